@@ -1,0 +1,90 @@
+# Two commands: `make quickstart` and `make test`. Each first builds what it needs in .venv, from the
+# locks in requirements/, and does nothing there when the locks have not changed. All that must be
+# on the machine is Python 3.11 or newer, its pip, and make.
+
+VENV ?= .venv
+# The first interpreter on the PATH that is new enough; `make PYTHON=/path/to/python` overrides it.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && exit; done; \
+	echo python3)
+
+BIN := $(VENV)/bin
+# Stamps: an empty file says that its lock is installed in this environment.
+TOOLS := $(VENV)/.installed-tools
+PACKAGE := $(VENV)/.installed-package
+TRAIN := $(VENV)/.installed-train
+DEV := $(VENV)/.installed-dev
+INSTALL = $(BIN)/uv pip install --python $(BIN)/python
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help quickstart test check format lock clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+quickstart: $(TRAIN) $(PACKAGE) ## train, evaluate and export a small model with recipes/quickstart
+	$(BIN)/recipe run recipes/quickstart
+
+test: $(DEV) $(PACKAGE) ## run the tests; PYTEST_ARGS="-k name" and the like go to pytest
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(DEV) $(PACKAGE) ## lint, formatting, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports --no-logo
+
+format: $(DEV) ## format the code and mend what the linter can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+# The heaviest lock comes first and constrains the others, so that one version of a package serves
+# every use. Locked versions stay as they are until asked: make lock UPGRADE=1
+LOCK = $(BIN)/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+SAME = -c requirements/cuda.txt
+
+lock: $(TOOLS) ## write requirements/*.txt anew from pyproject.toml; UPGRADE=1 takes newer versions
+	$(LOCK) --extra train --extra cuda -o requirements/cuda.txt
+	$(LOCK) $(SAME) --extra train -o requirements/train.txt
+	$(LOCK) $(SAME) -o requirements/base.txt
+	$(LOCK) $(SAME) --extra train --group dev -o requirements/dev.txt
+	$(LOCK:pyproject.toml=) --group tools -o requirements/tools.txt
+
+clean: ## remove caches and builds; keep .venv and .recipe
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find spec compiler runtime recipes tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo 'posttrain needs Python 3.11 or newer; "$(PYTHON)" is older or missing. Install one, or name it:'; \
+	echo '    make PYTHON=/path/to/python3.11 ...'; exit 1; }
+	@$(PYTHON) -m pip --version >/dev/null 2>&1 || { \
+	echo '"$(PYTHON)" has no pip. Install it (Debian: apt-get install python3-pip), then run make again.'; \
+	exit 1; }
+	@echo 'Making an environment in $(VENV)'
+	@$(PYTHON) -m venv --without-pip $(VENV)
+
+$(TOOLS): requirements/tools.txt | $(BIN)/python
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo 'The environment in $(VENV) has a Python older than 3.11. Remove it and run make again.'; exit 1; }
+	@echo 'Installing uv and the build tools'
+	@$(PYTHON) -m pip -qq --python $(BIN)/python install --require-hashes -r requirements/tools.txt
+	@touch $@
+
+$(TRAIN): requirements/train.txt $(TOOLS)
+	@echo 'Installing the training stack (several GB the first time)'
+	@$(INSTALL) --require-hashes -r requirements/train.txt
+	@touch $@
+
+$(DEV): requirements/dev.txt $(TOOLS)
+	@echo 'Installing the training stack and the test tools (several GB the first time)'
+	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(PACKAGE): pyproject.toml $(TOOLS)
+	@echo 'Installing posttrain itself'
+	@$(INSTALL) -q --no-deps --no-build-isolation -e .
+	@touch $@

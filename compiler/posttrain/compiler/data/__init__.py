@@ -1,0 +1,1 @@
+"""Data steps: what columns come out, and the operations that the runtime carries out."""

@@ -1,0 +1,84 @@
+"""What can be wrong with a dataset."""
+
+from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.spec.diagnostic import Code
+
+UNKNOWN_SOURCE = Code(
+    "PT0401",
+    "an unknown source",
+    "error",
+    "`from` names where rows come from: one source with its parameters, such as `files`, `hub` or"
+    " `arithmetic`, or by its bare name another dataset or a stage that writes rows.",
+    wrong=minimal(("{arithmetic:", "{arithmetics:")),
+    right=MINIMAL,
+)
+UNKNOWN_STEP = Code(
+    "PT0402",
+    "an unknown data step",
+    "error",
+    "A data step is a mapping of one key, the step's name, to its value.",
+    wrong=minimal(("- split:", "- splits:")),
+    right=MINIMAL,
+)
+BAD_SQL = Code(
+    "PT0403",
+    "an expression that cannot be computed",
+    "error",
+    "`where`, `derive`, `sort` and `join` take SQL expressions over the columns before the step. They"
+    " are bound against those columns at compile time. Only a single expression is taken: it can"
+    " reach no file, no network and nothing random.",
+    wrong=minimal(("- split:", "- where: length(anser) <= 3\n      - split:")),
+    right=minimal(("- split:", "- where: length(answer) <= 3\n      - split:")),
+)
+NO_COLUMN = Code(
+    "PT0404",
+    "a column that is not there",
+    "error",
+    "The rows have no column of this name at this point: check the source, and the steps before.",
+    wrong=minimal(("- split:", "- select: [prompts, answer]\n      - split:")),
+    right=minimal(("- split:", "- select: [prompt, answer]\n      - split:")),
+)
+NO_PART = Code(
+    "PT0405",
+    "a part that the dataset does not have",
+    "error",
+    "Parts are made by the step `split`: those that it names, and `train` for the rest.",
+    wrong=minimal(("data: sums.test", "data: sums.valid")),
+    right=MINIMAL,
+)
+TOO_FEW_ROWS = Code(
+    "PT0406",
+    "more rows asked for than there are",
+    "error",
+    "The source is known to give fewer rows than a step takes out of it.",
+    wrong=minimal(("test: 100", "test: 500")),
+    right=MINIMAL,
+)
+BAD_STEP = Code(
+    "PT0407",
+    "a data step with a value that it does not take",
+    "error",
+    "Each step takes values of its own form: `split: {test: 200}`, `select: [a, b]`,"
+    " `rename: {old: new}`, `sample: 1000`, `derive: {column: expression}`.",
+    wrong=minimal(("split: {test: 100}", "split: 100")),
+    right=MINIMAL,
+)
+MISSING_COLUMN = Code(
+    "PT0408",
+    "a stage that reads a column which the data does not have",
+    "error",
+    "Each method and each reward reads named columns of a type. Rename or derive them in the dataset's"
+    " steps.",
+    wrong=minimal(("- split:", "- rename: {answer: solution}\n      - split:")),
+    right=MINIMAL,
+)
+CODES = (
+    UNKNOWN_SOURCE,
+    UNKNOWN_STEP,
+    BAD_SQL,
+    NO_COLUMN,
+    NO_PART,
+    TOO_FEW_ROWS,
+    BAD_STEP,
+    MISSING_COLUMN,
+)

@@ -1,0 +1,110 @@
+"""Binds SQL expressions against columns, with DuckDB over an empty table.
+
+DuckDB is opened in memory with files, network and extensions shut off, and is imported only when a
+recipe has an expression. What it says about a mistake is kept: it names the candidates.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from posttrain.spec.types import Columns, Type
+
+_TO_SQL = {
+    "text": "VARCHAR",
+    "integer": "BIGINT",
+    "number": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "any": "VARCHAR",
+    "messages": 'STRUCT("role" VARCHAR, "content" VARCHAR)[]',
+}
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT")
+# What would give other rows each time that a step runs.
+_UNSTEADY = re.compile(
+    r"\b(random|uuid|gen_random_uuid|uuidv4|uuidv7|now|today|current_timestamp|current_date"
+    r"|current_time|transaction_timestamp|nextval|setseed|getenv|current_setting|getvariable)\b",
+    re.IGNORECASE,
+)
+
+
+class SqlError(ValueError):
+    """An expression that cannot be bound, in DuckDB's words."""
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def sql_type(type: Type) -> str:
+    if type.startswith("list<"):
+        return sql_type(type[5:-1]) + "[]"
+    return _TO_SQL[type]
+
+
+def type_of(sql: str) -> Type:
+    """The column type that a DuckDB type stands for."""
+    if sql.startswith("STRUCT(") and "role" in sql and "content" in sql and sql.endswith("[]"):
+        return "messages"
+    if sql.endswith("[]"):
+        return f"list<{type_of(sql[:-2])}>"
+    if sql in _INTEGERS:
+        return "integer"
+    if sql in ("DOUBLE", "FLOAT") or sql.startswith("DECIMAL"):
+        return "number"
+    if sql == "BOOLEAN":
+        return "boolean"
+    return "text" if sql == "VARCHAR" else "any"
+
+
+def check_expression(expression: str) -> None:
+    """Refuse what is more than one steady expression."""
+    unsteady = _UNSTEADY.search(expression)
+    if unsteady:
+        raise SqlError(f"`{unsteady[0]}` gives another value each time; use the steps sample or split")
+    try:
+        statements = _connection().extract_statements(f"SELECT ({expression}\n)")
+    except Exception as error:
+        raise SqlError(_first_line(error)) from None
+    if len(statements) != 1 or ";" in _without_text(expression):
+        raise SqlError("this is more than one expression")
+
+
+def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
+    """The columns that a query gives over tables of these columns."""
+    connection = _connection()
+    for name, columns in tables.items():
+        shape = ", ".join(f"{quoted(c)} {sql_type(t)}" for c, t in columns.items())
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} ({shape})")
+    try:
+        rows = connection.execute(f"DESCRIBE {query}").fetchall()
+    except Exception as error:
+        raise SqlError(_first_line(error)) from None
+    return {str(row[0]): type_of(str(row[1])) for row in rows}
+
+
+@cache
+def _connection() -> Any:
+    import duckdb
+
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "enable_external_access": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "lock_configuration": "true",
+            "threads": "1",
+        },
+    )
+
+
+def _without_text(expression: str) -> str:
+    return re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", "", expression)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    kept = [line for line in lines if not line.startswith(("LINE", "^"))]
+    message = " ".join(kept[:2]) if kept else "cannot be read"
+    return re.sub(r"^(Binder|Parser|Catalog|Conversion) Error: ", "", message)

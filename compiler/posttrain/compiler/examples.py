@@ -1,0 +1,31 @@
+"""The small recipe that the examples of diagnostic pages vary."""
+
+MINIMAL = """\
+recipe: 1
+name: demo
+models:
+  base:
+    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}
+    tokenizer: {init: characters}
+datasets:
+  sums:
+    from: {arithmetic: {digits: 1, count: 200}}
+    steps:
+      - split: {test: 100}
+rewards:
+  right:
+    reads: {completion: text, answer: text}
+    returns: {score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}
+stages:
+  sft: {train: sft, model: base, data: sums.train, params: {epochs: 1, batch: 4}}
+  check: {eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}}
+"""
+
+
+def minimal(*changes: tuple[str, str]) -> str:
+    """The small recipe with pieces of its text replaced."""
+    text = MINIMAL
+    for old, new in changes:
+        assert old in text, f"the example has no {old!r}"
+        text = text.replace(old, new)
+    return text

@@ -1,0 +1,15 @@
+"""The versions that this release is pinned to: those of the requirement locks, which a test compares."""
+
+PINNED = {
+    "accelerate": "1.15.0",
+    "datasets": "5.2.0",
+    "duckdb": "2.0.0",
+    "numpy": "2.3.5",
+    "peft": "0.21.2",
+    "safetensors": "0.8.0",
+    "sympy": "1.14.0",
+    "tokenizers": "0.23.3",
+    "torch": "2.13.0",
+    "transformers": "5.17.0",
+    "trl": "1.16.0",
+}

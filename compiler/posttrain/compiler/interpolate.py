@@ -1,0 +1,102 @@
+"""Fills ${vars.NAME} in. A value that is nothing but one variable takes the variable's own type."""
+
+import re
+from dataclasses import replace
+
+from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.suggest import hint
+from posttrain.compiler.tree import Entry, Leaf, Listed, Mapped, Node
+from posttrain.spec.diagnostic import Code, Label
+
+UNKNOWN_VARIABLE = Code(
+    "PT0121",
+    "an unknown variable",
+    "error",
+    "${vars.NAME} stands for a value of the section `vars`. Nothing else can stand between ${ and }."
+    " Write $${ for a literal ${.",
+    wrong=minimal(("count: 200", 'count: "${vars.rows}"')),
+    right=minimal(("name: demo", "name: demo\nvars: {rows: 200}"), ("count: 200", 'count: "${vars.rows}"')),
+)
+CIRCULAR_VARIABLE = Code(
+    "PT0122",
+    "variables that stand for each other",
+    "error",
+    "A variable may name other variables, but not, by any way round, itself.",
+    wrong=minimal(("name: demo", 'name: demo\nvars: {a: "${vars.b}", b: "${vars.a}"}')),
+    right=MINIMAL,
+)
+CODES = (UNKNOWN_VARIABLE, CIRCULAR_VARIABLE)
+_USE = re.compile(r"\$?\$\{([^{}]*)\}")
+
+
+def interpolate(root: Mapped, findings: Findings) -> Mapped:
+    """The tree with all variables filled in."""
+    entry = root.entries.get("vars")
+    declared = entry.node if entry and isinstance(entry.node, Mapped) else None
+    filler = _Filler(declared, findings)
+    filled = filler.fill(root)
+    assert isinstance(filled, Mapped)
+    return filled
+
+
+class _Filler:
+    def __init__(self, declared: Mapped | None, findings: Findings) -> None:
+        self.raw = declared.entries if declared else {}
+        self.done: dict[str, Leaf | None] = {}
+        self.under_way: list[str] = []
+        self.findings = findings
+
+    def fill(self, node: Node) -> Node:
+        match node:
+            case Leaf():
+                return self._leaf(node)
+            case Listed():
+                return replace(node, items=tuple(self.fill(item) for item in node.items))
+            case Mapped():
+                entries = {k: Entry(e.key_span, self.fill(e.node)) for k, e in node.entries.items()}
+                return replace(node, entries=entries)
+
+    def _leaf(self, leaf: Leaf) -> Leaf:
+        if not isinstance(leaf.value, str) or "${" not in leaf.value:
+            return leaf
+        whole = _USE.fullmatch(leaf.value)
+        if whole and not leaf.value.startswith("$$"):
+            found = self._variable(whole[1], leaf)
+            return self._through(leaf, found, found.value) if found else leaf
+        used: list[Leaf] = []
+
+        def text(match: re.Match[str]) -> str:
+            if match[0].startswith("$$"):
+                return match[0][1:]
+            found = self._variable(match[1], leaf)
+            if found is None:
+                return match[0]
+            used.append(found)
+            return found.text
+
+        filled = _USE.sub(text, leaf.value)
+        labels = tuple(Label(var.span, "the variable's value") for var in used)
+        return replace(leaf, value=filled, text=filled, via=(*leaf.via, *labels))
+
+    def _through(self, leaf: Leaf, found: Leaf, value: str | int | float | bool | None) -> Leaf:
+        label = Label(found.span, "the variable's value")
+        return Leaf(value, leaf.span, found.text, found.plain, (*leaf.via, label, *found.via))
+
+    def _variable(self, name: str, use: Leaf) -> Leaf | None:
+        section, _, key = name.strip().partition(".")
+        if section != "vars" or key not in self.raw:
+            help, _ = hint(name, [f"vars.{known}" for known in self.raw], what="variables")
+            self.findings.at_span(UNKNOWN_VARIABLE, use.span, f"`${{{name}}}` names no variable", help=help)
+            return None
+        if key in self.under_way:
+            circle = " -> ".join((*self.under_way, key))
+            self.findings.at_span(CIRCULAR_VARIABLE, use.span, f"variables in a circle: {circle}")
+            return None
+        if key not in self.done:
+            node = self.raw[key].node
+            self.under_way.append(key)
+            # A variable that is no scalar is reported where `vars` is checked for its shape.
+            self.done[key] = self._leaf(node) if isinstance(node, Leaf) else None
+            self.under_way.pop()
+        return self.done[key]

@@ -1,0 +1,73 @@
+"""Declared models: one origin each, and the files beside the recipe that they need."""
+
+from collections.abc import Mapping
+
+from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.files import user_file
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.names import Named
+from posttrain.compiler.source import Request
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.plan import UserFile
+
+NO_ORIGIN = Code(
+    "PT0801",
+    "a model with no origin, or with two",
+    "error",
+    "A model either starts from random weights (`init`) or is taken from a hub or a folder (`from`).",
+    wrong=minimal(("    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}\n", "")),
+    right=MINIMAL,
+)
+NO_TOKENIZER = Code(
+    "PT0802",
+    "a model from random weights without a tokenizer",
+    "error",
+    "A model that starts from random weights brings no tokenizer: build one with `tokenizer: {init:"
+    " characters}`, or name where it comes from.",
+    wrong=minimal(("    tokenizer: {init: characters}\n", "")),
+    right=MINIMAL,
+)
+BAD_SHAPE = Code(
+    "PT0803",
+    "a model shape that cannot be",
+    "error",
+    "The width must divide by the number of heads, and the heads by the number of key/value heads.",
+    wrong=minimal(("heads: 4}", "heads: 5}")),
+    right=MINIMAL,
+)
+CODES = (NO_ORIGIN, NO_TOKENIZER, BAD_SHAPE)
+ModelFiles = Mapping[str, UserFile]
+
+
+def check_models(named: Named, request: Request, findings: Findings) -> dict[str, ModelFiles]:
+    """The user files of every model, by role."""
+    found: dict[str, ModelFiles] = {}
+    for name, model in named.recipe.models.items():
+        path = ("models", name)
+        if (model.init is None) == (model.from_ is None):
+            message = f"the model `{name}` needs exactly one of `init` and `from`"
+            findings.add(NO_ORIGIN, path, message, key=True)
+        elif model.init is not None and model.tokenizer is None:
+            message = f"the model `{name}` starts from random weights and has no tokenizer"
+            findings.add(NO_TOKENIZER, path, message, key=True, help="add `tokenizer: {init: characters}`")
+        if model.init is not None:
+            _check_shape(name, named, findings)
+        files: dict[str, UserFile] = {}
+        if model.chat_template is not None:
+            template = user_file(model.chat_template, (*path, "chat_template"), request.read, findings)
+            if template is not None:
+                files["chat_template"] = template[0]
+        found[name] = files
+    return found
+
+
+def _check_shape(name: str, named: Named, findings: Findings) -> None:
+    shape = named.recipe.models[name].init
+    assert shape is not None, "only models with a shape are checked for one"
+    path = ("models", name, "init")
+    if shape.hidden % shape.heads:
+        message = f"hidden ({shape.hidden}) does not divide by heads ({shape.heads})"
+        findings.add(BAD_SHAPE, (*path, "heads"), message)
+    if shape.kv_heads is not None and shape.heads % shape.kv_heads:
+        message = f"heads ({shape.heads}) do not divide by kv_heads ({shape.kv_heads})"
+        findings.add(BAD_SHAPE, (*path, "kv_heads"), message)

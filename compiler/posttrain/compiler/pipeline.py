@@ -1,0 +1,47 @@
+"""The whole compiler, on one screen: text in; a plan, or diagnostics, out.
+
+    text -> tree -> expanded tree -> shaped recipe -> named -> checked -> plan
+
+A pass is a function in a file of its own. Each goes on as far as it can, so that one run reports
+every mistake; later passes stay silent about what an earlier one has refused.
+"""
+
+from dataclasses import dataclass
+
+from posttrain.compiler.check import check
+from posttrain.compiler.expand import expand
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.lower import lower
+from posttrain.compiler.names import resolve
+from posttrain.compiler.parse import parse
+from posttrain.compiler.shape import shape
+from posttrain.compiler.source import Request
+from posttrain.spec.diagnostic import Diagnostic, in_file_order
+from posttrain.spec.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A plan when there is no error; all that was found, in file order, in any case."""
+
+    plan: Plan | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def compile_recipe(request: Request) -> Outcome:
+    findings = Findings()
+    plan = _compiled(request, findings)
+    return Outcome(plan=plan, diagnostics=tuple(in_file_order(findings.found)))
+
+
+def _compiled(request: Request, findings: Findings) -> Plan | None:
+    tree = parse(request.source, findings)
+    if tree is None:
+        return None
+    findings.attach(tree)
+    whole = expand(tree, request, findings)
+    findings.attach(whole)
+    recipe = shape(whole, findings)
+    named = resolve(recipe, findings)
+    checked = check(named, request, findings)
+    return None if findings.failed else lower(checked, request)

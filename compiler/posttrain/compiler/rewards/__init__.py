@@ -1,0 +1,1 @@
+"""Reward graphs: typed, with ranges, lowered to a flat list of nodes."""

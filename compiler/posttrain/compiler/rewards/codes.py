@@ -1,0 +1,81 @@
+"""What can be wrong with a reward graph."""
+
+from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.spec.diagnostic import Code
+
+UNKNOWN_OP = Code(
+    "PT0501",
+    "an unknown reward op",
+    "error",
+    "A node is a mapping of one key, the op's name, to its operands and parameters.",
+    wrong=minimal(("{math_equal:", "{maths_equal:")),
+    right=MINIMAL,
+)
+UNKNOWN_NODE = Code(
+    "PT0502",
+    "an unknown node",
+    "error",
+    "An operand names what the graph reads or one of its nodes. Literal text is written {text: ...}.",
+    wrong=minimal(("of: completion, to: answer", "of: completion, to: anser")),
+    right=MINIMAL,
+)
+WRONG_OPERAND = Code(
+    "PT0503",
+    "an operand of the wrong type",
+    "error",
+    "Each op takes operands of certain types and yields one type: `between` takes text and yields text,"
+    " `score` takes a condition and yields a number.",
+    wrong=minimal(("when: {math_equal: {of: completion, to: answer}}", "when: completion")),
+    right=MINIMAL,
+)
+BAD_NODE = Code(
+    "PT0504",
+    "a node that is not written as one",
+    "error",
+    "A node is a name, a number, or a mapping of one op to its operands. Operands without a default"
+    " must be given.",
+    wrong=minimal(("{math_equal: {of: completion, to: answer}}", "{math_equal: {of: completion}}")),
+    right=MINIMAL,
+)
+CONSTANT_REWARD = Code(
+    "PT0505",
+    "a reward that cannot vary",
+    "error",
+    "Whatever the model writes, this reward has the same value, so nothing can be learnt from it.",
+    wrong=minimal(("then: 1.0}}", "then: 0.0}}")),
+    right=MINIMAL,
+)
+UNUSED_NODE = Code(
+    "PT0506",
+    "a node that nothing uses",
+    "warning",
+    "The node counts neither in the reward nor in any metric.",
+    wrong=minimal(("    returns:", "    nodes: {there: {present: completion}}\n    returns:")),
+    right=MINIMAL,
+)
+BAD_TYPE = Code(
+    "PT0507",
+    "a type that does not exist",
+    "error",
+    "`reads` gives each name one of the types text, integer, number, boolean, messages, list<TYPE>, any.",
+    wrong=minimal(("answer: text}", "answer: string}")),
+    right=MINIMAL,
+)
+NODE_CIRCLE = Code(
+    "PT0508",
+    "nodes that need each other",
+    "error",
+    "A node is computed from its operands, so it cannot be, by any way round, its own operand.",
+    wrong=minimal(("    returns:", "    nodes: {a: {sum: [b, 1]}, b: {sum: [a, 1]}}\n    returns:")),
+    right=MINIMAL,
+)
+CODES = (
+    UNKNOWN_OP,
+    UNKNOWN_NODE,
+    WRONG_OPERAND,
+    BAD_NODE,
+    CONSTANT_REWARD,
+    UNUSED_NODE,
+    BAD_TYPE,
+    NODE_CIRCLE,
+)

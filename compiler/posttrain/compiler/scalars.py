@@ -1,0 +1,68 @@
+"""What a plain scalar means, by the core schema of YAML 1.2.
+
+`no` and `on` are text, dates are text, `1e-5` is a number, `012` is twelve.
+"""
+
+import re
+
+_WORDS: dict[str, bool | None] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
+_INTEGER = re.compile(r"[-+]?[0-9]+\Z")
+_OCTAL = re.compile(r"0o[0-7]+\Z")
+_HEX = re.compile(r"0x[0-9a-fA-F]+\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_SPECIAL = re.compile(r"([-+]?\.(?:inf|Inf|INF))\Z|(\.(?:nan|NaN|NAN))\Z")
+# Longer integers have no use in a recipe, and converting them takes quadratic time.
+_MOST_DIGITS = 40
+
+
+def resolve(text: str) -> str | int | float | bool | None:
+    """The value of a scalar written without quotes."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if not (text[0].isdigit() or text[0] in "+-."):
+        return text
+    if len(text) <= _MOST_DIGITS and (number := _number(text)) is not None:
+        return number
+    if _SPECIAL.match(text):
+        return float(text.replace(".", "", 1).lower())
+    return text
+
+
+def _number(text: str) -> int | float | None:
+    if _INTEGER.match(text):
+        return int(text)
+    if _FLOAT.match(text):
+        return float(text)
+    if _OCTAL.match(text):
+        return int(text[2:], 8)
+    if _HEX.match(text):
+        return int(text[2:], 16)
+    return None
+
+
+_ALMOST = re.compile(r"[-+]?[0-9][0-9_, ]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?\s*[kKmM%]?\Z")
+
+
+def almost_number(text: str) -> str | None:
+    """For text that a person meant as a number (1_000, 4,000, 10k, 5%): how YAML wants it."""
+    if not _ALMOST.match(text):
+        return None
+    scale = {"k": 1_000, "m": 1_000_000, "%": 0.01}.get(text[-1].lower(), 1)
+    body = text.rstrip("kKmM%").replace("_", "").replace(",", "").replace(" ", "")
+    number = _number(body)
+    if number is None:
+        return None
+    meant = number * scale
+    return f"{int(meant)}" if meant == int(meant) and scale != 0.01 else f"{meant:g}"

@@ -1,0 +1,188 @@
+"""Third pass: the tree to a typed recipe. What does not fit is reported and left out.
+
+Declarations are held to their models one by one, so that a mistake in one hides nothing in another.
+The names of those left out are kept: a reference to one of them is no mistake of its own.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.suggest import hint
+from posttrain.compiler.tree import Mapped, Node, Path
+from posttrain.compiler.validate import UNKNOWN_KEY, WRONG_TYPE, describe, keys_of, validate
+from posttrain.spec.diagnostic import Code, Label
+from posttrain.spec.recipe import (
+    Container,
+    Dataset,
+    Declaration,
+    Endpoint,
+    Environment,
+    Hardware,
+    Model,
+    Reward,
+)
+from posttrain.spec.stages import SECTIONS, VERBS, AnyStage, Header
+
+NO_VERB = Code(
+    "PT0211",
+    "a stage that does not say what it does",
+    "error",
+    "A stage is known by its verb: exactly one of the keys train, eval, gate, export, generate, script.",
+    wrong=minimal(("{train: sft,", "{trains: sft,")),
+    right=MINIMAL,
+)
+BAD_NAME = Code(
+    "PT0212",
+    "a name that cannot be used",
+    "error",
+    "Names of models, datasets, rewards and stages begin with a letter and hold at most 64 letters,"
+    " digits, `-` and `_`. A dot would read as a part of something.",
+    wrong=minimal(("  base:", "  my.base:"), ("model: base", "model: my.base")),
+    right=MINIMAL,
+)
+NO_STAGES = Code(
+    "PT0213",
+    "a recipe without stages",
+    "error",
+    "Stages are what is done; a recipe needs at least one. A file that only others extend is not"
+    " compiled by itself.",
+    wrong="recipe: 1\nname: demo\nstages: {}\n",
+    right=MINIMAL,
+)
+NAME_TAKEN = Code(
+    "PT0214",
+    "one name for two things",
+    "error",
+    "A stage, a model, a dataset and an endpoint share one space of names, since a reference to any of"
+    " them is just the name.",
+    wrong=minimal(("  check: {eval: sft", "  base: {eval: sft")),
+    right=MINIMAL,
+)
+CODES = (NO_VERB, BAD_NAME, NO_STAGES, NAME_TAKEN)
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+Kind = TypeVar("Kind", bound=Declaration)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shaped:
+    """A recipe's declarations that are well-formed, and the names of those that are not."""
+
+    root: Mapped
+    name: str
+    description: str
+    seed: int
+    hardware: Hardware
+    container: Container | None
+    tracking: tuple[str, ...]
+    models: Mapping[str, Model]
+    datasets: Mapping[str, Dataset]
+    rewards: Mapping[str, Reward]
+    endpoints: Mapping[str, Endpoint]
+    environments: Mapping[str, Environment]
+    stages: Mapping[str, AnyStage]
+    broken: frozenset[str]
+
+
+def shape(root: Mapped, findings: Findings) -> Shaped:
+    header = _header(root, findings)
+    broken: set[str] = set()
+    found = {section: _section(root, section, model, findings, broken) for section, model in SECTIONS.items()}
+    stages = _stages(root, findings, broken)
+    _check_names_apart(root, findings)
+    known: dict[str, Any] = {**found}
+    return Shaped(
+        root=root,
+        name=header.name if header else "recipe",
+        description=header.description if header else "",
+        seed=header.seed if header else 0,
+        hardware=header.hardware if header else Hardware(),
+        container=header.container if header else None,
+        tracking=tuple(header.tracking) if header else (),
+        stages=stages,
+        broken=frozenset(broken),
+        **known,
+    )
+
+
+def _header(root: Mapped, findings: Findings) -> Header | None:
+    for key in root.entries:
+        if key not in (*keys_of(Header), *SECTIONS, "stages"):
+            legal = (*keys_of(Header), *SECTIONS, "stages", "extends", "profiles")
+            help, meant = hint(key, legal, what="sections")
+            findings.add(UNKNOWN_KEY, (key,), f"unknown section `{key}`", key=True, help=help, replace=meant)
+    own = {key: entry for key, entry in root.entries.items() if key in keys_of(Header)}
+    return validate(Header, Mapped(own, root.span), (), findings)
+
+
+def _section(
+    root: Mapped, section: str, model: type[Kind], findings: Findings, broken: set[str]
+) -> dict[str, Kind]:
+    found: dict[str, Kind] = {}
+    for name, node in _named(root, section, findings).items():
+        declared = validate(model, node, (section, name), findings)
+        if declared is None:
+            broken.add(name)
+        else:
+            found[name] = declared
+    return found
+
+
+def _named(root: Mapped, section: str, findings: Findings) -> dict[str, Node]:
+    """The declarations of a section by name."""
+    entry = root.entries.get(section)
+    if entry is None:
+        return {}
+    if not isinstance(entry.node, Mapped):
+        message = f"`{section}` maps names to declarations; found {describe(entry.node)}"
+        findings.add(WRONG_TYPE, (section,), message)
+        return {}
+    for name in entry.node.entries:
+        if not _NAME.match(name):
+            findings.add(BAD_NAME, (section, name), f"`{name}` cannot be a name", key=True)
+    return {name: inner.node for name, inner in entry.node.entries.items()}
+
+
+def _stages(root: Mapped, findings: Findings, broken: set[str]) -> dict[str, AnyStage]:
+    named = _named(root, "stages", findings)
+    if not named and not findings.failed:
+        findings.add(NO_STAGES, ("stages",), "the recipe has no stages", help="add a section `stages`")
+    found: dict[str, AnyStage] = {}
+    for name, node in named.items():
+        stage = _stage(node, ("stages", name), findings)
+        if stage is None:
+            broken.add(name)
+        else:
+            found[name] = stage
+    return found
+
+
+def _stage(node: Node, path: Path, findings: Findings) -> AnyStage | None:
+    if not isinstance(node, Mapped):
+        findings.add(WRONG_TYPE, path, f"a stage is a mapping; found {describe(node)}")
+        return None
+    verbs = [key for key in node.entries if key in VERBS]
+    if len(verbs) != 1:
+        first = next(iter(node.entries), "")
+        help, meant = hint(first, VERBS, what="verbs") if not verbs else ("keep one of them", None)
+        what = f"more than one verb: {', '.join(verbs)}" if verbs else "no verb"
+        where = (*path, first) if meant else path
+        findings.add(NO_VERB, where, f"the stage `{path[-1]}` has {what}", key=True, help=help, replace=meant)
+        return None
+    return validate(VERBS[verbs[0]], node, path, findings)
+
+
+def _check_names_apart(root: Mapped, findings: Findings) -> None:
+    taken: dict[str, tuple[str, str]] = {}
+    for section in ("models", "datasets", "endpoints", "stages"):
+        entry = root.entries.get(section)
+        for name in entry.node.entries if entry and isinstance(entry.node, Mapped) else ():
+            if name in taken:
+                label = Label(findings.span(taken[name], key=True), "first used here")
+                message = f"the name `{name}` stands for something else already"
+                findings.add(NAME_TAKEN, (section, name), message, key=True, labels=(label,))
+            taken.setdefault(name, (section, name))

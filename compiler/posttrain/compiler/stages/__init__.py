@@ -1,0 +1,1 @@
+"""What each verb needs: its parameters, its columns, its metrics."""

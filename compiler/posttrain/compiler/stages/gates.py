@@ -1,0 +1,213 @@
+"""Gates: the metrics that they compare, and whether their thresholds can be reached and decided."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from posttrain.compiler.examples import minimal
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.names import Named
+from posttrain.compiler.stages.evals import Evaluation, Metric
+from posttrain.compiler.suggest import hint
+from posttrain.compiler.tree import Path
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.stages import Condition, Gate
+from posttrain.spec.statistics import trials_to_show
+
+_GATED = (
+    "  check: {eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}}\n",
+    (
+        "  check: {eval: sft, data: sums.test, reward: right, metrics: {accuracy: returns}}\n"
+        "  ship: {gate: [{metric: check.accuracy, at_least: 0.8}]}\n"
+    ),
+)
+BAD_CONDITION = Code(
+    "PT0701",
+    "a gate's condition that is not one",
+    "error",
+    "A condition has exactly one of at_least, at_most and better_than; `margin` goes with better_than.",
+    wrong=minimal(_GATED, ("at_least: 0.8", "at_least: 0.8, at_most: 0.9")),
+    right=minimal(_GATED),
+)
+UNKNOWN_METRIC = Code(
+    "PT0702",
+    "a metric that no eval gives",
+    "error",
+    "A gate names metrics as STAGE.METRIC, where STAGE is an eval stage that declares METRIC.",
+    wrong=minimal(_GATED, ("metric: check.accuracy", "metric: check.acuracy")),
+    right=minimal(_GATED),
+)
+UNREACHABLE = Code(
+    "PT0703",
+    "a threshold that cannot be reached",
+    "error",
+    "The metric's range, derived from the reward graph, lies wholly on one side of the threshold: the"
+    " gate would always give the same verdict.",
+    wrong=minimal(_GATED, ("at_least: 0.8", "at_least: 80")),
+    right=minimal(_GATED),
+)
+UNDECIDABLE = Code(
+    "PT0704",
+    "a gate that the test set is too small to decide",
+    "error",
+    "Even if every item were right, the confidence interval would still reach below the threshold. Add"
+    " items, or lower the threshold or the confidence.",
+    wrong=minimal(_GATED, ("at_least: 0.8", "at_least: 0.99")),
+    right=minimal(_GATED),
+)
+NOT_PAIRED = Code(
+    "PT0705",
+    "a comparison of evals on different rows",
+    "error",
+    "`better_than` compares item by item, so both evals must measure the same rows, as often each, by"
+    " a metric of the same kind.",
+    wrong=minimal(
+        _GATED,
+        ("at_least: 0.8", "better_than: first.accuracy"),
+        (
+            "  ship:",
+            "  first: {eval: base, data: sums.train, reward: right, metrics: {accuracy: returns}}\n  ship:",
+        ),
+    ),
+    right=minimal(_GATED),
+)
+CODES = (BAD_CONDITION, UNKNOWN_METRIC, UNREACHABLE, UNDECIDABLE, NOT_PAIRED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gating:
+    """A checked gate: its conditions as the runtime decides them, and the evals it reads."""
+
+    stage: Gate
+    conditions: tuple[Mapping[str, Any], ...]
+    evals: tuple[str, ...]
+
+
+def check_gate(
+    name: str, stage: Gate, named: Named, evals: Mapping[str, Evaluation], findings: Findings
+) -> Gating | None:
+    conditions: list[Mapping[str, Any]] = []
+    used: dict[str, None] = {}
+    for index, condition in enumerate(stage.gate):
+        path: Path = ("stages", name, "gate", index)
+        lowered = _condition(condition, path, named, evals, findings)
+        if lowered is not None:
+            conditions.append(lowered)
+            for side in (lowered["metric"], lowered.get("baseline")):
+                if side is not None:
+                    used[side["eval"]] = None
+    if len(conditions) < len(stage.gate):
+        return None
+    return Gating(stage=stage, conditions=tuple(conditions), evals=tuple(used))
+
+
+def _condition(
+    given: Condition,
+    path: Path,
+    named: Named,
+    evals: Mapping[str, Evaluation],
+    findings: Findings,
+) -> Mapping[str, Any] | None:
+    kinds = [k for k in ("at_least", "at_most", "better_than") if getattr(given, k) is not None]
+    if len(kinds) != 1 or (given.margin and kinds != ["better_than"]):
+        message = "a condition has exactly one of at_least, at_most and better_than"
+        if len(kinds) == 1:
+            message = "`margin` goes with better_than"
+        findings.add(BAD_CONDITION, path, message)
+        return None
+    metric = _metric(given.metric, (*path, "metric"), named, evals, findings)
+    baseline = None
+    if given.better_than is not None:
+        where = (*path, "better_than")
+        baseline = _metric(given.better_than, where, named, evals, findings)
+        if metric and baseline and not _paired(metric, baseline, named, evals, where, findings):
+            return None
+    if metric is None or (given.better_than is not None and baseline is None):
+        return None
+    threshold = given.at_least if given.at_least is not None else given.at_most
+    if threshold is not None:
+        _reachable(given, threshold, metric, path, evals, findings)
+    return {
+        "kind": kinds[0],
+        "metric": {"eval": metric[0], "name": metric[1]},
+        "baseline": {"eval": baseline[0], "name": baseline[1]} if baseline else None,
+        "threshold": threshold,
+        "margin": given.margin,
+        "confidence": given.confidence,
+        "text": _text(given, kinds[0]),
+    }
+
+
+Found = tuple[str, str, Metric]
+
+
+def _metric(
+    text: str, path: Path, named: Named, evals: Mapping[str, Evaluation], findings: Findings
+) -> Found | None:
+    stage, _, metric = text.partition(".")
+    if stage in evals and metric in evals[stage].metrics:
+        return stage, metric, evals[stage].metrics[metric]
+    declared = named.recipe.stages.get(stage)
+    if stage in named.recipe.broken or (stage not in evals and getattr(declared, "eval", None)):
+        return None  # that eval has mistakes of its own
+    if stage in evals and metric in evals[stage].stage.metrics:
+        return None
+    known = [f"{name}.{m}" for name, found in evals.items() for m in found.metrics]
+    help, meant = hint(text, known, what="metrics")
+    findings.add(UNKNOWN_METRIC, path, f"no eval gives the metric `{text}`", help=help, replace=meant)
+    return None
+
+
+def _paired(
+    metric: Found,
+    baseline: Found,
+    named: Named,
+    evals: Mapping[str, Evaluation],
+    path: Path,
+    findings: Findings,
+) -> bool:
+    data = [named.refs.get((f"stage:{side[0]}", "data")) for side in (metric, baseline)]
+    samples = [evals[side[0]].stage.sampling.samples for side in (metric, baseline)]
+    if data[0] == data[1] and samples[0] == samples[1] and metric[2].kind == baseline[2].kind:
+        return True
+    message = f"`{metric[0]}` and `{baseline[0]}` do not measure the same rows in the same way"
+    findings.add(NOT_PAIRED, path, message)
+    return False
+
+
+def _reachable(
+    given: Condition,
+    threshold: float,
+    metric: Found,
+    path: Path,
+    evals: Mapping[str, Evaluation],
+    findings: Findings,
+) -> None:
+    at_least = given.at_least is not None
+    where = (*path, "at_least" if at_least else "at_most")
+    reach = metric[2].range
+    if threshold > reach.high or threshold < reach.low:
+        message = f"`{given.metric}` lies in {reach}, so {threshold:g} decides nothing"
+        findings.add(UNREACHABLE, where, message)
+        return
+    count = evals[metric[0]].rows
+    if metric[2].kind != "rate" or count is None:
+        return
+    count *= evals[metric[0]].stage.sampling.samples
+    needed = trials_to_show(threshold if at_least else 1 - threshold, given.confidence)
+    if needed < 0 or count < needed:
+        more = f"{needed} would do" if needed > 0 else "no number of items would do"
+        message = (
+            f"{count} items cannot show {'at least' if at_least else 'at most'} {threshold:g} with"
+            f" {given.confidence:.0%} confidence"
+        )
+        findings.add(UNDECIDABLE, where, message, help=more)
+
+
+def _text(given: Condition, kind: str) -> str:
+    sure = f"({given.confidence:.0%} sure)"
+    if kind == "better_than":
+        by = f" by more than {given.margin:g}" if given.margin else ""
+        return f"{given.metric} better than {given.better_than}{by} {sure}"
+    threshold = given.at_least if kind == "at_least" else given.at_most
+    return f"{given.metric} {kind.replace('_', ' ')} {threshold:g} {sure}"

@@ -1,0 +1,94 @@
+"""The tree of a recipe: plain values that know where they were written.
+
+Every node has its span, and `via` when it came through something: an overlay, a variable, --set.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from posttrain.spec.diagnostic import Label, Span
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    value: str | int | float | bool | None
+    span: Span
+    # The text as written, and whether it stood without quotes.
+    text: str = ""
+    plain: bool = True
+    via: tuple[Label, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    key_span: Span
+    node: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    entries: Mapping[str, Entry]
+    span: Span
+    via: tuple[Label, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    items: tuple["Node", ...]
+    span: Span
+    via: tuple[Label, ...] = field(default=())
+
+
+Node = Leaf | Mapped | Listed
+
+
+def child(node: Node, step: str | int) -> Node | None:
+    if isinstance(node, Mapped) and step in node.entries:
+        return node.entries[str(step)].node
+    if isinstance(node, Listed) and isinstance(step, int) and step < len(node.items):
+        return node.items[step]
+    return None
+
+
+def at(root: Node, path: Sequence[str | int]) -> tuple[Node, int]:
+    """The deepest node that exists along a path, and how many steps of it were taken."""
+    node = root
+    for taken, step in enumerate(path):
+        deeper = child(node, step)
+        if deeper is None:
+            return node, taken
+        node = deeper
+    return node, len(path)
+
+
+def key_span(root: Node, path: Sequence[str | int]) -> Span:
+    """The span of the key that a path ends in, or of the nearest thing that exists."""
+    parent, taken = at(root, path[:-1])
+    if taken == len(path) - 1 and isinstance(parent, Mapped) and path[-1] in parent.entries:
+        return parent.entries[str(path[-1])].key_span
+    return at(root, path)[0].span
+
+
+def plain(node: Node) -> Any:
+    """The tree as dicts, lists and scalars."""
+    match node:
+        case Leaf():
+            return node.value
+        case Mapped():
+            return {key: plain(entry.node) for key, entry in node.entries.items()}
+        case Listed():
+            return [plain(item) for item in node.items]
+
+
+def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
+    """Every node below and including this one, with its path, in order."""
+    yield path, node
+    if isinstance(node, Mapped):
+        for key, entry in node.entries.items():
+            yield from walk(entry.node, (*path, key))
+    elif isinstance(node, Listed):
+        for index, item in enumerate(node.items):
+            yield from walk(item, (*path, index))

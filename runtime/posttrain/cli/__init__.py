@@ -1,0 +1,1 @@
+"""The command line: the top of the arrow."""

@@ -1,0 +1,118 @@
+"""From a path on the command line to a compilation, with its diagnostics printed."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posttrain.compiler.pipeline import Outcome, compile_recipe
+from posttrain.compiler.render.text import Styler, render
+from posttrain.compiler.source import Request, Source
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.diagnostic import Diagnostic, has_errors
+
+ERRORS = 1
+MISUSE = 2
+
+
+class Misuse(click.ClickException):
+    """A command line that cannot be carried out: status 2."""
+
+    exit_code = MISUSE
+
+
+def settings_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--set and --profile, for every command that compiles."""
+    command = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help="Set a value of the recipe, such as stages.grpo.params.steps=100.",
+    )(command)
+    return click.option(
+        "--profile", "profiles", multiple=True, metavar="NAME", help="Lay a profile of the recipe over it."
+    )(command)
+
+
+def recipe_file(path: str) -> Path:
+    """The recipe that a path means: a file, or a folder that holds recipe.yaml."""
+    given = Path(path)
+    found = given / "recipe.yaml" if given.is_dir() else given
+    if not found.is_file():
+        what = f"the folder {path} holds no recipe.yaml" if given.is_dir() else f"there is no file {path}"
+        raise Misuse(f"{what}; give a recipe file, or a folder that holds recipe.yaml")
+    return found
+
+
+def compiled(path: Path, settings: Sequence[str], profiles: Sequence[str]) -> tuple[Outcome, Request]:
+    """Compile a recipe file."""
+    from posttrain.runtime.stack import installed_stack
+
+    pairs: list[tuple[str, str]] = []
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise Misuse(f"--set takes PATH=VALUE, such as seed=1; this is `{setting}`")
+        pairs.append((name.strip(), value))
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Misuse(f"{path} cannot be read: {error.strerror}") from None
+    request = Request(
+        source=Source(path.name, data),
+        catalog=CATALOG,
+        read=lambda name: _read(path.parent, name),
+        stack=installed_stack(),
+        profiles=tuple(profiles),
+        settings=tuple(pairs),
+    )
+    return compile_recipe(request), request
+
+
+def _read(folder: Path, name: str) -> bytes | None:
+    """A file beside the recipe. Links that lead out of the folder are not followed."""
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()) or not path.is_file():
+        return None
+    return path.read_bytes()
+
+
+def show(diagnostics: Sequence[Diagnostic], path: Path) -> None:
+    """Print diagnostics to standard error."""
+    texts = {path.name: _lines(path)}
+    for diagnostic in diagnostics:
+        for span in (diagnostic.span, *(label.span for label in diagnostic.labels)):
+            beside = path.parent / span.file
+            if span.file not in texts and beside.is_file():
+                texts[span.file] = _lines(beside)
+    names = {name: _shown_name(path.parent / name) for name in texts}
+    click.echo(render(diagnostics, texts, names, Styler(colour_wanted(sys.stderr))), err=True, nl=False)
+
+
+def _shown_name(path: Path) -> str:
+    shown = os.path.relpath(path)
+    return str(path) if shown.startswith("..") else shown
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_bytes().decode("utf-8-sig", "replace").splitlines()
+
+
+def colour_wanted(stream: Any) -> bool:
+    """Colour goes to terminals only, and never against the user's NO_COLOR."""
+    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def must_compile(path: Path, settings: Sequence[str], profiles: Sequence[str]) -> Outcome:
+    """The outcome of a recipe that has a plan; otherwise what is wrong is printed and the command ends."""
+    outcome, _ = compiled(path, settings, profiles)
+    if outcome.diagnostics:
+        show(outcome.diagnostics, path)
+    if outcome.plan is None:
+        assert has_errors(outcome.diagnostics), "no plan, and no error that says why"
+        raise click.exceptions.Exit(ERRORS)
+    return outcome

@@ -1,0 +1,43 @@
+"""`recipe logs`: what a stage printed."""
+
+import time
+from pathlib import Path
+
+import click
+
+from posttrain.cli.homes import chosen_run, home_of, home_option
+from posttrain.cli.loading import ERRORS, Misuse
+
+
+@click.command("logs")
+@click.argument("stage", metavar="STAGE")
+@home_option
+@click.option("--run", "name", metavar="NAME", help="A run by the beginning of its name; else the newest.")
+@click.option("--follow", "-f", is_flag=True, help="Go on printing while the stage runs.")
+def command(stage: str, home: str | None, name: str | None, follow: bool) -> None:
+    """Print the log of STAGE."""
+    from posttrain.compiler.suggest import hint
+    from posttrain.runtime.runs import record_of, step_ids
+
+    where = home_of(home)
+    folder = chosen_run(where, name)
+    known = step_ids(folder)
+    if stage not in known:
+        raise Misuse(f"the run {folder.name} has no step `{stage}`; {hint(stage, known, what='steps')[0]}")
+    record = record_of(where, folder, stage)
+    if record is None or not (record / "log").exists():
+        click.echo(f"`{stage}` has not run yet", err=True)
+        raise click.exceptions.Exit(ERRORS)
+    _print(record / "log", follow)
+
+
+def _print(log: Path, follow: bool) -> None:
+    with log.open(encoding="utf-8", errors="replace") as file:
+        while True:
+            text = file.read()
+            if text:
+                click.echo(text, nl=False)
+            elif not follow or not log.exists():  # a finished step's record moves to the store
+                return
+            else:
+                time.sleep(0.2)

@@ -1,0 +1,69 @@
+"""Checkpoints of a step under way. One counts only when its own manifest is complete and true."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime import durable
+
+_NAME = re.compile(r"checkpoint-(\d+)\Z")
+MANIFEST = "complete.json"
+
+
+def seal(checkpoint: Path) -> None:
+    """Bring a checkpoint to the disk and declare it complete."""
+    digests = durable.digests(checkpoint)
+    digests.pop(MANIFEST, None)
+    durable.sync_tree(checkpoint)
+    durable.write_json(checkpoint / MANIFEST, {"files": digests})
+    durable.sync_folder(checkpoint.parent)
+
+
+def prune(folder: Path, keep: int, also: Path | None = None) -> None:
+    """Delete all but the newest complete checkpoints (and `also`): only after a newer one is sealed."""
+    sealed = [path for path in reversed(_all(folder)) if (path / MANIFEST).exists()]
+    for path in sealed[keep:]:
+        if path != also:
+            (path / MANIFEST).unlink()  # first: a half-deleted checkpoint must not count
+            shutil.rmtree(path)
+
+
+def latest(folder: Path) -> Path | None:
+    """The newest checkpoint that is complete and undamaged. Others are removed."""
+    for path in reversed(_all(folder)):
+        if _whole(path):
+            return path
+        shutil.rmtree(path)
+    return None
+
+
+def latest_step(folder: Path) -> int | None:
+    """The step of the newest sealed checkpoint, judged by its manifest alone."""
+    for path in reversed(_all(folder)):
+        if (path / MANIFEST).exists():
+            return step_of(path)
+    return None
+
+
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def _all(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if _NAME.match(path.name)]
+    return sorted(found, key=step_of)
+
+
+def _whole(checkpoint: Path) -> bool:
+    manifest: Any = durable.read_json(checkpoint / MANIFEST)
+    if not isinstance(manifest, dict):
+        return False
+    try:
+        return all(
+            durable.sha256_of(checkpoint / name) == item["sha256"] for name, item in manifest["files"].items()
+        )
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""Data ops: one file each."""

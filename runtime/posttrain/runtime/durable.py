@@ -1,0 +1,74 @@
+"""Writes that survive a crash: a file is either whole and on the disk, or not there."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_CHUNK = 1 << 20
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file at once: readers see the old text or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, sort_keys=True, ensure_ascii=False, indent=1) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The value in a file, or None when the file is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(root: Path) -> None:
+    """Bring a finished folder to the disk: every file, then every folder."""
+    for folder, _, names in os.walk(root, topdown=False):
+        for name in names:
+            descriptor = os.open(Path(folder) / name, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync_folder(Path(folder))
+
+
+def sha256_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def files_in(root: Path) -> Iterator[tuple[str, Path]]:
+    """Every file below a folder, by its path from there, sorted."""
+    found = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+    for path in sorted(found):
+        yield path.relative_to(root).as_posix(), path
+
+
+def digests(root: Path) -> dict[str, dict[str, Any]]:
+    """The size and sha256 of every file below a folder."""
+    return {name: {"size": path.stat().st_size, "sha256": sha256_of(path)} for name, path in files_in(root)}

@@ -1,0 +1,1 @@
+"""What generates text: one file for each engine."""

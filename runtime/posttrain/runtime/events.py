@@ -1,0 +1,105 @@
+"""A step's events: one JSON object a line, appended as they happen, readable at any time.
+
+Every event has `at` (seconds since the epoch) and `kind`; `KINDS` lists the kinds with their fields.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "started": ("attempt",),
+    "resumed": ("step",),
+    "phase": ("name",),
+    "progress": ("done", "total", "unit"),
+    "metrics": ("step", "values"),
+    "sample": ("step", "prompt", "completion", "values"),
+    "checkpoint": ("step",),
+    "warning": ("message", "advice"),
+    "finished": ("seconds", "peak_memory_mb"),
+}
+
+
+class EventWriter:
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._last_progress = 0.0
+
+    def emit(self, kind: str, **fields: Any) -> None:
+        assert set(fields) <= set(KINDS[kind]), f"an event {kind} has no {set(fields) - set(KINDS[kind])}"
+        line = json.dumps({"at": round(time.time(), 3), "kind": kind, **fields}, ensure_ascii=False)
+        self._file.write(line + "\n")
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        """Report progress, a few times a second at most."""
+        now = time.monotonic()
+        if done >= total or now - self._last_progress > 0.2:
+            self._last_progress = now
+            self.emit("progress", done=done, total=total, unit=unit)
+
+
+class EventTail:
+    """Follows a step's events from outside, reading only what is new."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._figures = ""
+
+    def progress(self) -> dict[str, Any] | None:
+        """The newest progress since the last call, with the newest figures beside it."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except OSError:
+            return None
+        whole = data.rfind(b"\n") + 1
+        self._offset += whole
+        latest: dict[str, Any] | None = None
+        for line in data[:whole].splitlines():
+            event = json.loads(line)
+            if event["kind"] == "progress":
+                latest = event
+            elif event["kind"] == "metrics":
+                self._figures = _figures(event["values"])
+        return {**latest, "figures": self._figures} if latest else None
+
+
+_SHOWN = ("loss", "reward")
+
+
+def _figures(values: Mapping[str, float]) -> str:
+    return " ".join(f"{name} {values[name]:.4g}" for name in _SHOWN if name in values)
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """The events of a step; a last line that was cut short is left out.
+
+    An attempt that goes on from a checkpoint does again what the one before had done beyond it, and
+    an attempt that starts afresh does everything again: only the last time counts.
+    """
+    before: list[dict[str, Any]] = []
+    kept: list[dict[str, Any]] = []
+    for event in _lines(path):
+        if event["kind"] == "started":
+            before, kept = kept, []
+        elif event["kind"] == "resumed":
+            kept = [e for e in before if e.get("step", 0) <= event["step"]] + kept
+        kept.append(event)
+    return kept
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and "kind" in event:
+                yield event

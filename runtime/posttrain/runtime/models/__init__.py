@@ -1,0 +1,1 @@
+"""Making, loading and saving models and tokenizers."""

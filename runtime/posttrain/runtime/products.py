@@ -1,0 +1,30 @@
+"""Reads and writes rows: the Parquet files of datasets and evals."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def parts_of(folder: Path) -> list[str]:
+    """The parts of a dataset, in the order in which they were declared."""
+    return (folder / "parts.txt").read_text(encoding="utf-8").split()
+
+
+def read_rows(folder: Path, part: str | None = None) -> list[dict[str, Any]]:
+    """The rows of a dataset, or of one of its parts."""
+    import pyarrow.parquet as parquet
+
+    rows: list[dict[str, Any]] = []
+    for name in [part] if part else parts_of(folder):
+        rows += parquet.read_table(folder / f"{name}.parquet").to_pylist()
+    return rows
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows as one Parquet file, with the same bytes for the same rows."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    names = list(rows[0]) if rows else []
+    table = pyarrow.table({name: [row[name] for row in rows] for name in names})
+    parquet.write_table(table, path, compression="zstd")

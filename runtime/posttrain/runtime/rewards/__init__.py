@@ -1,0 +1,1 @@
+"""Reward ops: one file each."""

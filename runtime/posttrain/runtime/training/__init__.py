@@ -1,0 +1,1 @@
+"""What training methods share: parameters, checkpoints, the loop's events."""

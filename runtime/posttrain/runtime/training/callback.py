@@ -1,0 +1,62 @@
+"""Turns what the trainer reports into events, and the wish to stop into a checkpoint."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from posttrain.runtime import checkpoints
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.training.loop import Loop
+
+# Names of figures as users read them; what is not here keeps the trainer's own name.
+_NAMES = {"grad_norm": "gradient_norm", "learning_rate": "learning_rate"}
+_DROPPED = ("epoch", "total_flos", "train_runtime", "train_loss", "num_tokens", "step_time")
+_DROPPED_PREFIXES = ("train_", "rewards/", "profiling/")
+
+
+def callback_for(loop: Loop) -> Any:
+    """The callback object; its class needs transformers, so it is made here."""
+    from transformers import TrainerCallback
+
+    class Reports(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            _on_log(loop, state.global_step, dict(logs or {}))
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            loop.step = state.global_step
+            total = loop.planned.steps
+            loop.context.events.progress(state.global_step, total, "steps")
+            if loop.context.stop.asked and state.global_step % loop.planned.boundary == 0:
+                control.should_save = True
+                control.should_training_stop = True
+
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            folder = loop.context.checkpoints / f"checkpoint-{state.global_step}"
+            if not (folder / checkpoints.MANIFEST).exists():
+                loop.checkpointed(folder)
+
+    return Reports()
+
+
+def _on_log(loop: Loop, step: int, logs: dict[str, Any]) -> None:
+    values = {
+        _NAMES.get(name, name): value
+        for name, value in logs.items()
+        if isinstance(value, int | float) and name not in _DROPPED and not name.startswith(_DROPPED_PREFIXES)
+    }
+    if not values:
+        return
+    values |= loop.rewards
+    loop.rewards = {}
+    _check_finite(step, values)
+    loop.context.events.emit("metrics", step=step, values=values)
+
+
+def _check_finite(step: int, values: Mapping[str, float]) -> None:
+    for name in ("loss", "gradient_norm"):
+        value = values.get(name)
+        if value is not None and not math.isfinite(value):
+            raise StepFault(
+                f"at step {step} the {name.replace('_', ' ')} is {value}",
+                "lower the learning rate, raise warmup, or train in float32",
+            )

@@ -1,0 +1,1 @@
+"""What stages do beside training: one file for each verb."""

@@ -1,0 +1,90 @@
+"""Makes a dataset: rows from a source or another dataset, through the operations, to Parquet."""
+
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.catalog import CATALOG, load
+from posttrain.runtime.context import Context
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.products import parts_of
+from posttrain.spec.extension import Verb
+
+EXTENSION = Verb(name="data", summary="Rows as Parquet, a file for each part.", stack=("duckdb",))
+
+
+def run(context: Context) -> None:
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config={"threads": "1"})
+    try:
+        _start(context, connection)
+        operations = context.params["operations"]
+        for done, operation in enumerate(operations):
+            context.events.progress(done, len(operations), "steps")
+            _operate(context, connection, operation)
+        _write(context, connection)
+    except duckdb.Error as error:
+        raise StepFault(f"the rows could not be made: {str(error).splitlines()[0]}") from None
+
+
+def _start(context: Context, connection: Any) -> None:
+    """The table `rows`, each row with its place."""
+    source = context.params["source"]
+    if source is None:
+        _load(connection, "source", context.inputs["rows"], context.part("rows"))
+    else:
+        extension = CATALOG.find("source", source["name"])
+        assert extension is not None, f"the catalog lost the source {source['name']}"
+        params = extension.params.model_validate(source["params"])
+        CATALOG.run("source", source["name"])(params, context, connection)
+    connection.execute(
+        "CREATE TABLE rows AS SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM source"
+    )
+
+
+def _load(connection: Any, table: str, folder: Path, part: str | None) -> None:
+    paths = [str(folder / f"{name}.parquet") for name in ([part] if part else parts_of(folder))]
+    connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM read_parquet(?)", [paths])
+
+
+def _operate(context: Context, connection: Any, operation: dict[str, Any]) -> None:
+    if operation["op"] != "sql":
+        load(operation["entry"])(operation["params"], connection, operation["seed"])
+        return
+    other = operation.get("other")
+    if other is not None:
+        role = f"other:{other.partition('.')[0]}"
+        _load(connection, "given", context.inputs[role], context.part(role))
+        connection.execute(
+            "CREATE OR REPLACE TABLE other AS"
+            " SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM given"
+        )
+    connection.execute(f"CREATE TABLE following AS {operation['query']}")
+    connection.execute("DROP TABLE rows")
+    connection.execute("ALTER TABLE following RENAME TO rows")
+    for part, least in operation.get("at_least", {}).items():
+        _check_part(connection, part, least)
+
+
+def _check_part(connection: Any, part: str, wanted: int) -> None:
+    found = connection.execute("SELECT count(*) FROM rows WHERE __part = ?", [part]).fetchone()[0]
+    if found < wanted:
+        total = connection.execute("SELECT count(*) FROM rows").fetchone()[0]
+        raise StepFault(
+            f"the part `{part}` wants {wanted} rows, and {found} of {total} are left for it",
+            "take fewer rows, or let the steps before keep more",
+        )
+
+
+def _write(context: Context, connection: Any) -> None:
+    listed = connection.execute("SELECT __part FROM rows GROUP BY __part ORDER BY min(__row)").fetchall()
+    parts = sorted((str(row[0]) for row in listed), key=lambda part: (part != "train", part))
+    for part in parts or ["all"]:
+        path = context.out / f"{part}.parquet"
+        connection.execute(
+            f"COPY (SELECT * EXCLUDE (__row, __part) FROM rows WHERE __part = '{part}' ORDER BY __row)"
+            f" TO '{path}' (FORMAT parquet, COMPRESSION zstd)"
+        )
+        count = connection.execute("SELECT count(*) FROM rows WHERE __part = ?", [part]).fetchone()[0]
+        context.facts[f"rows.{part}"] = count
+    (context.out / "parts.txt").write_text("\n".join(parts or ["all"]) + "\n", encoding="utf-8")

@@ -1,0 +1,97 @@
+"""Prepares the folder in which a step runs, and brings what it left behind into the store.
+
+work/KEY/job.json        where the inputs lie
+work/KEY/user/           the user's files, as they were
+work/KEY/record/         step.json, events.jsonl, log
+work/KEY/checkpoints/    what a later attempt goes on from
+work/KEY/files/          the product, while it is made
+work/KEY/receipt.json    the worker's word that the product is whole
+"""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime import durable
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.store import Product, Store
+from posttrain.spec.keys import digest_bytes
+from posttrain.spec.plan import Step, step_to_json
+
+
+def prepare(work: Path, step: Step, inputs: Mapping[str, Path], beside: Path) -> None:
+    """Lay everything out that the worker needs. What earlier attempts kept stays."""
+    (work / "record").mkdir(parents=True, exist_ok=True)
+    durable.write_text(work / "record" / "step.json", step_to_json(step))
+    files = {role: _stage(work, beside / file.path, file.sha256) for role, file in step.files.items()}
+    earlier = durable.read_json(work / "job.json")
+    attempt = earlier["attempt"] + 1 if isinstance(earlier, dict) else 1
+    job = {"attempt": attempt, "inputs": {r: str(p) for r, p in inputs.items()}, "files": files}
+    durable.write_json(work / "job.json", job)
+
+
+def _stage(work: Path, source: Path, sha256: str) -> str:
+    """A copy of a user's file: what the step reads cannot change under it."""
+    try:
+        data = source.read_bytes()
+    except OSError as error:
+        raise StepFault(
+            f"cannot read {source}: {error.strerror}", "put the file back and run again"
+        ) from None
+    if digest_bytes(data) != sha256:
+        raise StepFault(f"{source} changed after the plan was made", "run again: the plan is made anew")
+    copy = work / "user" / sha256[:16] / source.name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_bytes(data)
+    return str(copy)
+
+
+def finished(work: Path) -> dict[str, Any] | None:
+    """The receipt of a step that has ended well but is not in the store yet.
+
+    A client that died while it committed may have moved the product already; it is moved back.
+    """
+    receipt = durable.read_json(work / "receipt.json")
+    if not isinstance(receipt, dict):
+        return None
+    for name in ("files", "record"):
+        moved = work / "commit" / name
+        if moved.exists() and not (work / name).exists():
+            moved.rename(work / name)
+    sizes = {name: path.stat().st_size for name, path in durable.files_in(work / "files")}
+    return receipt if sizes == receipt["sizes"] else None
+
+
+def commit(work: Path, step: Step, key: str, receipt: Mapping[str, Any], store: Store) -> Product:
+    """Bring the finished step into the store and clear its workplace."""
+    about = {
+        "step": step.id,
+        "kind": step.kind,
+        "key_parts": dict(step.key_parts),
+        "key_values": dict(step.key_values),
+        "facts": receipt["facts"],
+        "cost": receipt["cost"],
+    }
+    product = store.commit(key, work / "files", work / "record", about)
+    clear(work)
+    return product
+
+
+def clear(work: Path) -> None:
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def failure(work: Path, status: int) -> dict[str, Any]:
+    """Why a step ended badly: in its own words, or by how its process ended."""
+    told = durable.read_json(work / "failure.json")
+    if isinstance(told, dict):
+        return told
+    if status == -9:
+        message = "the step was killed (signal 9)"
+        advice = "if nobody ended it, memory ran out: lower micro_batch, or give the machine more"
+    elif status < 0:
+        message, advice = f"the step was ended by signal {-status}", "see `recipe logs STAGE`"
+    else:
+        message, advice = f"the step ended with status {status} and no receipt", "see `recipe logs STAGE`"
+    return {"message": message, "advice": advice, "retriable": status < 0}

@@ -1,0 +1,1 @@
+"""What a recipe and a plan are."""

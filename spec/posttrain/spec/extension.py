@@ -1,0 +1,143 @@
+"""How an extension declares itself: light values that the compiler reads without importing the runtime.
+
+An extension is one file. It holds `EXTENSION`, one of the classes below, and a function `run` that
+does the work and imports the heavy stack in its body. The catalog knows extensions by kind and name.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from posttrain.spec.types import Columns, Interval, Type
+
+Kind = Literal["verb", "method", "reward", "data", "source", "engine", "runner", "environment", "tracker"]
+KINDS: tuple[Kind, ...] = (
+    "verb",
+    "method",
+    "reward",
+    "data",
+    "source",
+    "engine",
+    "runner",
+    "environment",
+    "tracker",
+)
+
+
+class Params(BaseModel):
+    """Base of every extension's parameters: frozen, strict, and no key beyond those declared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+
+
+class NoParams(Params):
+    """For extensions that take none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extension:
+    name: str
+    summary: str
+    params: type[Params] = NoParams
+    # Raised when the same parameters come to mean another result: it is part of every key.
+    version: int = 1
+    # Distributions whose version changes the result: they are the environment part of the key.
+    stack: tuple[str, ...] = ()
+    # Parameters that change speed or memory, but never the result: left out of the key.
+    neutral: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verb(Extension):
+    """What runs a stage that is not training: eval, gate, export and so on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The arithmetic of a training stage: what the compiler plans and the worker is held to."""
+
+    steps: int
+    # Checkpoints land only on multiples of this many optimizer steps.
+    boundary: int = 1
+    rows_per_step: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Extension):
+    """A training method. `accepts` lists the column sets it can read, the preferred one first."""
+
+    accepts: tuple[Columns, ...]
+    schedule: Callable[[Any, int], Schedule]
+    needs_reward: bool = False
+    needs_reference: bool = False
+    # The TRL configuration class whose arguments `trl:` may name, if the method stands on TRL.
+    trl: str | None = None
+    # The class in the product: what a later stage may do with it.
+    product: Literal["policy", "scorer"] = "policy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Extension):
+    """Where rows come from. `columns` and `rows` tell what is known before anything runs."""
+
+    columns: Callable[[Any], Columns | None]
+    rows: Callable[[Any], int | None] = lambda _: None
+    # The user files that the rows are read from; their content is part of the key.
+    files: Callable[[Any], Sequence[str]] = lambda _: ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOp(Extension):
+    """A data step that is no relational one. `columns` maps the columns before to those after."""
+
+    columns: Callable[[Any, Columns], Columns]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operand:
+    """A place in a reward op that takes a node: a name, a literal or a nested expression."""
+
+    type: Type
+    many: bool = False
+    default: float | bool | str | None = None
+    required: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardOp(Extension):
+    """A node of a reward graph. `shorthand` names the operand that a bare value stands for."""
+
+    operands: Mapping[str, Operand] = field(default_factory=dict[str, Operand])
+    yields: Type
+    shorthand: str = "of"
+    range: Callable[[Any, Mapping[str, Sequence[Interval]]], Interval] = lambda _params, _operands: (
+        Interval.everything()
+    )
+    # Slow nodes (judges, programs) run side by side, within bounds; the others in one batch.
+    slow: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine(Extension):
+    """What generates text from a model: transformers, vLLM, an HTTP endpoint."""
+
+    needs_gpu: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner(Extension):
+    """Where a step runs: a local process, a container."""
+
+
+class Catalog(Protocol):
+    """The extensions that a compilation can name. The runtime gives one; the compiler reads it."""
+
+    def find(self, kind: Kind, name: str) -> Extension | None: ...
+
+    def names(self, kind: Kind) -> Sequence[str]: ...
+
+    def entry(self, kind: Kind, name: str) -> str:
+        """`module:function` of what runs this extension."""
+        ...

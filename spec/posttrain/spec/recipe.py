@@ -1,0 +1,192 @@
+"""What a recipe is: the declarations. The verbs are in `stages`.
+
+Every field has one meaning, one default and one line of documentation. The JSON Schema, `recipe
+explain` and the reference pages all print that line.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
+Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
+Scalar = str | int | float | bool | None
+
+
+class Declaration(BaseModel):
+    """Base of all that is written in a recipe: frozen, strict, no unknown key."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, populate_by_name=True, defer_build=True
+    )
+
+
+class Scratch(Declaration):
+    """The shape of a model that starts from random weights."""
+
+    family: str = Field(description="The architecture, such as qwen2, llama or gpt2.")
+    layers: int = Field(ge=1, description="Transformer layers.")
+    hidden: int = Field(ge=8, description="The width of the residual stream.")
+    heads: int = Field(ge=1, description="Attention heads.")
+    kv_heads: int | None = Field(default=None, ge=1, description="Key/value heads; as many as heads.")
+    intermediate: int | None = Field(default=None, ge=8, description="The width inside the MLP.")
+    context: int = Field(default=512, ge=8, description="The longest sequence, in tokens.")
+    rope_theta: float | None = Field(
+        default=None,
+        gt=1,
+        description="The base of the rotary positions; the architecture's own if not given.",
+    )
+    spread: float | None = Field(
+        default=None,
+        gt=0,
+        description="The standard deviation of the random weights; the architecture's own.",
+    )
+    tied: bool = Field(default=True, description="Whether input and output embeddings are one.")
+
+
+class Tokenizer(Declaration):
+    """Where the tokenizer comes from, when not from the model itself."""
+
+    init: Literal["characters"] | None = Field(
+        default=None, description="Build one: `characters` gives every character a token."
+    )
+    alphabet: str = Field(
+        default=" !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`"
+        "abcdefghijklmnopqrstuvwxyz{|}~\n",
+        description="The characters of a built tokenizer.",
+    )
+    words: list[str] = Field(
+        default_factory=list, description="Strings that get one token each, such as tags."
+    )
+    from_: str | None = Field(
+        default=None, alias="from", description="A hub name or a path to take the tokenizer from."
+    )
+    revision: str | None = Field(default=None, description="The revision on the hub.")
+
+
+class Adapter(Declaration):
+    """What part of the weights is trained."""
+
+    kind: Literal["full", "lora", "qlora"] = Field(
+        default="lora", description="Train all weights, a LoRA, or a LoRA over 4-bit weights."
+    )
+    rank: int = Field(default=16, ge=1, description="The rank of the LoRA matrices.")
+    alpha: float = Field(default=32.0, gt=0, description="The scale of the LoRA, over its rank.")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout before the LoRA.")
+    targets: Literal["auto"] | list[str] = Field(
+        default="auto", description="The modules that get a LoRA; auto picks by architecture."
+    )
+    carry: Literal["continue", "merge"] = Field(
+        default="continue",
+        description="When the model already has an adapter: go on with it, or merge it and start anew.",
+    )
+
+
+class Tags(Declaration):
+    """The tags that a completion is expected to hold, for a generated chat template."""
+
+    think: Pair | None = Field(
+        default=None, description="The tags around the reasoning, opening and closing."
+    )
+    answer: Pair | None = Field(default=None, description="The tags around the answer, opening and closing.")
+
+
+class Model(Declaration):
+    """A model to start from."""
+
+    init: Scratch | None = Field(default=None, description="Random weights of this shape.")
+    from_: str | None = Field(
+        default=None, alias="from", description="ORG/NAME on the hub, or a path beside the recipe."
+    )
+    revision: str | None = Field(
+        default=None, description="The hub revision; a full commit hash makes the run repeatable."
+    )
+    tokenizer: Tokenizer | None = Field(
+        default=None, description="The tokenizer, when it is not the model's own."
+    )
+    chat_template: str | None = Field(
+        default=None, description="A Jinja file beside the recipe that renders conversations."
+    )
+    tags: Tags | None = Field(default=None, description="Tags for a generated chat template.")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="The precision of the weights; auto keeps what is stored."
+    )
+    quantize: Literal["none", "int8", "nf4"] = Field(
+        default="none", description="Quantise the frozen weights when loading."
+    )
+    adapter: Adapter | None = Field(
+        default=None, description="How stages train this model, unless they say otherwise."
+    )
+
+
+class Dataset(Declaration):
+    """Rows with named columns, made by a source and refined by steps."""
+
+    from_: Any = Field(alias="from", description="A source with its parameters, or another dataset or stage.")
+    steps: list[dict[str, Any]] = Field(
+        default_factory=list[dict[str, Any]], description="Data steps, each one key and its value."
+    )
+
+
+class Reward(Declaration):
+    """A graph of nodes that scores completions."""
+
+    reads: dict[str, str] = Field(
+        description="What the graph reads: `completion`, and columns of the data, with their types."
+    )
+    nodes: dict[Name, Any] = Field(
+        default_factory=dict[str, Any], description="Named nodes, each one op and its operands."
+    )
+    returns: Any = Field(description="The node that is the reward.")
+
+
+class Secret(Declaration):
+    """A secret by name; its value stays outside."""
+
+    env: str = Field(description="The environment variable that holds the value.")
+
+
+class Endpoint(Declaration):
+    """A model behind an HTTP interface."""
+
+    provider: Literal["openai", "anthropic", "gemini", "openrouter", "vllm"] = Field(
+        description="Whose interface it speaks."
+    )
+    model: str = Field(description="The model's name there.")
+    url: str | None = Field(default=None, description="The base URL, when not the provider's.")
+    key: Secret | None = Field(default=None, description="The secret that opens it.")
+    concurrency: int = Field(default=8, ge=1, description="Requests under way at most.")
+
+
+class Environment(Declaration):
+    """A place in which a model acts over several turns."""
+
+    kind: str = Field(description="The environment's name in the catalog.")
+    params: dict[str, Any] = Field(
+        default_factory=dict[str, Any], description="The environment's own parameters."
+    )
+
+
+class Hardware(Declaration):
+    """The target machine, which need not be this one."""
+
+    gpus: str | None = Field(default=None, description="Count and kind, such as 8xH100-80GB.")
+    nodes: int = Field(default=1, ge=1, description="Machines of that kind.")
+    cpus: int | None = Field(default=None, ge=1, description="Processor cores a machine.")
+    memory_gb: float | None = Field(default=None, gt=0, description="Main memory a machine, in GB.")
+    price_per_hour: float | None = Field(
+        default=None, ge=0, description="What a machine costs an hour, for estimates."
+    )
+
+
+class Container(Declaration):
+    """The image that steps run in."""
+
+    image: str = Field(description="An image by digest: NAME@sha256:...")
+
+
+class Retry(Declaration):
+    """What to do about failures that may pass."""
+
+    attempts: int = Field(default=1, ge=1, le=10, description="Tries in all.")
+    wait_seconds: float = Field(default=5.0, ge=0, description="The first pause; it doubles.")

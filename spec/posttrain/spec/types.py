@@ -1,0 +1,68 @@
+"""The types of columns and reward nodes, and intervals of numbers."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+# A column or node type is its written form: text, integer, number, boolean, messages, list<T>, any.
+Type = str
+
+SCALARS = ("text", "integer", "number", "boolean")
+Columns = dict[str, Type]
+
+
+def is_type(name: str) -> bool:
+    if name.startswith("list<") and name.endswith(">"):
+        return is_type(name[5:-1])
+    return name in (*SCALARS, "messages", "any")
+
+
+def accepts(wanted: Type, given: Type) -> bool:
+    """Whether a value of type `given` may stand where `wanted` is asked for."""
+    if "any" in (wanted, given) or wanted == given:
+        return True
+    if wanted.startswith("list<") and given.startswith("list<"):
+        return accepts(wanted[5:-1], given[5:-1])
+    return wanted == "number" and given in ("integer", "boolean")
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """All numbers from `low` to `high`, both included."""
+
+    low: float
+    high: float
+
+    @staticmethod
+    def everything() -> "Interval":
+        return Interval(-math.inf, math.inf)
+
+    @property
+    def constant(self) -> bool:
+        return self.low == self.high
+
+    def plus(self, other: "Interval") -> "Interval":
+        return Interval(self.low + other.low, self.high + other.high)
+
+    def times(self, other: "Interval") -> "Interval":
+        corners = [_product(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
+        return Interval(min(corners), max(corners))
+
+    def join(self, other: "Interval") -> "Interval":
+        """The smallest interval that holds both."""
+        return Interval(min(self.low, other.low), max(self.high, other.high))
+
+    def __str__(self) -> str:
+        return f"{_plain(self.low)} .. {_plain(self.high)}"
+
+
+def _product(a: float, b: float) -> float:
+    # 0 * inf is a nan, but a bound of zero stays zero whatever the other side may reach.
+    return 0.0 if a == 0 or b == 0 else a * b
+
+
+def _plain(value: float) -> str:
+    return f"{value:+g}" if value else "0"
+
+
+Effect = Literal["pass", "fail", "inconclusive"]
