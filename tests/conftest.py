@@ -93,3 +93,7 @@ def archive_of(program: Path) -> bytes:
     with tarfile.open(fileobj=archive, mode="w") as tar:
         tar.add(program.resolve(), "bin/busybox")
     return archive.getvalue()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--regenerate", action="store_true", help="write expected outputs anew, for review")

@@ -37,8 +37,9 @@ def check(named: Named, request: Request, findings: Findings) -> Checked:
     models = check_models(named, request, findings)
     rows = check_datasets(named, request, findings)
     graphs: dict[str, Graph] = {}
+    endpoints = {**dict.fromkeys(named.recipe.broken), **named.recipe.endpoints}
     for name, reward in named.recipe.rewards.items():
-        graph = build(reward, ("rewards", name), request.catalog, findings)
+        graph = build(reward, ("rewards", name), endpoints, request, findings)
         if graph is not None:
             graphs[name] = graph
     trainings: dict[str, Training] = {}

@@ -1,7 +1,7 @@
 """What each thing of a recipe becomes in the plan: entry, parameters, inputs and meaning."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posttrain.compiler.check import Checked
@@ -15,8 +15,6 @@ from posttrain.spec.recipe import Adapter, Declaration
 from posttrain.spec.stages import Evaluate, Export, Gate, Generate, Sampling, Script, Train
 
 Json = Any
-# Steps that compute: they take all the cores there are, one at a time.
-_WHOLE = Resources(cpus=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +30,8 @@ class Draft:
     inputs: Mapping[str, Input] = field(default_factory=dict[str, Input])
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
     expect: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    # Environment variables whose values the step may see.
+    secrets: tuple[str, ...] = ()
     # False when what goes in is not pinned: the step's product is then never taken from the store.
     pinned: bool = True
     resources: Resources = field(default_factory=Resources)
@@ -70,6 +70,12 @@ def _seed(name: str, checked: Checked) -> int:
     return seed_for(checked.named.recipe.seed, f"stage:{name}")
 
 
+def _computing(checked: Checked) -> Resources:
+    """What a step that computes takes. One core unless the recipe says more: the order of sums, and
+    so the last bits of a result, depend on the number of threads."""
+    return Resources(cpus=checked.named.recipe.hardware.cpus or 1)
+
+
 def _model(name: str, checked: Checked) -> Draft:
     model = checked.named.recipe.models[name]
     params = _dumped(model)
@@ -97,7 +103,7 @@ def _dataset(name: str, checked: Checked) -> Draft:
     rows = checked.rows[name]
     owner = f"dataset:{name}"
     refs = {role: ref for (of, role), ref in checked.named.refs.items() if of == owner}
-    inputs = {"rows" if role == "from" else f"other:{ref.name}": _input(ref) for role, ref in refs.items()}
+    inputs = {"rows" if role == "from" else f"other:{_written(ref)}": _input(ref) for role, ref in refs.items()}
     source = rows.source
     return Draft(
         kind="data",
@@ -111,13 +117,29 @@ def _dataset(name: str, checked: Checked) -> Draft:
         used=rows.used,
         inputs=inputs,
         files=rows.files,
+        pinned=rows.pinned,
+        resources=Resources(network=source is not None and source.network),
     )
 
 
-def _graph(graph: Graph | None) -> Json:
+def _written(ref: Ref) -> str:
+    return f"{ref.name}.{ref.part}" if ref.part else ref.name
+
+
+def _scoring(draft: Draft, graph: Graph | None) -> Draft:
+    """The draft of a step that scores by this graph: with its files and the endpoints that it asks."""
     if graph is None:
-        return None
-    return {"reads": dict(graph.reads), "nodes": list(graph.nodes), "returns": graph.returns}
+        return draft
+    network = draft.resources.network or bool(graph.endpoints)
+    return replace(
+        draft,
+        params={**draft.params, "reward": graph.plan(), "access": graph.access()},
+        neutral=draft.neutral | {"access"},
+        used=(*draft.used, *graph.ops),
+        files={**draft.files, **graph.files},
+        secrets=graph.secrets,
+        resources=replace(draft.resources, network=network),
+    )
 
 
 def _adapter(name: str, stage: Train, checked: Checked) -> Adapter | None:
@@ -142,10 +164,9 @@ def _adapter(name: str, stage: Train, checked: Checked) -> Adapter | None:
 def _train(name: str, stage: Train, checked: Checked) -> Draft:
     training = checked.trainings[name]
     schedule = training.schedule
-    ops = training.graph.ops if training.graph else ()
-    return Draft(
+    drafted = Draft(
         kind="train",
-        resources=_WHOLE,
+        resources=_computing(checked),
         entry=("method", stage.train),
         params={
             "method": stage.train,
@@ -153,25 +174,25 @@ def _train(name: str, stage: Train, checked: Checked) -> Draft:
             "trl": stage.trl,
             "prompts": stage.prompts,
             "adapter": _dumped(_adapter(name, stage, checked)),
-            "reward": _graph(training.graph),
+            "reward": None,
             "seed": _seed(name, checked),
         },
         neutral=frozenset(f"params.{key}" for key in training.method.neutral),
-        used=(training.method, *ops),
+        used=(training.method,),
         inputs=_inputs(name, checked, "model", "data", "reference"),
         expect={"steps": schedule.steps} if schedule else {},
     )
+    return _scoring(drafted, training.graph)
 
 
 def _evaluate(name: str, stage: Evaluate, checked: Checked) -> Draft:
     found = checked.evals[name]
     metrics = {key: {"kind": metric.kind, "node": metric.node} for key, metric in found.metrics.items()}
-    return Draft(
+    drafted = Draft(
         kind="eval",
-        resources=_WHOLE,
+        resources=_computing(checked),
         entry=("verb", "eval"),
         params={
-            "reward": _graph(found.graph),
             "metrics": metrics,
             "sampling": _sampling(stage.sampling),
             "prompts": stage.prompts,
@@ -179,9 +200,9 @@ def _evaluate(name: str, stage: Evaluate, checked: Checked) -> Draft:
             "seed": seed_for(checked.named.recipe.seed, f"eval:{stage.data}"),
         },
         neutral=frozenset({"sampling.batch"} if stage.sampling.temperature == 0 else ()),
-        used=found.graph.ops,
         inputs=_inputs(name, checked, "model", "data"),
     )
+    return _scoring(drafted, found.graph)
 
 
 def _sampling(sampling: Sampling) -> Json:
@@ -216,20 +237,20 @@ def _export(name: str, stage: Export, checked: Checked) -> Draft:
 
 def _generate(name: str, stage: Generate, checked: Checked) -> Draft:
     graph = checked.graphs[stage.reward] if stage.reward else None
-    return Draft(
+    drafted = Draft(
         kind="generate",
-        resources=_WHOLE,
+        resources=_computing(checked),
         entry=("verb", "generate"),
         params={
-            "reward": _graph(graph),
+            "reward": None,
             "sampling": _sampling(stage.sampling),
             "prompts": stage.prompts,
             "keep": stage.keep,
             "seed": _seed(name, checked),
         },
-        used=graph.ops if graph else (),
         inputs=_inputs(name, checked, "model", "data"),
     )
+    return _scoring(drafted, graph)
 
 
 def _script(name: str, stage: Script, checked: Checked) -> Draft:

@@ -9,7 +9,7 @@ models:
     tokenizer: {init: characters}
 datasets:
   sums:
-    from: {arithmetic: {digits: 1, count: 200}}
+    from: {arithmetic: {digits: 2, count: 200}}
     steps:
       - split: {test: 100}
 rewards:

@@ -10,6 +10,7 @@ class Findings:
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
         self._root: Node | None = None
+        self._refused: set[Span] = set()
 
     def attach(self, root: Node) -> None:
         """From here on, paths are looked up in this tree."""
@@ -23,6 +24,10 @@ class Findings:
     @property
     def failed(self) -> bool:
         return has_errors(self.found)
+
+    def refuse(self, span: Span) -> None:
+        """What stands here has been reported: passes that stumble over it add nothing."""
+        self._refused.add(span)
 
     def at_span(
         self,
@@ -52,6 +57,8 @@ class Findings:
     ) -> None:
         """Report at a path: at its value, or at its key. `replace` becomes a suggested edit."""
         span = self.span(path, key=key)
+        if span in self._refused:
+            return
         edit = Edit(span, replace) if replace is not None else None
         self.at_span(
             code,

@@ -88,10 +88,12 @@ class _Filler:
         if section != "vars" or key not in self.raw:
             help, _ = hint(name, [f"vars.{known}" for known in self.raw], what="variables")
             self.findings.at_span(UNKNOWN_VARIABLE, use.span, f"`${{{name}}}` names no variable", help=help)
+            self.findings.refuse(use.span)
             return None
         if key in self.under_way:
             circle = " -> ".join((*self.under_way, key))
             self.findings.at_span(CIRCULAR_VARIABLE, use.span, f"variables in a circle: {circle}")
+            self.findings.refuse(use.span)
             return None
         if key not in self.done:
             node = self.raw[key].node

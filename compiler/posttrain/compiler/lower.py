@@ -85,6 +85,7 @@ def _step(
         pinned=drafted.pinned and all(before[i.step].pinned for i in drafted.inputs.values()),
         inputs=drafted.inputs,
         files=drafted.files,
+        secrets=drafted.secrets,
         resources=drafted.resources,
         image=image,
         attempts=stage.retry.attempts if stage else 1,

@@ -101,12 +101,16 @@ def _uses(recipe: Shaped) -> Iterator[Use]:
 
 
 def _step_uses(recipe: Shaped, name: str) -> Iterator[Use]:
-    """The other datasets that the steps `join` and `mix` read."""
+    """The other datasets that the steps `join` and `mix`, and those that look `against` one, read."""
     for index, step in enumerate(recipe.datasets[name].steps):
         owner, path = f"dataset:{name}", ("datasets", name, "steps", index)
         join, mix = step.get("join"), step.get("mix")
         if isinstance(join, dict) and isinstance(join.get("with"), str):
             yield Use(owner, f"{index}.with", (*path, "join", "with"), join["with"], "rows")
+        for step_name, value in step.items():
+            if isinstance(value, dict) and isinstance(value.get("against"), str):
+                where = (*path, step_name, "against")
+                yield Use(owner, f"{index}.against", where, value["against"], "rows")
         if isinstance(mix, dict):
             for other in mix:
                 yield Use(owner, f"{index}.{other}", (*path, "mix", other), str(other), "rows")
@@ -139,7 +143,7 @@ def _stage_uses(name: str, stage: AnyStage) -> Iterator[Use]:
 
 def _resolve(use: Use, recipe: Shaped, findings: Findings) -> Ref | None:
     name, _, part = use.text.partition(".")
-    if name in recipe.broken:
+    if name in recipe.broken or use.text in recipe.broken:
         return None
     things: dict[Thing, Mapping[str, object]] = {
         "model": recipe.models,
@@ -151,7 +155,9 @@ def _resolve(use: Use, recipe: Shaped, findings: Findings) -> Ref | None:
         if name in declared:
             ref = Ref(thing, name, part or None)
             return ref if _fits(ref, use, recipe, findings) else None
-    legal = [n for thing, declared in things.items() for n in declared if _suits(Ref(thing, n), use, recipe)]
+    legal = list(recipe.broken) + [
+        n for thing, declared in things.items() for n in declared if _suits(Ref(thing, n), use, recipe)
+    ]
     help, meant = hint(name, legal, what="names that fit here")
     replace = f"{meant}.{part}" if meant and part else meant
     findings.add(UNKNOWN_NAME, use.path, f"nothing is named `{name}`", help=help, replace=replace)
@@ -194,10 +200,10 @@ def _makes(ref: Ref, recipe: Shaped) -> Literal["weights", "rows", "figures", "f
 
 
 _WORDS = {
-    "weights": "a model",
-    "rows": "rows",
-    "writer": "a model or an endpoint",
-    "anything": "a product",
+    "weights": "a model is",
+    "rows": "rows are",
+    "writer": "a model or an endpoint is",
+    "anything": "a product is",
 }
 
 
@@ -210,7 +216,7 @@ def _fits(ref: Ref, use: Use, recipe: Shaped, findings: Findings) -> bool:
     what = f"{ref.thing} `{ref.name}`"
     makes = {"weights": "a model", "rows": "rows", "figures": "figures", "files": "files"}
     given = makes.get(_makes(ref, recipe), "text")
-    message = f"{_WORDS[use.wanted]} is wanted here; the {what} gives {given}"
+    message = f"{_WORDS[use.wanted]} wanted here; the {what} gives {given}"
     findings.add(WRONG_KIND, use.path, message)
     return False
 

@@ -123,7 +123,7 @@ def _section(
     root: Mapped, section: str, model: type[Kind], findings: Findings, broken: set[str]
 ) -> dict[str, Kind]:
     found: dict[str, Kind] = {}
-    for name, node in _named(root, section, findings).items():
+    for name, node in _named(root, section, findings, broken).items():
         declared = validate(model, node, (section, name), findings)
         if declared is None:
             broken.add(name)
@@ -132,7 +132,7 @@ def _section(
     return found
 
 
-def _named(root: Mapped, section: str, findings: Findings) -> dict[str, Node]:
+def _named(root: Mapped, section: str, findings: Findings, broken: set[str]) -> dict[str, Node]:
     """The declarations of a section by name."""
     entry = root.entries.get(section)
     if entry is None:
@@ -144,11 +144,12 @@ def _named(root: Mapped, section: str, findings: Findings) -> dict[str, Node]:
     for name in entry.node.entries:
         if not _NAME.match(name):
             findings.add(BAD_NAME, (section, name), f"`{name}` cannot be a name", key=True)
+            broken.add(name)
     return {name: inner.node for name, inner in entry.node.entries.items()}
 
 
 def _stages(root: Mapped, findings: Findings, broken: set[str]) -> dict[str, AnyStage]:
-    named = _named(root, "stages", findings)
+    named = _named(root, "stages", findings, broken)
     if not named and not findings.failed:
         findings.add(NO_STAGES, ("stages",), "the recipe has no stages", help="add a section `stages`")
     found: dict[str, AnyStage] = {}

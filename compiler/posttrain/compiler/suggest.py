@@ -11,6 +11,8 @@ def nearest(word: str, legal: Iterable[str]) -> str | None:
         other = _fold(candidate)
         limit = max(1, min(len(folded), len(other)) // 3 + 1)
         distance = edits(folded, other, limit)
+        if min(len(folded), len(other)) >= 3 and (folded.startswith(other) or other.startswith(folded)):
+            distance = min(distance, limit)  # a word written out, or cut short
         if distance <= limit and (best is None or (distance, candidate) < best):
             best = (distance, candidate)
     return best[1] if best else None
@@ -23,7 +25,7 @@ def hint(word: str, legal: Iterable[str], *, what: str = "") -> tuple[str, str |
     if meant is not None:
         return f"did you mean `{meant}`?", meant
     if not known:
-        return f"there is no {what} to name here" if what else "", None
+        return f"there are no {what}" if what else "", None
     shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
     return f"{what or 'known here'}: {shown}", None
 

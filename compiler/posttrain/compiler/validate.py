@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.scalars import almost_number
-from posttrain.compiler.suggest import hint
+from posttrain.compiler.suggest import hint, nearest
 from posttrain.compiler.tree import Leaf, Listed, Mapped, Node, Path, at, plain
 from posttrain.spec.diagnostic import Code
 
@@ -53,13 +53,22 @@ def validate(model: type[Model], node: Node, path: Path, findings: Findings) -> 
     try:
         return model.model_validate(plain(node))
     except ValidationError as error:
-        seen: set[Path] = set()
-        for problem in error.errors(include_url=False):
-            where = _existing(node, problem["loc"], problem["type"])
+        problems = error.errors(include_url=False)
+        places = [_existing(node, problem["loc"], problem["type"]) for problem in problems]
+        # A misspelt key is also a missing one: only the first is the mistake.
+        seen = {m for p, w in zip(problems, places, strict=True) for m in _meant(model, dict(p), w)}
+        for problem, where in zip(problems, places, strict=True):
             if where not in seen:  # a union reports once for each of its members
                 seen.add(where)
                 _report(model, node, path, where, dict(problem), findings)
         return None
+
+
+def _meant(model: type[BaseModel], problem: dict[str, Any], where: Path) -> list[Path]:
+    """The key that an unknown one was meant for."""
+    inner = _model_at(model, where[:-1]) if problem["type"] == "extra_forbidden" else None
+    meant = nearest(str(where[-1]), keys_of(inner)) if inner else None
+    return [(*where[:-1], meant)] if meant else []
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
@@ -138,6 +147,9 @@ def _wrong_value(node: Node, path: Path, where: Path, problem: dict[str, Any], o
         legal = [part.strip("' ") for part in problem["ctx"]["expected"].replace(" or ", ",").split(",")]
         help, replace = hint(found.text, legal, what="values here")
         message = f"`{found.text}` is none of the values that this field takes"
+    elif problem["type"] == "string_pattern_mismatch" and isinstance(found, Leaf):
+        message = f"`{found.text}` does not have the form that this field takes"
+        help = f"it must match {problem['ctx']['pattern']}"
     elif isinstance(found, Leaf):
         message = f"`{found.text}`: {message}"
     out.add(WRONG_VALUE, path, message, help=help, replace=replace)

@@ -1,4 +1,6 @@
-"""`recipe explain`: the page of a diagnostic code."""
+"""`recipe explain`: a code, a field, an extension; everything that a recipe is made of."""
+
+from pathlib import Path
 
 import click
 
@@ -6,15 +8,42 @@ from posttrain.cli.loading import Misuse
 
 
 @click.command("explain")
-@click.argument("code", metavar="CODE")
-def command(code: str) -> None:
-    """Explain a diagnostic, such as PT0201, with a wrong and a right example."""
+@click.argument("topic", metavar="[TOPIC]", required=False)
+@click.option("--pages", metavar="DIR", help="Write all of it as Markdown files into DIR instead.")
+def command(topic: str | None, pages: str | None) -> None:
+    """Explain TOPIC: a diagnostic such as PT0201, a field such as models.init.hidden, an extension such
+    as grpo or between, or a field of one such as grpo.temperature. Without TOPIC, list what there is.
+    """
     from posttrain.compiler.codes import all_codes
-    from posttrain.compiler.render.page import page
-    from posttrain.compiler.suggest import hint
 
-    known = {found.id: found for found in all_codes()}
-    chosen = known.get(code.upper())
-    if chosen is None:
-        raise Misuse(f"there is no code `{code}`; {hint(code.upper(), known, what='codes')[0]}")
-    click.echo(page(chosen), nl=False)
+    code = next((code for code in all_codes() if topic and code.id == topic.upper()), None)
+    if code is not None:  # needs no extension
+        from posttrain.compiler.render.page import page
+
+        click.echo(page(code), nl=False)
+        return
+    from posttrain.compiler.reference.find import explain, listing, meant, reference
+    from posttrain.runtime.catalog import CATALOG
+
+    known = reference(CATALOG)
+    if pages is not None:
+        from posttrain.compiler.reference.pages import pages as all_pages
+
+        _write(Path(pages), all_pages(known))
+    elif topic is None:
+        click.echo(listing(known), nl=False)
+    else:
+        text = explain(topic, known)
+        if text is None:
+            near = meant(topic, known)
+            help = f"did you mean `{near}`?" if near else "`recipe explain` lists what there is"
+            raise Misuse(f"nothing is known by `{topic}`; {help}")
+        click.echo(text, nl=False)
+
+
+def _write(folder: Path, texts: dict[str, str]) -> None:
+    from posttrain.runtime.durable import write_text
+
+    for name, text in texts.items():
+        write_text(folder / name, text)
+        click.echo(folder / name)

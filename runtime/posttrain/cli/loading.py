@@ -12,7 +12,7 @@ from posttrain.compiler.pipeline import Outcome, compile_recipe
 from posttrain.compiler.render.text import Styler, render
 from posttrain.compiler.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.diagnostic import Diagnostic, has_errors
+from posttrain.spec.diagnostic import Diagnostic
 
 ERRORS = 1
 MISUSE = 2
@@ -50,6 +50,12 @@ def recipe_file(path: str) -> Path:
 
 def compiled(path: Path, settings: Sequence[str], profiles: Sequence[str]) -> tuple[Outcome, Request]:
     """Compile a recipe file."""
+    request = request_for(path, settings, profiles)
+    return compile_recipe(request), request
+
+
+def request_for(path: Path, settings: Sequence[str], profiles: Sequence[str]) -> Request:
+    """What the compiler is given for a recipe file."""
     from posttrain.runtime.stack import installed_stack
 
     pairs: list[tuple[str, str]] = []
@@ -62,7 +68,7 @@ def compiled(path: Path, settings: Sequence[str], profiles: Sequence[str]) -> tu
         data = path.read_bytes()
     except OSError as error:
         raise Misuse(f"{path} cannot be read: {error.strerror}") from None
-    request = Request(
+    return Request(
         source=Source(path.name, data),
         catalog=CATALOG,
         read=lambda name: _read(path.parent, name),
@@ -70,7 +76,6 @@ def compiled(path: Path, settings: Sequence[str], profiles: Sequence[str]) -> tu
         profiles=tuple(profiles),
         settings=tuple(pairs),
     )
-    return compile_recipe(request), request
 
 
 def _read(folder: Path, name: str) -> bytes | None:
@@ -89,11 +94,12 @@ def show(diagnostics: Sequence[Diagnostic], path: Path) -> None:
             beside = path.parent / span.file
             if span.file not in texts and beside.is_file():
                 texts[span.file] = _lines(beside)
-    names = {name: _shown_name(path.parent / name) for name in texts}
+    names = {name: shown_name(path.parent / name) for name in texts}
     click.echo(render(diagnostics, texts, names, Styler(colour_wanted(sys.stderr))), err=True, nl=False)
 
 
-def _shown_name(path: Path) -> str:
+def shown_name(path: Path) -> str:
+    """A path as people would write it here."""
     shown = os.path.relpath(path)
     return str(path) if shown.startswith("..") else shown
 
@@ -105,14 +111,3 @@ def _lines(path: Path) -> list[str]:
 def colour_wanted(stream: Any) -> bool:
     """Colour goes to terminals only, and never against the user's NO_COLOR."""
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-
-
-def must_compile(path: Path, settings: Sequence[str], profiles: Sequence[str]) -> Outcome:
-    """The outcome of a recipe that has a plan; otherwise what is wrong is printed and the command ends."""
-    outcome, _ = compiled(path, settings, profiles)
-    if outcome.diagnostics:
-        show(outcome.diagnostics, path)
-    if outcome.plan is None:
-        assert has_errors(outcome.diagnostics), "no plan, and no error that says why"
-        raise click.exceptions.Exit(ERRORS)
-    return outcome

@@ -7,7 +7,20 @@ import click
 from posttrain.spec.version import VERSION
 
 # A command is a file of this package; the order is the order of the help page.
-_COMMANDS = ("validate", "plan", "run", "status", "path", "logs", "report", "explain")
+_COMMANDS = (
+    "new",
+    "validate",
+    "fmt",
+    "plan",
+    "run",
+    "status",
+    "path",
+    "logs",
+    "report",
+    "reward",
+    "explain",
+    "schema",
+)
 
 
 class Commands(click.Group):
@@ -35,3 +48,7 @@ class Commands(click.Group):
 @click.version_option(VERSION, prog_name="recipe")
 def main() -> None:
     """Compile and run recipes for post-training language models."""
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from posttrain.cli.homes import home_of, home_option
-from posttrain.cli.loading import ERRORS, must_compile, recipe_file, settings_option
+from posttrain.cli.loading import ERRORS, recipe_file, settings_option
+from posttrain.cli.reporting import must_compile
 from posttrain.runtime.home import Home
 from posttrain.spec.plan import Plan
 
@@ -53,7 +54,18 @@ def _run(plan: Plan, file: Path, home: Home) -> int:
             states = execute(plan, around)
     finish_run(journal, states)
     journal.close()
+    _report(home, folder)
     display.summary(states, home, folder)
     if all(state in FINISHED for state in states.values()):
         return 0
     return INTERRUPTED if around.stopping.level else ERRORS
+
+
+def _report(home: Home, folder: Path) -> None:
+    """Write the run's page. When that fails, what the run has made and how it ended still stand."""
+    from posttrain.runtime.report.write import write_report
+
+    try:
+        write_report(home, folder)
+    except Exception as error:
+        click.echo(f"the report could not be written ({error}); `recipe report` tries again", err=True)

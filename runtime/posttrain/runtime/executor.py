@@ -78,6 +78,7 @@ def execute(plan: Plan, around: Surroundings) -> dict[str, str]:
 
 class _Execution:
     def __init__(self, plan: Plan, around: Surroundings) -> None:
+        self.plan = plan
         self.around = around
         self.steps: dict[str, Progress] = {}
         self.given_up = False
@@ -85,11 +86,14 @@ class _Execution:
             self.steps[step.id] = Progress(step, run_key(step, around.run))
 
     def run(self) -> dict[str, str]:
+        missing = [id for id, p in self.steps.items() if self.around.home.store.find(p.key) is None]
+        self.around.runner.expect(self.plan, missing, self.around.home.runs / self.around.run)
         try:
             while self._advance():
                 time.sleep(_PAUSE)
         finally:
             self._end_all()
+            self.around.runner.close()
         return {id: progress.state for id, progress in self.steps.items()}
 
     def _advance(self) -> bool:
@@ -155,9 +159,7 @@ class _Execution:
     def _room(self, step: Step) -> bool:
         taken = [p.step.resources.cpus for p in self.steps.values() if p.state == "running"]
         wanted = step.resources.cpus
-        if not taken:
-            return True
-        return 0 not in taken and wanted != 0 and sum(taken) + wanted <= self.around.cpus
+        return not taken or sum(taken) + wanted <= self.around.cpus
 
     def _start(self, progress: Progress) -> bool:
         lock = try_lock(self.around.home.lock(progress.key))
@@ -195,7 +197,7 @@ class _Execution:
         assert progress.lock is not None, "a step is launched under its lock"
         progress.attempt += 1
         secrets = {name: os.environ[name] for name in step.secrets if name in os.environ}
-        progress.handle = self.around.runner.start(work, secrets, progress.lock.descriptor)
+        progress.handle = self.around.runner.start(work, step, secrets, progress.lock.descriptor)
         if step.timeout_minutes is not None:
             progress.deadline = time.monotonic() + step.timeout_minutes * 60
         self._settle(progress, "running", "", attempt=progress.attempt)

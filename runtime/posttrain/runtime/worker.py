@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from posttrain.runtime import durable
 from posttrain.runtime.catalog import load
@@ -105,6 +105,14 @@ def peak_memory_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def leave(status: int) -> NoReturn:
+    """End the process. Libraries leave threads behind that can hold a normal exit up, and all that
+    counts is on the disk."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 def die_with(parent: int) -> None:
     """Have the kernel end this process when the one that started it is gone."""
     import ctypes
@@ -116,8 +124,4 @@ def die_with(parent: int) -> None:
 
 if __name__ == "__main__":
     die_with(int(sys.argv[2]))
-    status = main(Path(sys.argv[1]))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Libraries leave threads behind that can hold a normal exit up; all that counts is on the disk.
-    os._exit(status)
+    leave(main(Path(sys.argv[1])))

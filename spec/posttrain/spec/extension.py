@@ -45,6 +45,8 @@ class Extension:
     version: int = 1
     # Distributions whose version changes the result: they are the environment part of the key.
     stack: tuple[str, ...] = ()
+    # Modules that `run` imports and that take long: a warm process imports them once for all steps.
+    heavy: tuple[str, ...] = ()
     # Parameters that change speed or memory, but never the result: left out of the key.
     neutral: tuple[str, ...] = ()
 
@@ -86,23 +88,56 @@ class Source(Extension):
     rows: Callable[[Any], int | None] = lambda _: None
     # The user files that the rows are read from; their content is part of the key.
     files: Callable[[Any], Sequence[str]] = lambda _: ()
+    # Columns and the number of rows, where it can be told, from the content of the files. Raises
+    # ValueError when they are not as the parameters say, or must be written there.
+    infer: Callable[[Any, Sequence[bytes]], tuple[Columns, int | None]] | None = None
+    # Whether the parameters name one content for good; otherwise the rows are never taken as known.
+    pinned: Callable[[Any], bool] = lambda _: True
+    network: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataOp(Extension):
-    """A data step that is no relational one. `columns` maps the columns before to those after."""
+    """A data step that is no relational one. `columns` maps the columns before to those after.
+
+    `columns` raises ValueError when the columns before do not suit.
+    """
 
     columns: Callable[[Any, Columns], Columns]
+    # The rows after, from the rows before; `exact` when it is that many, not at most that many.
+    rows: Callable[[Any, int | None], int | None] = lambda _params, rows: rows
+    exact: bool = False
+    # The other dataset that it reads, by its name, and what must hold of that one's columns.
+    other: Callable[[Any], str | None] = lambda _: None
+    needs: Callable[[Any, Columns], None] = lambda _params, _columns: None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operand:
     """A place in a reward op that takes a node: a name, a literal or a nested expression."""
 
-    type: Type
+    type: Type = "any"
+    # A list of nodes.
     many: bool = False
+    # A mapping from names of the user's own to nodes: the operand `with.NAME` for each.
+    named: bool = False
+    # A list of mappings with these keys: the operand `of.KEY` is the list of what stands under KEY.
+    fields: Mapping[str, "Operand"] = field(default_factory=dict[str, "Operand"])
     default: float | bool | str | None = None
     required: bool = True
+
+
+Ranges = Mapping[str, Sequence[Interval]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """What an op has to say about the operands it was given, by a path below the node."""
+
+    kind: Literal["refused", "unreachable", "drowned"]
+    message: str
+    at: tuple[str | int, ...] = ()
+    help: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,12 +146,17 @@ class RewardOp(Extension):
 
     operands: Mapping[str, Operand] = field(default_factory=dict[str, Operand])
     yields: Type
+    # The type by the parameters, for ops that yield what they are told to.
+    typed: Callable[[Any], Type] | None = None
     shorthand: str = "of"
-    range: Callable[[Any, Mapping[str, Sequence[Interval]]], Interval] = lambda _params, _operands: (
-        Interval.everything()
-    )
+    # The smallest interval that holds every value; for a condition, 0 is false and 1 is true.
+    range: Callable[[Any, Ranges], Interval] = lambda _params, _operands: Interval.everything()
+    remarks: Callable[[Any, Ranges], Sequence[Remark]] = lambda _params, _operands: ()
     # Slow nodes (judges, programs) run side by side, within bounds; the others in one batch.
     slow: bool = False
+    # User files that the value depends on, and endpoints that are asked.
+    files: Callable[[Any], Sequence[str]] = lambda _: ()
+    endpoints: Callable[[Any], Sequence[str]] = lambda _: ()
 
 
 @dataclass(frozen=True, kw_only=True)

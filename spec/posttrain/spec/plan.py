@@ -30,7 +30,7 @@ class UserFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resources:
-    # 0 takes all cores of the machine, whatever their number.
+    # Cores, and so threads: the worker computes with exactly this many.
     cpus: int = 1
     gpus: int = 0
     memory_gb: float | None = None

@@ -49,6 +49,7 @@ EXTENSION = Method(
     summary="Group-relative policy optimisation on a reward graph.",
     params=Grpo,
     stack=STACK,
+    heavy=("trl.trainer.grpo_trainer", "pyarrow.parquet"),
     neutral=NEUTRAL,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     schedule=schedule,

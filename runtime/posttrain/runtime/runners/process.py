@@ -1,75 +1,206 @@
-"""Runs a step as a process of this machine."""
+"""Runs steps as processes of this machine.
 
+Steps that need the heavy stack are forked from one warm process that has imported it; the others are
+started by themselves. Either way a worker dies with the process that started it.
+"""
+
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from posttrain.spec.extension import Runner
+from posttrain.spec.extension import Extension, Runner
+from posttrain.spec.plan import Plan, Step
 
 EXTENSION = Runner(name="process", summary="A process of this machine.")
+_KILLED = -9
 
 
-@dataclass(frozen=True)
+@dataclass
 class Handle:
-    process: subprocess.Popen[bytes]
+    """A step under way: a process of our own, or a number under which the warm process knows it."""
+
+    process: subprocess.Popen[bytes] | None = None
+    number: int = 0
+    pid: int | None = None
+    status: int | None = None
 
 
 class ProcessRunner:
-    """Starts workers, watches them and stops them. A worker dies with the process that started it."""
+    """Starts workers, watches them and stops them."""
 
-    def start(self, work: Path, secrets: Mapping[str, str], lock: int) -> Handle:
+    def __init__(self, *, warm: bool = True) -> None:
+        self._warm_wanted = warm
+        self._warm: _Warm | None = None
+
+    def expect(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
+        """Told which steps will run, begin with the imports that they need."""
+        heavy = list(dict.fromkeys(m for step in plan.steps if step.id in ids for m in heavy_imports(step)))
+        if heavy and self._warm_wanted and self._warm is None:
+            self._warm = _Warm(folder / "warm.log")
+            self._warm.expect(heavy)
+
+    def start(self, work: Path, step: Step, secrets: Mapping[str, str], lock: int) -> Handle:
         """Start the step that `work` describes. `lock` is a descriptor that the worker holds on to."""
-        log = work / "record" / "log"
-        with log.open("ab") as output:
+        environment = _environment(work, step, secrets)
+        with (work / "record" / "log").open("ab") as log:
+            heavy = heavy_imports(step)
+            if heavy and self._warm is not None:
+                return self._warm.start(work, step, environment, heavy, lock, log.fileno())
             process = subprocess.Popen(
                 [sys.executable, "-m", "posttrain.runtime.worker", str(work), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=log,
                 stderr=subprocess.STDOUT,
-                env=_environment(work, secrets),
+                env=environment,
                 pass_fds=(lock,),
                 start_new_session=True,
             )
-        return Handle(process)
+        return Handle(process=process, pid=process.pid)
 
     def poll(self, handle: Handle) -> int | None:
         """The exit status, negative for a signal; None while it runs."""
-        return handle.process.poll()
+        if handle.process is not None:
+            return handle.process.poll()
+        assert self._warm is not None, "a step was forked from a process that never was"
+        self._warm.listen()
+        return handle.status
 
     def stop(self, handle: Handle, *, now: bool = False) -> None:
-        """Ask the step to keep what it has and end; with `now`, end it."""
-        if handle.process.poll() is not None:
+        """Ask the step to keep what it has and end; with `now`, end it and all that it started."""
+        if self.poll(handle) is not None or handle.pid is None:
             return
-        if now:
-            os.killpg(handle.process.pid, signal.SIGKILL)
+        if not now:
+            os.kill(handle.pid, signal.SIGTERM)
+            return
+        os.killpg(handle.pid, signal.SIGKILL)
+        if handle.process is not None:
             handle.process.wait()
-        else:
-            handle.process.send_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        if self._warm is not None:
+            self._warm.close()
+            self._warm = None
+
+
+class _Warm:
+    """The client's end of the warm process."""
+
+    def __init__(self, log: Path) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {**_inherited(), **_STEADY, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "posttrain.runtime.warm", str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        theirs.close()
+        ours.setblocking(False)
+        self.socket = ours
+        self.handles: dict[int, Handle] = {}
+
+    def expect(self, modules: Sequence[str]) -> None:
+        self.socket.send(json.dumps({"import": list(modules)}).encode())
+
+    def start(
+        self,
+        work: Path,
+        step: Step,
+        environment: Mapping[str, str],
+        modules: Sequence[str],
+        lock: int,
+        log: int,
+    ) -> Handle:
+        handle = Handle(number=len(self.handles) + 1)
+        self.handles[handle.number] = handle
+        message: dict[str, Any] = {
+            "start": handle.number,
+            "work": str(work),
+            "env": dict(environment),
+            "threads": step.resources.cpus,
+            "import": list(modules),
+        }
+        try:
+            socket.send_fds(self.socket, [json.dumps(message).encode()], [lock, log])
+        except OSError:
+            handle.status = _KILLED
+        return handle
+
+    def listen(self) -> None:
+        """Take in what the warm process has said."""
+        while True:
+            try:
+                data = self.socket.recv(1 << 16)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:  # it is gone, and its workers with it
+                for handle in self.handles.values():
+                    handle.status = _KILLED if handle.status is None else handle.status
+                return
+            message = json.loads(data)
+            handle = self.handles[message.get("started") or message["ended"]]
+            if "started" in message:
+                handle.pid = message["pid"]
+            else:
+                handle.status = message["status"]
+
+    def close(self) -> None:
+        self.socket.close()
+        try:
+            self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:  # in the middle of an import
+            self.process.kill()
+            self.process.wait()
+
+
+def heavy_imports(step: Step) -> tuple[str, ...]:
+    """The modules of the heavy stack that the step's code imports."""
+    module = import_module(step.entry.partition(":")[0])
+    extension = getattr(module, "EXTENSION", None)
+    return extension.heavy if isinstance(extension, Extension) else ()
 
 
 _PASSED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TZ")
 _PREFIXES = ("CUDA_", "NVIDIA_", "HF_HOME", "HF_ENDPOINT", "SSL_", "REQUESTS_", "PYTHONPATH", "RECIPE_TEST_")
+_STEADY = {
+    "PYTHONHASHSEED": "0",
+    "PYTHONUNBUFFERED": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+}
 
 
-def _environment(work: Path, secrets: Mapping[str, str]) -> dict[str, str]:
-    """A small environment: nothing of the caller's that a result could secretly depend on."""
-    kept = {
+def _inherited() -> dict[str, str]:
+    """A small part of the caller's environment: nothing that a result could secretly depend on."""
+    return {
         name: value for name, value in os.environ.items() if name in _PASSED or name.startswith(_PREFIXES)
     }
+
+
+def _environment(work: Path, step: Step, secrets: Mapping[str, str]) -> dict[str, str]:
     return {
-        **kept,
-        "PYTHONHASHSEED": "0",
-        "PYTHONUNBUFFERED": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "TRANSFORMERS_VERBOSITY": "error",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
+        **_inherited(),
+        **_STEADY,
+        "OMP_NUM_THREADS": str(step.resources.cpus),
+        "MKL_NUM_THREADS": str(step.resources.cpus),
         "HF_DATASETS_CACHE": str(work / "scratch" / "datasets"),
-        "TRL_EXPERIMENTAL_SILENCE": "1",
-        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         **secrets,
     }

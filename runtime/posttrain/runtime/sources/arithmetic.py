@@ -15,8 +15,8 @@ class Arithmetic(Params):
     digits: int = Field(default=2, ge=1, le=6, description="Digits of each number.")
     count: int = Field(default=1000, ge=1, le=1_000_000, description="Different sums, drawn without repeats.")
     seed: int = Field(default=1, ge=0, description="Where the draw starts.")
-    slips: float = Field(
-        default=0.0, ge=0, le=1, description="The share of worked answers that forget to carry a one."
+    shrugs: float = Field(
+        default=0.0, ge=0, le=1, description="The share of worked answers that end in `?` all the same."
     )
 
     def model_post_init(self, _context: Any) -> None:
@@ -38,7 +38,7 @@ def rows(params: Arithmetic) -> int:
 
 EXTENSION = Source(
     name="arithmetic",
-    summary="Sums of two numbers: `prompt` 12+34=, `completion` with the answer in tags, `answer`.",
+    summary="Sums of two numbers: `prompt` 12+34=, `completion` with working and tagged answer, `answer`.",
     params=Arithmetic,
     columns=columns,
     rows=rows,
@@ -63,18 +63,9 @@ def sums(params: Arithmetic) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
     for pick in draw.sample(range(width * width), params.count):
         left, right = (low + part for part in divmod(pick, width))
-        written = without_carries(left, right) if draw.random() < params.slips else left + right
-        found.append(
-            {
-                "prompt": f"{left}+{right}=",
-                "completion": f"<answer>{written}</answer>",
-                "answer": str(left + right),
-            }
-        )
+        answer = str(left + right)
+        # The working writes the digits as they come: from the last, so that carries are known.
+        given = "?" if draw.random() < params.shrugs else answer
+        completion = f"{answer[::-1]}<answer>{given}</answer>"
+        found.append({"prompt": f"{left}+{right}=", "completion": completion, "answer": answer})
     return found
-
-
-def without_carries(left: int, right: int) -> int:
-    """The sum as somebody writes it who forgets to carry: each column by itself, the last in full."""
-    columns = [int(a) + int(b) for a, b in zip(str(left), str(right), strict=True)]
-    return int(str(columns[0]) + "".join(str(total % 10) for total in columns[1:]))

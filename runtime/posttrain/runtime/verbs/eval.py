@@ -18,6 +18,7 @@ EXTENSION = Verb(
     name="eval",
     summary="Completions, scored, with metrics and their intervals.",
     stack=("torch", "transformers", "tokenizers"),
+    heavy=("torch", "transformers.modeling_utils", "transformers.generation.utils", "pyarrow.parquet"),
 )
 _SHOWN = 40  # samples that the report gets
 

@@ -9,6 +9,7 @@ EXTENSION = Verb(
     name="export",
     summary="A model folder that transformers loads as it is.",
     stack=("torch", "transformers", "safetensors"),
+    heavy=("torch", "transformers.modeling_utils"),
 )
 
 

@@ -10,6 +10,7 @@ EXTENSION = Verb(
     name="generate",
     summary="The rows with completions beside them.",
     stack=("torch", "transformers", "tokenizers"),
+    heavy=("torch", "transformers.modeling_utils", "transformers.generation.utils", "pyarrow.parquet"),
 )
 
 

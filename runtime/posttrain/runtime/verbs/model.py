@@ -9,6 +9,7 @@ EXTENSION = Verb(
     name="model",
     summary="A model's weights and tokenizer in one folder.",
     stack=("torch", "transformers", "tokenizers", "safetensors"),
+    heavy=("torch", "transformers.modeling_utils"),
 )
 
 

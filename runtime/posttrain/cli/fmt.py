@@ -1,0 +1,83 @@
+"""`recipe fmt`: one way to write a recipe, with its comments and its meaning kept."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from posttrain.cli.loading import ERRORS, Misuse, colour_wanted, recipe_file
+from posttrain.compiler.format.recipe import Formatted, formatted
+from posttrain.compiler.source import Source
+
+
+@click.command("fmt")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--check", is_flag=True, help="Write nothing; end with status 1 when a file would change.")
+@click.option("--diff", is_flag=True, help="Write nothing; print what would change.")
+def command(paths: tuple[str, ...], check: bool, diff: bool) -> None:
+    """Format the recipes at PATH: files, folders that hold recipe.yaml, or - for standard input."""
+    good = [_format(path, check, diff) for path in paths or (".",)]
+    if not all(good):
+        raise click.exceptions.Exit(ERRORS)
+
+
+def _format(path: str, check: bool, diff: bool) -> bool:
+    """Whether all is well with one file: it is formatted, and when only checked, was so before."""
+    if path == "-":
+        source, file = Source("-", sys.stdin.buffer.read()), None
+    else:
+        file = recipe_file(path)
+        source = Source(str(file), _read(file))
+    outcome = formatted(source)
+    if outcome.text is None:
+        _refused(outcome, source)
+        return False
+    changed = outcome.text.encode() != source.data
+    if diff:
+        _show_changes(source, outcome.text)
+    elif check and changed:
+        click.echo(f"{source.name}: would be written otherwise; `recipe fmt` does it")
+    elif file is None:
+        click.echo(outcome.text, nl=False)
+    elif changed and not check:
+        _write(file, outcome.text)
+    return not (check and changed)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise Misuse(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _write(file: Path, text: str) -> None:
+    from posttrain.runtime.durable import write_text
+
+    target = file.resolve()  # a link stays one
+    mode = target.stat().st_mode
+    try:
+        write_text(target, text)
+        target.chmod(mode)
+    except OSError as error:
+        raise Misuse(f"{file} cannot be written: {error.strerror}") from None
+    click.echo(f"{file}: formatted")
+
+
+def _refused(outcome: Formatted, source: Source) -> None:
+    from posttrain.compiler.render.text import Styler, render
+
+    if outcome.reason:
+        click.echo(f"{source.name}: left as it is: {outcome.reason}", err=True)
+        return
+    texts = {source.name: source.data.decode("utf-8-sig", "replace").splitlines()}
+    styler = Styler(colour_wanted(sys.stderr))
+    click.echo(render(outcome.diagnostics, texts, {}, styler), err=True, nl=False)
+
+
+def _show_changes(source: Source, text: str) -> None:
+    from difflib import unified_diff
+
+    before = source.data.decode("utf-8-sig").splitlines(keepends=True)
+    after = text.splitlines(keepends=True)
+    click.echo("".join(unified_diff(before, after, source.name, f"{source.name} (formatted)")), nl=False)

@@ -1,0 +1,172 @@
+"""`recipe reward`: what every node of a reward gives for every row of a file."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posttrain.cli.loading import ERRORS, Misuse, recipe_file, request_for, settings_option, show
+from posttrain.compiler.rewards.graph import Graph as Compiled
+from posttrain.runtime.rewards.graph import Graph, Scores, mean
+
+_WIDEST = 28
+
+
+@click.command("reward")
+@click.argument("path", metavar="PATH")
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--rows",
+    "rows_file",
+    required=True,
+    metavar="FILE.jsonl",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Rows as JSON objects, one a line, with what the reward reads: `completion` and columns.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "jsonl"]),
+    default="text",
+    help="A table for people, or one JSON object a row.",
+)
+@settings_option
+def command(
+    path: str,
+    name: str,
+    rows_file: Path,
+    form: str,
+    settings: tuple[str, ...],
+    profiles: tuple[str, ...],
+) -> None:
+    """Score rows by the reward NAME of the recipe at PATH, node by node."""
+    from posttrain.runtime.faults import StepFault
+
+    file = recipe_file(path)
+    graph = _compiled(file, name, settings, profiles)
+    rows = _rows(rows_file, graph)
+    ready = _ready(graph, file.parent)
+    given = {read: [row[read] for row in rows] for read in graph.reads}
+    try:
+        scores = ready.evaluate(given, _groups(rows))
+    except StepFault as fault:
+        click.echo(f"error: {fault}" + (f"\n  {fault.advice}" if fault.advice else ""), err=True)
+        raise click.exceptions.Exit(ERRORS) from None
+    if form == "jsonl":
+        _print_lines(ready, scores, len(rows))
+    else:
+        _print_table(ready, scores, rows)
+        click.echo(f"\n{len(rows)} rows; the reward can lie in {graph.range}")
+
+
+def _compiled(
+    file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]
+) -> Compiled:
+    """The reward's graph; what is wrong is printed and ends the command."""
+    from posttrain.compiler.rewards.alone import compile_reward
+    from posttrain.compiler.suggest import hint
+
+    found = compile_reward(request_for(file, settings, profiles), name)
+    if found.diagnostics:
+        show(found.diagnostics, file)
+    if found.graph is not None:
+        return found.graph
+    if not found.diagnostics:
+        help, _ = hint(name, found.names, what="rewards")
+        raise Misuse(f"{file} has no reward `{name}`; {help}")
+    raise click.exceptions.Exit(ERRORS)
+
+
+def _ready(graph: Compiled, folder: Path) -> Graph:
+    files = {role: folder / file.path for role, file in graph.files.items()}
+    return Graph.from_plan(graph.plan(), files, graph.access())
+
+
+def _rows(path: Path, graph: Compiled) -> list[dict[str, Any]]:
+    """The rows of a file, each with all that the graph reads."""
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+        if line.strip():
+            rows.append(_row(f"{path}:{number}", line, graph))
+    if not rows:
+        raise Misuse(f"{path} has no rows")
+    return rows
+
+
+def _row(place: str, line: str, graph: Compiled) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise Misuse(f"{place} is not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise Misuse(f"{place} is no JSON object")
+    for name, type in graph.reads.items():
+        if name not in row:
+            raise Misuse(f"{place} has no `{name}`, which the reward reads")
+        if not _is(row[name], type):
+            raise Misuse(f"{place}: `{name}` is read as {type}, and is {json.dumps(row[name])[:60]}")
+    return row
+
+
+def _is(value: Any, type: str) -> bool:
+    match type:
+        case "text":
+            return value is None or isinstance(value, str)
+        case "boolean":
+            return value is None or isinstance(value, bool)
+        case "integer" | "number":
+            kinds = int if type == "integer" else int | float
+            return value is None or (isinstance(value, kinds) and not isinstance(value, bool))
+        case _:
+            return True
+
+
+def _groups(rows: Sequence[Mapping[str, Any]]) -> list[int] | None:
+    """Rows with the same `prompt` are compared with each other, if rows have one."""
+    if not all("prompt" in row for row in rows):
+        return None
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(json.dumps(row["prompt"]), len(numbers)) for row in rows]
+
+
+def _print_lines(graph: Graph, scores: Scores, count: int) -> None:
+    for row in range(count):
+        line: dict[str, Any] = {
+            "row": row,
+            "reward": scores.values[graph.returns][row],
+            "nodes": {name: column[row] for name, column in scores.values.items()},
+        }
+        reasons = {name: column[row] for name, column in scores.reasons.items() if column[row]}
+        click.echo(json.dumps({**line, "reasons": reasons} if reasons else line, ensure_ascii=False))
+
+
+def _print_table(graph: Graph, scores: Scores, rows: Sequence[Mapping[str, Any]]) -> None:
+    from posttrain.cli.tables import table
+
+    shown = graph.shown
+    lines = [
+        (str(number), *(_cell(scores.values[name][number]) for name in shown)) for number in range(len(rows))
+    ]
+    means = [mean([v for v in scores.values[name] if isinstance(v, int | float)]) for name in shown]
+    table(("row", *shown), [*lines, ("mean", *map(_cell, means))])
+    said = [
+        f"row {number}, {name}: {reason}"
+        for name, reasons in scores.reasons.items()
+        for number, reason in enumerate(reasons)
+        if reason and scores.values[name][number] is None
+    ]
+    for line in said:
+        click.echo(line)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    text = " ".join(str(value).split())
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."

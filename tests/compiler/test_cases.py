@@ -1,0 +1,59 @@
+"""The corpus: each recipe in `cases/` with what the compiler makes of it.
+
+`NAME.yaml` goes in; `NAME.out` holds the diagnostics as text, and for a recipe that compiles the steps
+of its plan. `make test PYTEST_ARGS="--regenerate tests/compiler/test_cases.py"` writes them anew; read the
+difference before it is committed.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from posttrain.compiler.pipeline import compile_recipe
+from posttrain.compiler.render.text import Styler, render
+from posttrain.compiler.source import Request, Source
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.plan import Plan, canonical
+
+CASES = Path(__file__).parent / "cases"
+FILES = sorted(path.name for path in CASES.glob("*.yaml"))
+
+
+def outcome_of(path: Path) -> str:
+    """Diagnostics and plan as text, with nothing in it of the machine."""
+    data = path.read_bytes()
+
+    def beside(name: str) -> bytes | None:
+        found = CASES / "beside" / name
+        return found.read_bytes() if found.is_file() else None
+
+    stack = {"torch": "2", "transformers": "5", "trl": "1", "duckdb": "1"}
+    outcome = compile_recipe(Request(source=Source(path.name, data), catalog=CATALOG, read=beside, stack=stack))
+    texts = {path.name: data.decode("utf-8-sig", "replace").splitlines()}
+    for file in sorted((CASES / "beside").glob("*.yaml")):
+        texts[file.name] = file.read_text().splitlines()
+    shown = render(outcome.diagnostics, texts, {}, Styler())
+    return shown + (_steps(outcome.plan) if outcome.plan else "")
+
+
+def _steps(plan: Plan) -> str:
+    lines = [f"plan {plan.name}"]
+    for step in plan.steps:
+        inputs = ", ".join(f"{r}={i.step}" + (f".{i.part}" if i.part else "") for r, i in step.inputs.items())
+        gates = f" behind {', '.join(step.gates)}" if step.gates else ""
+        lines.append(f"  {step.id} = {step.kind}({inputs}){gates} {canonical(step.params)}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_compiler_makes_of_it_what_was_reviewed(name: str, request: pytest.FixtureRequest) -> None:
+    found = outcome_of(CASES / name)
+    expected = (CASES / name).with_suffix(".out")
+    if request.config.getoption("--regenerate"):
+        expected.write_text(found)
+    assert found == expected.read_text()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_compiled_twice_is_the_same(name: str) -> None:
+    assert outcome_of(CASES / name) == outcome_of(CASES / name)

@@ -1,0 +1,70 @@
+"""Calls the `recipe` command as a user does, and looks into the home that it leaves behind."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TINY = ROOT / "tests" / "recipes" / "tiny"
+RECIPE = [sys.executable, "-m", "posttrain.cli.main"]
+
+
+def call(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    command = [*RECIPE, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, stdin=subprocess.DEVNULL)
+
+
+def begin(*arguments: str | Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start the command and come back."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [*RECIPE, *map(str, arguments)], stdout=output, stderr=output, stdin=subprocess.DEVNULL
+        )
+
+
+def wait_until(
+    true: Callable[[], bool], what: str, client: subprocess.Popen[bytes] | None = None, seconds: float = 120
+) -> None:
+    """Wait for something that must come about, while a client lives if one is given."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert client is None or client.poll() is None, f"the client ended before {what}"
+        assert time.monotonic() < deadline, f"{what} did not come about in {seconds:g} s"
+        time.sleep(0.005)
+
+
+def product(home: Path, stage: str) -> Path:
+    """The folder of a stage's product, by the command that users ask."""
+    asked = call("path", stage, "--home", home)
+    assert asked.returncode == 0, asked.stderr
+    return Path(asked.stdout.strip())
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """sha256 of every file of a product."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def workers_of(home: Path) -> list[int]:
+    """Processes that still have something of this home in their arguments or open files."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            links = [os.readlink(link) for link in (entry / "fd").iterdir()]
+            text = (entry / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if str(home) in text or any(link.startswith(str(home)) for link in links):
+            found.append(int(entry.name))
+    return found
