@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from posttrain.compiler.checks.trainings import check_trainings
 from posttrain.compiler.data.datasets import Rows, check_datasets, part_of, table_of
 from posttrain.compiler.files import user_file
 from posttrain.compiler.findings import Findings
+from posttrain.compiler.lineage import Line, lines
 from posttrain.compiler.models import ModelFiles, check_models
 from posttrain.compiler.names import Named
 from posttrain.compiler.rewards.codes import UNUSED_NODE
@@ -29,6 +31,8 @@ class Checked:
     trainings: Mapping[str, Training] = field(default_factory=dict[str, Training])
     evals: Mapping[str, Evaluation] = field(default_factory=dict[str, Evaluation])
     gates: Mapping[str, Gating] = field(default_factory=dict[str, Gating])
+    # What the weights of models and stages go back to, by node.
+    lines: Mapping[str, Line] = field(default_factory=dict[str, Line])
     # The user files of script stages, by role.
     files: Mapping[str, Mapping[str, UserFile]] = field(default_factory=dict[str, Mapping[str, UserFile]])
 
@@ -58,6 +62,7 @@ def check(named: Named, request: Request, findings: Findings) -> Checked:
                 _check_generate(name, stage, named, rows, graphs, findings)
             case _:
                 pass
+    check_trainings(named, trainings, findings)
     _check_unused_nodes(named, graphs, evals, findings)
     return Checked(
         named=named,
@@ -67,6 +72,7 @@ def check(named: Named, request: Request, findings: Findings) -> Checked:
         trainings=trainings,
         evals=evals,
         gates=_gates(named, evals, findings),
+        lines=lines(named),
         files=_script_files(named, request, findings),
     )
 

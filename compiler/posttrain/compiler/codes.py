@@ -1,6 +1,7 @@
 """All diagnostic codes, from the files that define them."""
 
 from posttrain.compiler import expand, files, interpolate, models, names, parse, shape, validate
+from posttrain.compiler.checks import trainings
 from posttrain.compiler.data import codes as data
 from posttrain.compiler.rewards import codes as rewards
 from posttrain.compiler.stages import evals, gates, training
@@ -17,6 +18,7 @@ _DEFINERS = (
     files,
     rewards,
     training,
+    trainings,
     evals,
     gates,
     models,

@@ -11,7 +11,7 @@ from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.source import Request
 from posttrain.spec.extension import Extension, Kind, Params
 from posttrain.spec.plan import Input, Resources, UserFile
-from posttrain.spec.recipe import Adapter, Declaration
+from posttrain.spec.recipe import Declaration
 from posttrain.spec.stages import Evaluate, Export, Gate, Generate, Sampling, Script, Train
 
 Json = Any
@@ -103,7 +103,9 @@ def _dataset(name: str, checked: Checked) -> Draft:
     rows = checked.rows[name]
     owner = f"dataset:{name}"
     refs = {role: ref for (of, role), ref in checked.named.refs.items() if of == owner}
-    inputs = {"rows" if role == "from" else f"other:{_written(ref)}": _input(ref) for role, ref in refs.items()}
+    inputs = {
+        "rows" if role == "from" else f"other:{_written(ref)}": _input(ref) for role, ref in refs.items()
+    }
     source = rows.source
     return Draft(
         kind="data",
@@ -142,25 +144,6 @@ def _scoring(draft: Draft, graph: Graph | None) -> Draft:
     )
 
 
-def _adapter(name: str, stage: Train, checked: Checked) -> Adapter | None:
-    """The stage's own adapter, else that of the model at the beginning of its line."""
-    if stage.adapter is not None:
-        return stage.adapter
-    seen: set[str] = set()
-    while name not in seen:
-        seen.add(name)
-        ref = checked.named.refs.get((f"stage:{name}", "model"))
-        if ref is None:
-            return None
-        if ref.thing == "model":
-            return checked.named.recipe.models[ref.name].adapter
-        above = checked.named.recipe.stages[ref.name]
-        if isinstance(above, Train) and above.adapter is not None:
-            return above.adapter
-        name = ref.name
-    return None
-
-
 def _train(name: str, stage: Train, checked: Checked) -> Draft:
     training = checked.trainings[name]
     schedule = training.schedule
@@ -173,7 +156,7 @@ def _train(name: str, stage: Train, checked: Checked) -> Draft:
             "params": _dumped(training.params),
             "trl": stage.trl,
             "prompts": stage.prompts,
-            "adapter": _dumped(_adapter(name, stage, checked)),
+            "adapter": _dumped(checked.lines[f"stage:{name}"].adapter),
             "reward": None,
             "seed": _seed(name, checked),
         },

@@ -36,7 +36,7 @@ NO_COLUMN = Code(
     "error",
     "The rows have no column of this name at this point: check the source, and the steps before.",
     wrong=minimal(("- split:", "- select: [prompts, answer]\n      - split:")),
-    right=minimal(("- split:", "- select: [prompt, answer]\n      - split:")),
+    right=minimal(("- split:", "- select: [prompt, completion, answer]\n      - split:")),
 )
 NO_PART = Code(
     "PT0405",
@@ -72,6 +72,18 @@ MISSING_COLUMN = Code(
     wrong=minimal(("- split:", "- rename: {answer: solution}\n      - split:")),
     right=MINIMAL,
 )
+_SUMS, _HUNDRED = "{arithmetic: {digits: 2, count: 200}}", "test: 100"
+_ROW = '{"prompt": "1+1", "completion": "2", "answer": "2"}\n'
+UNSUITABLE_ROWS = Code(
+    "PT0410",
+    "a file whose rows are not as the recipe has them",
+    "error",
+    "Files of rows are read when the recipe is compiled: their columns are told from the content, or held"
+    " to those that `columns` declares. Parquet, Zstandard and large files need `columns`.",
+    wrong=minimal((_SUMS, "{files: cut.jsonl}"), (_HUNDRED, "test: 1")),
+    right=minimal((_SUMS, "{files: rows.jsonl}"), (_HUNDRED, "test: 1")),
+    beside=(("rows.jsonl", _ROW * 5), ("cut.jsonl", _ROW * 4 + _ROW[:20])),
+)
 CODES = (
     UNKNOWN_SOURCE,
     UNKNOWN_STEP,
@@ -81,4 +93,5 @@ CODES = (
     TOO_FEW_ROWS,
     BAD_STEP,
     MISSING_COLUMN,
+    UNSUITABLE_ROWS,
 )

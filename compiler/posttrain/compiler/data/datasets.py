@@ -14,7 +14,7 @@ from posttrain.compiler.source import Request
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path, at
 from posttrain.compiler.validate import validate
-from posttrain.spec.extension import DataOp, Extension, Source
+from posttrain.spec.extension import DataOp, Extension, Params, Source
 from posttrain.spec.plan import UserFile
 from posttrain.spec.types import Columns
 
@@ -38,6 +38,8 @@ class Rows:
     # Extensions that the operations name, for versions and environment of the key.
     used: tuple[Extension, ...] = ()
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
+    # Whether the source gives the same rows for good.
+    pinned: bool = True
 
 
 def check_datasets(named: Named, request: Request, findings: Findings) -> dict[str, Rows]:
@@ -106,6 +108,7 @@ def _dataset(
         operations=tuple(operations),
         used=tuple(used),
         files=start.files,
+        pinned=start.pinned,
     )
 
 
@@ -147,20 +150,39 @@ def _from_source(given: Any, path: Path, request: Request, findings: Findings) -
     if params is None:
         return None
     files: dict[str, UserFile] = {}
+    contents: list[bytes] = []
     for index, file in enumerate(source.files(params)):
         found = user_file(file, (*path, kind), request.read, findings)
         if found is None:
             return None
-        files[f"rows{index}"] = found[0]
-    columns = source.columns(params)
+        files[f"rows{index}"], content = found
+        contents.append(content)
+    table = _source_table(source, params, contents, (*path, kind), findings)
+    if table is None:
+        return None
     return Rows(
-        table=Table(columns=columns or {}, parts={"all": source.rows(params)}),
+        table=table,
         source=source,
         params=params.model_dump(mode="json", by_alias=True),
         operations=(),
         used=(source,),
         files=files,
+        pinned=source.pinned(params),
     )
+
+
+def _source_table(
+    source: Source, params: Params, contents: list[bytes], path: Path, findings: Findings
+) -> Table | None:
+    """What is known of a source's rows, from its parameters or from its files' content."""
+    if source.infer is None:
+        return Table(columns=source.columns(params) or {}, parts={"all": source.rows(params)})
+    try:
+        columns, rows = source.infer(params, contents)
+    except ValueError as error:
+        findings.add(codes.UNSUITABLE_ROWS, path, str(error))
+        return None
+    return Table(columns=columns, parts={"all": rows})
 
 
 def _others(name: str, named: Named, done: Mapping[str, Rows]) -> dict[str, Table]:
@@ -168,7 +190,7 @@ def _others(name: str, named: Named, done: Mapping[str, Rows]) -> dict[str, Tabl
     for (owner, _), ref in named.refs.items():
         table = table_of(ref, done, named) if owner == f"dataset:{name}" else None
         if table is not None:
-            others[ref.name] = table
+            others[f"{ref.name}.{ref.part}" if ref.part else ref.name] = table
     return others
 
 
@@ -200,17 +222,26 @@ def _step(
         message = f"there is no data step `{name}`"
         findings.add(codes.UNKNOWN_STEP, (*path, name), message, key=True, help=help, replace=meant)
         return None
-    return _extension_step(op, (*path, name), table, seed, request, findings)
+    return _extension_step(op, (*path, name), table, seed, others, request, findings)
 
 
 def _extension_step(
-    op: DataOp, path: Path, table: Table, seed: int, request: Request, findings: Findings
+    op: DataOp,
+    path: Path,
+    table: Table,
+    seed: int,
+    others: Mapping[str, Table],
+    request: Request,
+    findings: Findings,
 ) -> tuple[list[dict[str, Any]], Table, Extension | None] | None:
     params = validate(op.params, at(findings.root, path)[0], path, findings)
-    if params is None:
+    other = op.other(params) if params is not None else None
+    if params is None or (other is not None and not _other_there(other, others, path, findings)):
         return None
     try:
         columns: Columns = op.columns(params, table.columns)
+        if other is not None:
+            op.needs(params, others[other].columns)
     except ValueError as error:
         findings.add(codes.BAD_STEP, path, str(error))
         return None
@@ -219,5 +250,14 @@ def _extension_step(
         "entry": request.catalog.entry("data", op.name),
         "params": params.model_dump(mode="json", by_alias=True),
         "seed": seed,
+        **({"other": other} if other is not None else {}),
     }
-    return [operation], Table(columns=columns, parts=table.parts, exact=False), op
+    parts = {part: op.rows(params, rows) for part, rows in table.parts.items()}
+    return [operation], Table(columns=columns, parts=parts, exact=table.exact and op.exact), op
+
+
+def _other_there(other: str, others: Mapping[str, Table], path: Path, findings: Findings) -> bool:
+    """Whether the rows that a step looks against are known, and have the part that is named."""
+    name, _, part = other.partition(".")
+    ref = Ref("dataset", name, part or None)
+    return other in others and part_of(ref, others[other], (*path, "against"), findings)

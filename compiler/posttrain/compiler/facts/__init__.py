@@ -1,1 +1,1 @@
-"""What is known about model shapes and accelerators without downloading anything: tables and their readers."""
+"""What is known about models and accelerators without downloading anything: tables, readers."""

@@ -5,10 +5,10 @@ import textwrap
 from posttrain.spec.diagnostic import Code
 
 
-def page(code: Code) -> str:
+def page(code: Code, level: int = 1) -> str:
     """What `recipe explain` prints, as Markdown."""
     blocks = [
-        f"# {code.id}: {code.title}",
+        f"{'#' * level} {code.id}: {code.title}",
         f"Severity: {code.severity}",
         textwrap.fill(code.page, 100),
         "Wrong:",

@@ -1,22 +1,24 @@
-"""Diagnostics as text: the message, the source line with the span underlined, labels, and help."""
+"""Diagnostics as text: the message, the source lines with the places underlined, and what to do."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from posttrain.spec.diagnostic import Diagnostic, Label, Span
+from posttrain.compiler.render.snippet import Line, Mark, snippet
+from posttrain.spec.diagnostic import Diagnostic
 
-_WIDTH = 120
 _COLOURS = {"error": "31", "warning": "33", "note": "36", "help": "32", "dim": "34", "bold": ""}
+Texts = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Styler:
-    """Puts colour around text, or does not."""
+    """Puts colour around text, or does not; and knows how wide a source line may be."""
 
     colour: bool = False
+    width: int = 120
 
     def paint(self, text: str, kind: str) -> str:
-        if not self.colour:
+        if not self.colour or not kind or not text.strip():
             return text
         code = _COLOURS[kind]
         return f"\x1b[1{';' + code if code else ''}m{text}\x1b[0m"
@@ -24,11 +26,11 @@ class Styler:
 
 def render(
     diagnostics: Sequence[Diagnostic],
-    texts: Mapping[str, Sequence[str]],
+    texts: Texts,
     names: Mapping[str, str],
     styler: Styler,
 ) -> str:
-    """All diagnostics, and a line that counts them."""
+    """All diagnostics, and a line that counts them. `texts` has the lines of files, `names` their paths."""
     blocks = [_block(diagnostic, texts, names, styler) for diagnostic in diagnostics]
     return "\n".join([*blocks, _count(diagnostics, styler)]) if blocks else ""
 
@@ -42,67 +44,65 @@ def _count(diagnostics: Sequence[Diagnostic], styler: Styler) -> str:
     return ", ".join(parts) + "\n"
 
 
-def _block(
-    diagnostic: Diagnostic, texts: Mapping[str, Sequence[str]], names: Mapping[str, str], styler: Styler
-) -> str:
+def _block(diagnostic: Diagnostic, texts: Texts, names: Mapping[str, str], styler: Styler) -> str:
     head = styler.paint(f"{diagnostic.severity}[{diagnostic.code}]", diagnostic.severity)
     lines = [f"{head}: {styler.paint(diagnostic.message, 'bold')}"]
-    labels = [label for label in diagnostic.labels if label.span != diagnostic.span]
-    margin = max(len(str(span.line)) for span in (diagnostic.span, *(label.span for label in labels)))
-    lines += _place(diagnostic.span, "", diagnostic.severity, margin, texts, names, styler)
-    for label in labels:
-        lines += _labelled(label, margin, texts, names, styler)
+    by_file = _marks(diagnostic)
+    margin = max(len(str(mark.span.end_line)) for marks in by_file.values() for mark in marks)
+    for file, marks in by_file.items():
+        arrow = "-->" if file == diagnostic.span.file else ":::"
+        lines += _place(arrow, file, marks, margin, texts.get(file, ()), names, styler)
     if diagnostic.help:
-        lines.append(f"{' ' * margin} {styler.paint('= help:', 'help')} {diagnostic.help}")
+        lines += _note("help", diagnostic.help, margin, styler)
     lines.append(f"{' ' * margin} {styler.paint('= see:', 'dim')} recipe explain {diagnostic.code}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _labelled(
-    label: Label,
-    margin: int,
-    texts: Mapping[str, Sequence[str]],
-    names: Mapping[str, str],
-    styler: Styler,
-) -> list[str]:
-    return _place(label.span, label.text, "note", margin, texts, names, styler)
+def _marks(diagnostic: Diagnostic) -> dict[str, list[Mark]]:
+    """What to underline, by file: the place of the diagnostic, then its labels."""
+    same = [label.text for label in diagnostic.labels if label.span == diagnostic.span]
+    found = {diagnostic.span.file: [Mark(diagnostic.span, "; ".join(same), diagnostic.severity)]}
+    for label in diagnostic.labels:
+        if label.span != diagnostic.span:
+            found.setdefault(label.span.file, []).append(Mark(label.span, label.text, "note"))
+    return found
 
 
 def _place(
-    span: Span,
-    text: str,
-    kind: str,
+    arrow: str,
+    file: str,
+    marks: Sequence[Mark],
     margin: int,
-    texts: Mapping[str, Sequence[str]],
+    source: Sequence[str],
     names: Mapping[str, str],
     styler: Styler,
 ) -> list[str]:
-    """The place, its line, and carets under the span."""
+    """Where it is, and the lines there."""
     pad, bar = " " * margin, styler.paint("|", "dim")
-    arrow = styler.paint("-->" if kind != "note" else ":::", "dim")
-    where = f"{names.get(span.file, span.file)}:{span.line}:{span.column}"
-    if span.file.startswith("--"):
-        where = span.file  # a command-line option has no lines
-    lines = [f"{pad}{arrow} {where}"]
-    source = texts.get(span.file, ())
-    if span.line > len(source):
-        return [*lines, f"{pad} {bar} {text}"] if text else lines
-    line, start, length = _window(source[span.line - 1], span)
-    marks = styler.paint(("^" if kind != "note" else "-") * length + (f" {text}" if text else ""), kind)
-    number = styler.paint(f"{span.line:>{margin}}", "dim")
-    return [*lines, f"{pad} {bar}", f"{number} {bar} {line}", f"{pad} {bar} {' ' * start}{marks}"]
+    head = f"{pad}{styler.paint(arrow, 'dim')} "
+    if file.startswith("--"):  # an option of the command line has no lines
+        notes = [line for mark in marks if mark.text for line in _note("note", mark.text, margin, styler)]
+        return [head + file, *notes]
+    first = marks[0].span
+    lines = [f"{head}{names.get(file, file)}:{first.line}:{first.column}", f"{pad} {bar}"]
+    if not source:
+        notes = [line for mark in marks if mark.text for line in _note("note", mark.text, margin, styler)]
+        return [*lines[:1], *notes]
+    shown = snippet(marks, source, styler.width)
+    return [*lines, *(_line(line, margin, bar, styler) for line in shown)]
 
 
-def _window(line: str, span: Span) -> tuple[str, int, int]:
-    """The line, shortened around the span if it is long, with the span's place in it."""
-    line = line.replace("\t", " ")
-    start = span.column - 1
-    end = span.end_column - 1 if span.end_line == span.line else len(line.rstrip())
-    length = max(1, min(end, max(len(line), start + 1)) - start)
-    if len(line) <= _WIDTH:
-        return line, start, length
-    left = max(0, start - _WIDTH // 3)
-    shown = line[left : left + _WIDTH]
-    prefix = "..." if left else ""
-    suffix = "..." if left + _WIDTH < len(line) else ""
-    return prefix + shown + suffix, start - left + len(prefix), min(length, max(1, _WIDTH - (start - left)))
+def _line(line: Line, margin: int, bar: str, styler: Styler) -> str:
+    text = "".join(styler.paint(piece, kind) for piece, kind in line.pieces)
+    if line.gap:
+        return f"{'...':<{margin + 3}}{text}"
+    number = "" if line.number is None else str(line.number)
+    return f"{styler.paint(f'{number:>{margin}}', 'dim')} {bar} {text}"
+
+
+def _note(kind: str, text: str, margin: int, styler: Styler) -> list[str]:
+    """What stands below the lines; its second line and those after stand under its first."""
+    head = f"= {kind}: "
+    first, *rest = text.splitlines() or [""]
+    indent = " " * (margin + 1 + len(head))
+    return [f"{' ' * margin} {styler.paint(head.rstrip(), kind)} {first}", *(indent + line for line in rest)]

@@ -69,6 +69,51 @@ NODE_CIRCLE = Code(
     wrong=minimal(("    returns:", "    nodes: {a: {sum: [b, 1]}, b: {sum: [a, 1]}}\n    returns:")),
     right=MINIMAL,
 )
+_JUDGE = "{judge: {of: completion, endpoint: critic, rubric: Is it polite?, scale: [1, 5]}}"
+_JUDGED = ("rewards:\n", f"rewards:\n  polite: {{reads: {{completion: text}}, returns: {_JUDGE}}}\n")
+_CRITIC = "endpoints:\n  critic: {provider: vllm, model: judge, url: http://localhost:8000/v1}\n"
+UNKNOWN_ENDPOINT = Code(
+    "PT0509",
+    "an unknown endpoint",
+    "error",
+    "A node that asks another model names one of the endpoints declared under `endpoints`.",
+    wrong=minimal(_JUDGED),
+    right=minimal(_JUDGED, ("rewards:\n", f"{_CRITIC}rewards:\n")),
+)
+_RIGHT = "{score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}"
+DROWNED_TERM = Code(
+    "PT0510",
+    "a term that drowns the others",
+    "warning",
+    "Nearly all of what this sum can vary by comes from one of its terms, so the others hardly count:"
+    " scale it down, or the others up.",
+    wrong=minimal((_RIGHT, f"{{sum: [{{scale: {{of: {{present: completion}}, by: 100}}}}, {_RIGHT}]}}")),
+    right=minimal((_RIGHT, f"{{sum: [{{scale: {{of: {{present: completion}}, by: 0.2}}}}, {_RIGHT}]}}")),
+)
+_NEAR = "{similarity: {of: completion, to: answer}}"
+_STEPS = "{{thresholds: {{of: {}, steps: [{}, {}], otherwise: 0}}}}"
+UNREACHABLE_CASE = Code(
+    "PT0511",
+    "a case that is never reached",
+    "warning",
+    "The cases are tried in order and the first that holds counts. This one lies beyond what its value can"
+    " be, or behind a case that holds whenever it does.",
+    wrong=minimal((_RIGHT, _STEPS.format(_NEAR, "{at_least: 0.5, then: 1}", "{at_least: 0.9, then: 2}"))),
+    right=minimal((_RIGHT, _STEPS.format(_NEAR, "{at_least: 0.9, then: 2}", "{at_least: 0.5, then: 1}"))),
+)
+_EQUAL = "{math_equal: {of: completion, to: answer}}"
+_EITHER = "{{any: [{}, {{compare: {{of: {}, above: {}}}}}]}}"
+CONSTANT_NODE = Code(
+    "PT0512",
+    "a node that cannot vary",
+    "warning",
+    "By the ranges of what it is made from, this node has the same value whatever the model writes: a"
+    " comparison with a bound out of reach, say, or a score whose branches are equal.",
+    wrong=minimal((_EQUAL, _EITHER.format(_EQUAL, _NEAR, 1.5))),
+    right=minimal((_EQUAL, _EITHER.format(_EQUAL, _NEAR, 0.5))),
+)
+# What an op remarks on, by kind.
+REMARKS = {"refused": BAD_NODE, "unreachable": UNREACHABLE_CASE, "drowned": DROWNED_TERM}
 CODES = (
     UNKNOWN_OP,
     UNKNOWN_NODE,
@@ -78,4 +123,8 @@ CODES = (
     UNUSED_NODE,
     BAD_TYPE,
     NODE_CIRCLE,
+    UNKNOWN_ENDPOINT,
+    DROWNED_TERM,
+    UNREACHABLE_CASE,
+    CONSTANT_NODE,
 )

@@ -48,10 +48,7 @@ BAD_ARITHMETIC = Code(
     "error",
     "Batches, generations and steps must divide as the method needs; a step that cannot be filled"
     " would otherwise fail hours later.",
-    wrong=minimal(
-        ("{train: sft,", "{train: grpo, reward: right,"),
-        ("params: {epochs: 1, batch: 4}", "params: {steps: 1, prompts: 1, generations: 1}"),
-    ),
+    wrong=minimal(("batch: 4", "batch: 4, micro_batch: 3")),
     right=MINIMAL,
 )
 CODES = (UNKNOWN_METHOD, NO_REWARD, UNKNOWN_REWARD, BAD_ARITHMETIC)
@@ -67,6 +64,8 @@ class Training:
     graph: Graph | None
     # None while the number of rows is known only when they are made.
     schedule: Schedule | None
+    # Checkpoints land on multiples of this many steps; None when the sizes do not go together.
+    boundary: int | None
 
 
 def check_training(
@@ -92,8 +91,15 @@ def check_training(
     table = _columns(name, stage, method, graph, named, rows, findings)
     if params is None:
         return None
-    schedule = _schedule(method, params, table, where, findings)
-    return Training(stage=stage, method=method, params=params, graph=graph, schedule=schedule)
+    planned = _schedule(method, params, table, where, findings)
+    return Training(
+        stage=stage,
+        method=method,
+        params=params,
+        graph=graph,
+        schedule=planned if table is not None else None,
+        boundary=planned.boundary if planned else None,
+    )
 
 
 def _empty(findings: Findings, path: Path) -> Mapped:
@@ -184,8 +190,7 @@ def _schedule(
 ) -> Schedule | None:
     try:
         # Arithmetic that does not depend on the rows is checked with any number of them.
-        found = method.schedule(params, rows if rows is not None else 10**9)
+        return method.schedule(params, rows if rows is not None else 10**9)
     except ValueError as error:
         findings.add(BAD_ARITHMETIC, path, str(error))
         return None
-    return found if rows is not None else None

@@ -1,26 +1,30 @@
 """Group-relative policy optimisation: the model writes several completions a prompt, and learns from
 how each is rewarded beside the others."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import NEUTRAL, STACK, TrainingParams, divided
+from posttrain.runtime.training.params import NEUTRAL, STACK
+from posttrain.runtime.training.rollouts import RolloutParams, rollout_arguments, rollout_schedule
 from posttrain.spec.extension import Method, Schedule
 
 
-class Grpo(TrainingParams):
-    learning_rate: float = Field(default=1e-6, gt=0, description="The highest learning rate.")
-    steps: int = Field(ge=1, description="Optimizer steps.")
-    prompts: int = Field(default=8, ge=1, description="Prompts in an optimizer step.")
-    generations: int = Field(default=8, ge=2, description="Completions written for each prompt.")
-    max_tokens: int = Field(default=256, ge=1, description="The longest completion, in tokens.")
-    temperature: float = Field(default=1.0, gt=0, description="The temperature of the sampling.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
+class Grpo(RolloutParams):
+    usual_rate: ClassVar[float] = 1e-6
+
     beta: float = Field(default=0.0, ge=0, description="The weight of the KL divergence from the reference.")
     epsilon: float = Field(default=0.2, gt=0, description="How far a probability ratio counts.")
-    epsilon_high: float | None = Field(default=None, gt=0, description="The upper bound, when another.")
+    epsilon_high: float | None = Field(
+        default=None,
+        gt=0,
+        description="The upper bound, when another: 0.28 in DAPO. With cispo it bounds the ratio itself,"
+        " and is 5 when not given.",
+    )
+    delta: float | None = Field(
+        default=None, gt=1, description="A bound on the ratio where the advantage is negative."
+    )
     loss: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = Field(
         default="dapo", description="How the losses of the tokens are put together."
     )
@@ -28,20 +32,34 @@ class Grpo(TrainingParams):
         default="group", description="Whose spread the advantages are divided by."
     )
     ratio: Literal["token", "sequence"] = Field(
-        default="token", description="What a probability ratio is taken over; sequence is GSPO."
+        default="token",
+        description="What a probability ratio is taken over; with `loss: grpo`, sequence is GSPO.",
     )
-    iterations: int = Field(default=1, ge=1, description="Times each batch of completions is learnt from.")
-    buffer: int = Field(default=1, ge=1, description="Optimizer steps whose completions are written at once.")
+    entropy: float = Field(
+        default=0.0, ge=0, description="The weight of a bonus for entropy, which keeps completions diverse."
+    )
+
+    def model_post_init(self, _context: Any) -> None:
+        if self.loss == "luspo" and self.ratio != "sequence":
+            raise ValueError("the loss `luspo` goes with `ratio: sequence`")
+        if self.loss == "vespo" and self.ratio != "token":
+            raise ValueError("the loss `vespo` takes whole sequences by itself, and goes with `ratio: token`")
+        if self.ratio == "sequence" and self.loss not in ("grpo", "sapo", "luspo"):
+            raise ValueError(
+                f"with `ratio: sequence` the loss `{self.loss}` weighs each sequence by its length; GSPO is"
+                " `loss: grpo`"
+            )
+        if self.reference_every is not None and self.beta == 0:
+            raise ValueError("reference_every has no effect while beta is 0: there is no reference")
 
 
 def schedule(params: Grpo, rows: int) -> Schedule:
-    divided(params.prompts * params.generations, params.micro_batch)
-    boundary = params.buffer * params.iterations
-    if rows < params.prompts * params.buffer:
+    if params.loss == "bnpo" and params.micro_batch not in (None, params.prompts * params.generations):
         raise ValueError(
-            f"{params.prompts * params.buffer} prompts are wanted at once, and the data has {rows}"
+            "the loss `bnpo` divides by the tokens that are in memory together, so micro_batch would change"
+            " it: leave micro_batch out, or take `loss: dapo`"
         )
-    return Schedule(steps=params.steps, boundary=boundary, rows_per_step=params.prompts)
+    return rollout_schedule(params, rows)
 
 
 EXTENSION = Method(
@@ -54,6 +72,7 @@ EXTENSION = Method(
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     schedule=schedule,
     needs_reward=True,
+    needs_reference=True,
     trl="GRPOConfig",
 )
 
@@ -65,42 +84,40 @@ def run(context: Context) -> None:
     from posttrain.runtime.models.load import load_for_training
     from posttrain.runtime.rewards.graph import Graph
     from posttrain.runtime.rewards.training import reward_function
-    from posttrain.runtime.training.loop import Loop, arguments
+    from posttrain.runtime.training.fitting import check_prompts
+    from posttrain.runtime.training.loop import Loop, planned_for
+    from posttrain.runtime.training.reference import point_at_reference
     from posttrain.runtime.training.rows import training_rows
 
     params = Grpo.model_validate(context.params["params"])
-    model, tokenizer = load_for_training(context)
-    graph = Graph.from_plan(context.params["reward"])
-    data = training_rows(context, tokenizer, ("prompt", *graph.columns))
-    planned = schedule(params, len(data))
-    loop = Loop(context, params, planned)
-    config = GRPOConfig(**arguments(context, params, planned, _own(params)))
+    start = load_for_training(context)
+    point_at_reference(context, start)
+    graph = Graph.of_step(context)
+    data = training_rows(context, start.tokenizer, ("prompt", *graph.columns))
+    loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
+    check_prompts(data["prompt"], start.tokenizer, start.model, params.max_tokens, loop.watch)
     trainer = GRPOTrainer(
-        model=model,
-        args=config,
+        model=start.model,
+        args=GRPOConfig(**loop.arguments({**rollout_arguments(params), **_own(params)})),
         train_dataset=data,
-        processing_class=tokenizer,
+        processing_class=start.tokenizer,
         reward_funcs=reward_function(graph, loop, params.generations),
+        peft_config=start.adapter,
     )
-    loop.run(trainer)
+    loop.run(trainer, data)
 
 
 def _own(params: Grpo) -> dict[str, Any]:
-    batch = params.prompts * params.generations
-    accumulation = divided(batch, params.micro_batch)
+    high = params.epsilon_high
+    if high is None and params.loss == "cispo":
+        high = 5.0  # it bounds the ratio, which is 1 where nothing has changed yet
     return {
-        "per_device_train_batch_size": params.micro_batch or batch,
-        "gradient_accumulation_steps": accumulation,
-        "steps_per_generation": accumulation * params.buffer,
-        "num_iterations": params.iterations,
-        "num_generations": params.generations,
-        "max_completion_length": params.max_tokens,
-        "temperature": params.temperature,
-        "top_p": params.top_p,
         "beta": params.beta,
         "epsilon": params.epsilon,
-        "epsilon_high": params.epsilon_high,
+        "epsilon_high": high,
+        "delta": params.delta,
         "loss_type": params.loss,
         "scale_rewards": params.scale,
         "importance_sampling_level": params.ratio,
+        "entropy_coef": params.entropy,
     }

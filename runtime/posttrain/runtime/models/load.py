@@ -1,23 +1,102 @@
-"""Loads models that earlier steps made."""
+"""Loads models that earlier steps made: whole weights, or an adapter on what it stands on."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from posttrain.runtime.context import Context
+from posttrain.runtime.models import adapters, origin, quantized
+from posttrain.runtime.models.adapters import SCORER, WRITER
 
 
-def load_for_training(context: Context) -> tuple[Any, Any]:
-    """The model that a stage trains, with its tokenizer."""
+@dataclass(frozen=True)
+class Start:
+    """What a training stage starts from."""
+
+    model: Any
+    tokenizer: Any
+    # The configuration of an adapter that the trainer is to put on the model, if any.
+    adapter: Any
+    # The key of the product that the trained adapter stands on; None when all weights are trained.
+    base: str | None
+
+
+def load_for_training(context: Context, task: str = WRITER) -> Start:
+    """The model that a stage trains, with its tokenizer, as its `adapter` says."""
     context.events.emit("phase", name="loading")
-    return load_model(context.inputs["model"]), load_tokenizer(context.inputs["model"])
+    folder, wanted = context.inputs["model"], context.params["adapter"]
+    tokenizer = load_tokenizer(folder)
+    if wanted is None or wanted["kind"] == "full":
+        model = load_model(whole(context, folder), task=task, seed=context.params["seed"])
+        return Start(model, tokenizer, None, None)
+    quantize = quantized.wanted(wanted, folder)
+    if _continues(folder, wanted, task):
+        model = load_model(folder, task=task, trainable=True, quantize=quantize)
+        base = adapters.key_of(adapters.base_of(folder))
+        return Start(model, tokenizer, None, base)
+    start = whole(context, folder)
+    model = load_model(start, task=task, quantize=quantize, seed=context.params["seed"])
+    return Start(model, tokenizer, adapters.fresh(wanted, model, task), adapters.key_of(folder))
 
 
-def load_model(folder: Path) -> Any:
-    """A model's weights, from safetensors only and without code of its own."""
-    from transformers import AutoModelForCausalLM
+def _continues(folder: Path, wanted: Any, task: str) -> bool:
+    """Whether an adapter goes on. One made for another task has no place for the new head."""
+    return adapters.is_adapter(folder) and wanted["carry"] == "continue" and adapters.task_of(folder) == task
 
-    return AutoModelForCausalLM.from_pretrained(
-        folder, use_safetensors=True, trust_remote_code=False, local_files_only=True
+
+def whole(context: Context, folder: Path, name: str = "merged") -> Path:
+    """A folder with the whole weights of a product: its own, or those of its adapter merged.
+
+    TRL makes its reference from the folder that a model was loaded from, so merged weights need one.
+    """
+    if not adapters.is_adapter(folder):
+        return folder
+    merged = context.work / "scratch" / name
+    model = load_model(folder).merge_and_unload(safe_merge=True)
+    model.save_pretrained(merged, safe_serialization=True)
+    return merged
+
+
+def load_model(
+    folder: Path,
+    *,
+    task: str | None = None,
+    trainable: bool = False,
+    quantize: str = "none",
+    seed: int = 0,
+) -> Any:
+    """A product's model. An adapter stays apart from its base, as it was trained."""
+    if not adapters.is_adapter(folder):
+        return _weights(folder, task or origin.task_of(folder), quantize, seed)
+    from peft import PeftModel
+
+    below, task = adapters.base_of(folder), adapters.task_of(folder)
+    base = _merged(below, task, quantize) if adapters.is_adapter(below) else _weights(below, task, quantize)
+    return PeftModel.from_pretrained(base, folder, is_trainable=trainable)
+
+
+def _merged(folder: Path, task: str, quantize: str) -> Any:
+    """An adapter's product as whole weights. They are merged in full precision, whatever follows."""
+    model = load_model(folder).merge_and_unload(safe_merge=True)
+    if quantize == "none" and task == adapters.task_of(folder):
+        return model
+    with TemporaryDirectory() as merged:
+        model.save_pretrained(merged, safe_serialization=True)
+        return _weights(Path(merged), task, quantize)
+
+
+def _weights(folder: Path, task: str, quantize: str, seed: int = 0) -> Any:
+    """Whole weights, from safetensors only and without code of their own."""
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, set_seed
+
+    given: dict[str, Any] = quantized.arguments(quantize)
+    if task == SCORER:
+        set_seed(seed)  # the head of a new scorer is drawn
+        given["num_labels"] = 1
+    kind = AutoModelForSequenceClassification if task == SCORER else AutoModelForCausalLM
+    return kind.from_pretrained(
+        folder, use_safetensors=True, trust_remote_code=False, local_files_only=True, **given
     )
 
 

@@ -1,17 +1,19 @@
 """The text between two tags."""
 
-from typing import Any
+from typing import Literal
 
 from pydantic import Field
 
+from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class Between(Params):
     open: str = Field(min_length=1, description="The opening tag.")
     close: str = Field(min_length=1, description="The closing tag.")
-    pick: str = Field(
-        default="first", pattern="^(first|last|only)$", description="Which pair counts, if there are several."
+    pick: Literal["first", "last", "only"] = Field(
+        default="first",
+        description="Which pair counts, if there are several; `only` wants each tag just once.",
     )
     strip: bool = Field(default=True, description="Drop white space around the text.")
 
@@ -25,7 +27,7 @@ EXTENSION = RewardOp(
 )
 
 
-def run(params: Between, operands: dict[str, list[Any]], count: int) -> list[str | None]:
+def run(params: Between, operands: Operands, batch: Batch) -> list[str | None]:
     return [None if text is None else between(text, params) for text in operands["of"]]
 
 
@@ -33,11 +35,18 @@ def between(text: str, params: Between) -> str | None:
     """The text of the pair that counts; None when there is no such pair."""
     if params.pick == "only" and (text.count(params.open) != 1 or text.count(params.close) != 1):
         return None
-    start = text.rfind(params.open) if params.pick == "last" else text.find(params.open)
-    if start < 0:
-        return None
-    start += len(params.open)
-    end = text.find(params.close, start)
+    start = _start(text, params)
+    end = text.find(params.close, start) if start >= 0 else -1
     if end < 0:
         return None
     return text[start:end].strip() if params.strip else text[start:end]
+
+
+def _start(text: str, params: Between) -> int:
+    """Where the text begins: after the opening tag, for `last` that of the last whole pair."""
+    if params.pick == "last":
+        closing = text.rfind(params.close)
+        opening = text.rfind(params.open, 0, closing) if closing >= 0 else -1
+    else:
+        opening = text.find(params.open)
+    return opening + len(params.open) if opening >= 0 else -1

@@ -1,76 +1,158 @@
 """Evaluates a reward graph over a batch of completions.
 
-Columns are lists, one value a row. An op is called once a batch with the columns of its operands.
-A value of None means that there is none: text that was not found, a verdict that was not reached.
-It is never taken for zero: a number made from None is None, and its row counts as unscored.
+Columns are lists, one value a row. An op is called once a batch with the columns of its operands,
+slow ops side by side and once for equal rows. What None means is in `batch.py`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.context import Context
+from posttrain.runtime.rewards.batch import Batch, Column, Operands, Reasoned
+from posttrain.runtime.rewards.nodes import Node, compute, node_from
 
-Column = list[Any]
+_SLOW_AT_ONCE = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """What the nodes of a graph gave for a batch."""
+
+    # Every node's values, by node.
+    values: dict[str, Column]
+    # Why, by node, for those that give reasons.
+    reasons: dict[str, Sequence[str | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Graph:
     reads: Mapping[str, str]
-    nodes: tuple[Mapping[str, Any], ...]
+    nodes: tuple[Node, ...]
     returns: str
+    files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    endpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     @staticmethod
-    def from_plan(plan: Mapping[str, Any]) -> "Graph":
-        return Graph(plan["reads"], tuple(plan["nodes"]), plan["returns"])
+    def from_plan(
+        plan: Mapping[str, Any],
+        files: Mapping[str, Path] | None = None,
+        access: Mapping[str, Any] | None = None,
+    ) -> "Graph":
+        """The graph ready to run. `files` are the user's by role, `access` says how endpoints are reached."""
+        endpoints = {
+            name: {**asked, **(access or {}).get(name, {})}
+            for name, asked in plan.get("endpoints", {}).items()
+        }
+        return Graph(
+            reads=plan["reads"],
+            nodes=tuple(node_from(node) for node in plan["nodes"]),
+            returns=plan["returns"],
+            files=files or {},
+            endpoints=endpoints,
+        )
+
+    @staticmethod
+    def of_step(context: Context) -> "Graph":
+        """The graph that a step's parameters hold."""
+        params = context.params
+        return Graph.from_plan(params["reward"], context.files, params.get("access"))
 
     @property
     def columns(self) -> list[str]:
         """The columns of the data that the graph reads beside the completion."""
         return [name for name in self.reads if name != "completion"]
 
-    def evaluate(self, given: Mapping[str, Column]) -> dict[str, Column]:
-        """Every node's values, by node; `given` has the completions and the columns that are read."""
-        count = len(given["completion"]) if "completion" in given else len(next(iter(given.values())))
-        values: dict[str, Column] = {}
-        for node in self.nodes:
-            values[node["id"]] = _node(node, given, values, count)
-        if self.returns not in values:  # the reward is a column of the data
-            values[self.returns] = list(given[self.returns])
-        return values
-
     @property
     def shown(self) -> list[str]:
         """The nodes that have names of their own, the reward last."""
-        named = [node["id"] for node in self.nodes if "." not in node["id"] and node["id"] != self.returns]
+        named = [node.id for node in self.nodes if "." not in node.id and node.id != self.returns]
         return [*named, self.returns]
 
+    def evaluate(self, given: Mapping[str, Column], groups: Sequence[int] | None = None) -> Scores:
+        """Every node's values; `given` has the completions and the columns that are read.
 
-def _node(
-    node: Mapping[str, Any], given: Mapping[str, Column], values: Mapping[str, Column], count: int
-) -> Column:
-    if node["op"] == "literal":
-        return [node["params"]["value"]] * count
-    extension = CATALOG.find("reward", node["op"])
-    assert extension is not None, f"the catalog lost the reward op {node['op']}"
-    operands = {
-        field: [_column(one, given, values, count) for one in operand]
-        if isinstance(operand, list)
-        else _column(operand, given, values, count)
-        for field, operand in node["operands"].items()
-    }
-    params = extension.params.model_validate(node["params"])
-    result = CATALOG.run("reward", node["op"])(params, operands, count)
-    assert len(result) == count, f"{node['op']} gave {len(result)} values for {count} rows"
-    return result
+        `groups` numbers the prompt that each row answers, for nodes that compare completions.
+        """
+        count = len(next(iter(given.values())))
+        batch = Batch(count=count, groups=groups, files=self.files, endpoints=self.endpoints)
+        reads = {name: _read(given[name], type) for name, type in self.reads.items() if name in given}
+        work = _Work(reads, batch)
+        if any(node.slow for node in self.nodes):
+            _side_by_side(self.nodes, work)
+        else:
+            for node in self.nodes:
+                work.done[node.id] = work.compute(node)
+        if self.returns not in work.done:  # the reward is a column of the data
+            work.done[self.returns] = Reasoned(values=list(reads[self.returns]), reasons=())
+        work.done[self.returns] = _finite(work.done[self.returns])
+        return Scores(
+            values={id: found.values for id, found in work.done.items()},
+            reasons={id: found.reasons for id, found in work.done.items() if found.reasons},
+        )
 
 
-def _column(
-    operand: Mapping[str, Any], given: Mapping[str, Column], values: Mapping[str, Column], count: int
-) -> Column:
-    if "value" in operand:
-        return [operand["value"]] * count
-    return values[operand["node"]] if "node" in operand else list(given[operand["read"]])
+@dataclass(frozen=True)
+class _Work:
+    """One evaluation: what is read, and what is done so far."""
+
+    reads: Mapping[str, Column]
+    batch: Batch
+    done: dict[str, Reasoned] = field(default_factory=dict[str, Reasoned])
+
+    def compute(self, node: Node) -> Reasoned:
+        operands: Operands = {
+            name: [self._column(one) for one in operand]
+            if isinstance(operand, list)
+            else self._column(operand)
+            for name, operand in node.operands.items()
+        }
+        unknown = frozenset[int]().union(*(self.done[id].unknown for id in node.needs))
+        return compute(node, operands, unknown, self.batch)
+
+    def _column(self, operand: Mapping[str, Any]) -> Column:
+        if "value" in operand:
+            return [operand["value"]] * self.batch.count
+        return self.done[operand["node"]].values if "node" in operand else self.reads[operand["read"]]
+
+
+def _side_by_side(nodes: Sequence[Node], work: _Work) -> None:
+    """Slow nodes start as soon as what they read is there; the others are computed meanwhile."""
+    waiting = {node.id: node for node in nodes}
+    started: dict[Future[Reasoned], Node] = {}
+    with ThreadPoolExecutor(_SLOW_AT_ONCE, thread_name_prefix="reward") as pool:
+        while waiting or started:
+            ready = [node for node in waiting.values() if node.needs <= work.done.keys()]
+            for node in ready:
+                del waiting[node.id]
+            started |= {pool.submit(work.compute, node): node for node in ready if node.slow}
+            quick = [node for node in ready if not node.slow]
+            for node in quick:
+                work.done[node.id] = work.compute(node)
+            if not quick and started:
+                for future in wait(started, return_when=FIRST_COMPLETED).done:
+                    work.done[started.pop(future).id] = future.result()
+
+
+def _read(column: Column, type: str) -> Column:
+    """A column as it is read: a number that is none, as Parquet may have it, is no value."""
+    if type not in ("number", "integer"):
+        return column
+    return [None if value is None or not math.isfinite(value) else value for value in column]
+
+
+def _finite(found: Reasoned) -> Reasoned:
+    """The reward, without values that no one can learn from."""
+    bad = [row for row, value in enumerate(found.values) if value is not None and not math.isfinite(value)]
+    if not bad:
+        return found
+    values, reasons = list(found.values), list(found.reasons) or [None] * len(found.values)
+    for row in bad:
+        values[row], reasons[row] = None, f"the value is {found.values[row]}"
+    return replace(found, values=values, reasons=reasons)
 
 
 def mean(values: Sequence[Any]) -> float | None:

@@ -1,22 +1,87 @@
 """Whether an answer is mathematically the same as a reference."""
 
-from typing import Any
+from typing import Literal
 
+from pydantic import Field
+
+from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.runtime.rewards.otherwise import EFFECT, TruthOtherwise, settled
 from posttrain.spec.extension import Operand, Params, RewardOp
+
+
+class MathEqual(Params):
+    percent: Literal["either", "fraction", "number"] = Field(
+        default="either", description="What 50% may be: 50 and 0.5, only 0.5, or only 50."
+    )
+    units: Literal["optional", "ignore", "require"] = Field(
+        default="optional", description="Whether units are compared: where both have one, never, or always."
+    )
+    order: Literal["auto", "strict", "any"] = Field(
+        default="auto",
+        description="Whether order counts: in tuples but not in lists and sets, in lists too, or nowhere.",
+    )
+    rounding: Literal["long", "reference", "off"] = Field(
+        default="long",
+        description="Which decimals may stand for a value that rounds to them: long ones, any in the"
+        " reference, or none.",
+    )
+    relative: float = Field(default=0.0, ge=0, description="How far off a number may be, by its size.")
+    absolute: float = Field(default=0.0, ge=0, description="How far off a number may be.")
+    simplified: bool = Field(
+        default=False, description="Whether nothing may be left to work out in the answer."
+    )
+    ignore_case: bool = Field(
+        default=True, description="Take capitals for small letters in answers of words."
+    )
+    choices: bool = Field(default=True, description="Whether B, (B) and (B) 12 may name the same choice.")
+    deadline_seconds: float = Field(
+        default=3.0, gt=0, le=600, description="The longest that one pair may take."
+    )
+    on_undecided: TruthOtherwise = Field(
+        default="abstain", description=f"For a pair that the grader cannot decide: {EFFECT}"
+    )
+
 
 EXTENSION = RewardOp(
     name="math_equal",
-    summary="True when two answers mean the same number or expression; open when that cannot be told.",
+    summary="True when two answers mean the same number or expression; it abstains when that cannot be told.",
+    params=MathEqual,
     operands={"of": Operand(type="text"), "to": Operand(type="text")},
     yields="boolean",
     stack=("sympy",),
+    slow=True,
 )
+_NOTHING = "there is no answer"
+_NO_REFERENCE = "there is nothing to compare with"
 
 
-def run(params: Params, operands: dict[str, list[Any]], count: int) -> list[bool | None]:
-    from posttrain.runtime.grading import grade_many
+def run(params: MathEqual, operands: Operands, batch: Batch) -> Reasoned:
+    from posttrain.runtime.grading.grade import grade_many
+    from posttrain.runtime.grading.options import Options
 
+    options = Options(
+        percent=params.percent,
+        units=params.units,
+        order=params.order,
+        rounding=params.rounding,
+        relative=params.relative,
+        absolute=params.absolute,
+        simplified=params.simplified,
+        case=not params.ignore_case,
+        choices=params.choices,
+    )
     pairs = list(zip(operands["of"], operands["to"], strict=True))
     there = [(of, to) for of, to in pairs if of is not None and to is not None]
-    verdicts = iter(grade_many(there))
-    return [next(verdicts).equal if of is not None and to is not None else False for of, to in pairs]
+    verdicts = iter(grade_many(there, options, params.deadline_seconds))
+    values: list[bool | float | None] = []
+    reasons: list[str] = []
+    for of, to in pairs:
+        if of is None or to is None:
+            values.append(None if to is None else False)
+            reasons.append(_NO_REFERENCE if to is None else _NOTHING)
+            continue
+        verdict = next(verdicts)
+        undecided = verdict.equal is None
+        values.append(settled(params.on_undecided, verdict.reason) if undecided else verdict.equal)
+        reasons.append(verdict.reason)
+    return Reasoned(values=values, reasons=reasons)

@@ -1,8 +1,7 @@
 """Whether a text was found and is not empty."""
 
-from typing import Any
-
-from posttrain.spec.extension import Operand, Params, RewardOp
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, RewardOp
 
 EXTENSION = RewardOp(
     name="present",
@@ -12,5 +11,5 @@ EXTENSION = RewardOp(
 )
 
 
-def run(params: Params, operands: dict[str, list[Any]], count: int) -> list[bool]:
+def run(params: object, operands: Operands, batch: Batch) -> list[bool]:
     return [bool(text) for text in operands["of"]]

@@ -1,19 +1,18 @@
 """One number when a condition holds, another when it does not."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from posttrain.spec.extension import Operand, Params, RewardOp
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.logic import chosen
+from posttrain.spec.extension import Operand, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
-def reach(params: Params, operands: Mapping[str, Sequence[Interval]]) -> Interval:
-    return operands["then"][0].join(operands["else"][0])
+def reach(params: object, operands: Ranges) -> Interval:
+    return chosen(operands["when"][0], operands["then"][0], operands["else"][0])
 
 
 EXTENSION = RewardOp(
     name="score",
-    summary="`then` when the condition holds, `else` when it does not, nothing when that is open.",
+    summary="`then` when the condition holds, `else` when it does not; it abstains when that is open.",
     operands={
         "when": Operand(type="boolean"),
         "then": Operand(type="number", required=False, default=1.0),
@@ -25,6 +24,6 @@ EXTENSION = RewardOp(
 )
 
 
-def run(params: Params, operands: dict[str, list[Any]], count: int) -> list[float | None]:
+def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
     rows = zip(operands["when"], operands["then"], operands["else"], strict=True)
     return [None if when is None else then if when else other for when, then, other in rows]

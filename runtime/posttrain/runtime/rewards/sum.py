@@ -1,28 +1,32 @@
-"""The sum of numbers; a sum with a missing part is missing."""
+"""The sum of numbers; a sum with a part that abstains abstains."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from posttrain.spec.extension import Operand, Params, RewardOp
+from posttrain.runtime.rewards.arithmetic import added, drowned, rowwise
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
 
-def reach(params: Params, operands: Mapping[str, Sequence[Interval]]) -> Interval:
-    total = Interval(0.0, 0.0)
-    for part in operands["of"]:
-        total = total.plus(part)
-    return total
+def reach(params: object, operands: Ranges) -> Interval:
+    return Interval(
+        added([part.low for part in operands["of"]]), added([part.high for part in operands["of"]])
+    )
+
+
+def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
+    return drowned(operands["of"])
 
 
 EXTENSION = RewardOp(
     name="sum",
-    summary="The sum of its parts.",
+    summary="The sum of its parts; it abstains when one of them does.",
     operands={"of": Operand(type="number", many=True)},
     yields="number",
     range=reach,
+    remarks=remarks,
 )
 
 
-def run(params: Params, operands: dict[str, list[Any]], count: int) -> list[float | None]:
-    parts = list(zip(*operands["of"], strict=True))
-    return [None if None in row else float(sum(row)) for row in parts]
+def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
+    return rowwise(added, operands["of"])

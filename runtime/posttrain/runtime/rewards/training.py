@@ -1,44 +1,81 @@
 """A reward graph as the one reward function of a TRL trainer."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from posttrain.runtime.rewards.graph import Graph, mean
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.rewards.graph import Graph, Scores, mean
 from posttrain.runtime.training.loop import Loop
 
 _SAMPLES = 2  # completions a step that the report shows
+_UNSCORED_BATCHES = 3  # in a row, after which there is no point in going on
 
 
 def reward_function(graph: Graph, loop: Loop, group: int) -> Callable[..., list[float | None]]:
     """Scores completions by the graph, and notes what each of its nodes gave."""
+    unscored = 0
 
     def reward(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
+        nonlocal unscored
         texts = [_text(completion) for completion in completions]
         given = {"completion": texts, **{name: columns[name] for name in graph.columns}}
-        values = graph.evaluate(given)
-        scores = values[graph.returns]
-        _note(graph, values, loop)
-        every = max(1, loop.planned.steps // 20)
-        if loop.step % every == 0:
-            for row in range(min(_SAMPLES, len(texts))):
-                shown = {name: values[name][row] for name in graph.shown}
-                prompt = _text(prompts[row])
-                loop.context.events.emit(
-                    "sample", step=loop.step, prompt=prompt, completion=texts[row], values=shown
-                )
-        return _filled(scores, group)
+        scores = graph.evaluate(given, prompt_groups(prompts))
+        rewards = scores.values[graph.returns]
+        unscored = unscored + 1 if all(value is None for value in rewards) else 0
+        if unscored == _UNSCORED_BATCHES:
+            raise StepFault(_nothing_scored(graph, scores), "look at the data and at the reward's nodes")
+        loop.rewards |= summary(graph, scores)
+        if loop.step % max(1, loop.planned.steps // 20) == 0:
+            _show(graph, loop, prompts, texts, scores)
+        return _filled(rewards, group)
 
     return reward
 
 
-def _note(graph: Graph, values: dict[str, list[Any]], loop: Loop) -> None:
+def prompt_groups(prompts: Sequence[Any]) -> list[int]:
+    """A number for each row: rows of one prompt come one after the other."""
+    groups: list[int] = []
+    for row, prompt in enumerate(prompts):
+        follows = row > 0 and prompt == prompts[row - 1]
+        groups.append(groups[-1] + (not follows) if groups else 0)
+    return groups
+
+
+def summary(graph: Graph, scores: Scores) -> dict[str, float]:
+    """Mean and spread of each node that gives numbers, and the share of rows without one."""
+    found: dict[str, float] = {}
     for name in graph.shown:
-        numbers = [v for v in values[name] if isinstance(v, int | float)]
+        values = scores.values[name]
+        numbers = [float(value) for value in values if isinstance(value, int | float)]
         average = mean(numbers)
         if average is not None:
-            loop.rewards[f"reward/{name}"] = average
-    missing = sum(value is None for value in values[graph.returns])
-    loop.rewards["unscored"] = missing / len(values[graph.returns])
+            found[f"reward/{name}"] = average
+            found[f"spread/{name}"] = (sum((n - average) ** 2 for n in numbers) / len(numbers)) ** 0.5
+            missing = sum(value is None for value in values) / len(values)
+            found |= {f"abstained/{name}": missing} if missing and name != graph.returns else {}
+    values = scores.values[graph.returns]
+    found["unscored"] = sum(value is None for value in values) / len(values)
+    return found
+
+
+def _nothing_scored(graph: Graph, scores: Scores) -> str:
+    given = Counter(
+        f"`{name}`: {reason}"
+        for name, reasons in scores.reasons.items()
+        for value, reason in zip(scores.values[name], reasons, strict=True)
+        if value is None and reason
+    )
+    why = given.most_common(1)
+    said = f"; the commonest reason is {why[0][0]}" if why else ""
+    return f"no completion of the last {_UNSCORED_BATCHES} batches has a score{said}"
+
+
+def _show(graph: Graph, loop: Loop, prompts: list[Any], texts: list[str], scores: Scores) -> None:
+    for row in range(min(_SAMPLES, len(texts))):
+        shown = {name: scores.values[name][row] for name in graph.shown}
+        prompt = _text(prompts[row])
+        loop.context.events.emit("sample", step=loop.step, prompt=prompt, completion=texts[row], values=shown)
 
 
 def _filled(scores: list[float | None], group: int) -> list[float | None]:

@@ -1,55 +1,194 @@
-"""Rows from a file beside the recipe: JSON lines, JSON, CSV or Parquet."""
+"""Rows from files beside the recipe: JSON lines, JSON, CSV or Parquet, as they are or compressed."""
 
+import csv
+import gzip
+import io
+import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal
+from pathlib import PurePosixPath
+from typing import Any, Literal, cast
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from posttrain.runtime.context import Context
+from posttrain.runtime.sources.inference import columns_of, held_to, readable
 from posttrain.spec.extension import Params, Source
 from posttrain.spec.types import Columns, is_type
 
-_SQL = {"text": "VARCHAR", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN", "any": "JSON"}
-_READERS = {"jsonl": "read_json", "ndjson": "read_json", "json": "read_json", "csv": "read_csv"}
+_READ_AT_MOST = 8 * 1024 * 1024  # what the compiler is willing to look through
+_ENDINGS = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "csv": "csv", "parquet": "parquet"}
 
 
 class Files(Params):
-    path: str = Field(description="The file, relative to the recipe's folder.")
-    format: Literal["auto", "jsonl", "json", "csv", "parquet"] = Field(
-        default="auto", description="The file's format; auto goes by its ending."
+    path: list[str] = Field(
+        min_length=1, description="The file, or several, relative to the recipe's folder."
     )
-    columns: dict[str, str] = Field(min_length=1, description="The columns to read, with their types.")
+    format: Literal["auto", "jsonl", "json", "csv", "parquet"] = Field(
+        default="auto", description="The files' format; auto goes by their ending, before .gz or .zst."
+    )
+    columns: dict[str, str] | None = Field(
+        default=None,
+        min_length=1,
+        description="The columns to read, with their types; told from the content when not given.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_path(cls, given: Any) -> Any:
+        """A bare path or list of paths stands for the whole mapping."""
+        fields = cast(dict[str, Any], given) if isinstance(given, dict) else {"path": given}
+        path = fields.get("path")
+        return {**fields, "path": [path]} if isinstance(path, str) else fields
+
+    @field_validator("columns")
+    @classmethod
+    def _have_types(cls, columns: Columns | None) -> Columns | None:
+        for name, type in (columns or {}).items():
+            if not is_type(type):
+                raise ValueError(f"`{type}` is no type for `{name}`")
+        return columns
+
+    @model_validator(mode="after")
+    def _have_formats(self) -> "Files":
+        for path in self.path:
+            format_of(path, self.format)
+        return self
 
 
-def columns(params: Files) -> Columns:
-    return {name: type for name, type in params.columns.items() if is_type(type)}
+def format_of(path: str, given: str) -> str:
+    """The format of a file. ValueError when its ending says none."""
+    if given != "auto":
+        return given
+    name = PurePosixPath(path)
+    ending = PurePosixPath(name.stem).suffix if name.suffix in (".gz", ".zst") else name.suffix
+    if ending[1:] not in _ENDINGS:
+        raise ValueError(f"the ending of `{path}` says no format; add `format`")
+    return _ENDINGS[ending[1:]]
 
 
-def files(params: Files) -> Sequence[str]:
-    return (params.path,)
+def infer(params: Files, contents: Sequence[bytes]) -> tuple[Columns, int | None]:
+    """Columns and number of rows, when the files are few and plain enough to be looked through here."""
+    rows: list[dict[str, Any]] = []
+    texts = False
+    for path, data in zip(params.path, contents, strict=True):
+        format = format_of(path, params.format)
+        text = _text(path, format, data)
+        if text is None:
+            if params.columns is None:
+                raise ValueError(
+                    f"the columns of `{path}` cannot be told here; add `columns`, with their types"
+                )
+            return params.columns, None
+        rows += _rows(path, format, text)
+        texts = texts or format == "csv"
+    if not rows:
+        raise ValueError("there are no rows")
+    found = columns_of(rows)
+    if params.columns is None:
+        return found, len(rows)
+    held_to(
+        params.columns,
+        {name: _loosest(name, params.columns, found) if texts else found[name] for name in found},
+    )
+    return params.columns, len(rows)
+
+
+def _loosest(name: str, declared: Columns, found: Columns) -> str:
+    """In CSV, text may be read as what it looks like, or stay text; lists stand as JSON."""
+    type = declared.get(name, "text")
+    return type if type == "text" or found[name] == "text" or readable(type, found[name]) else found[name]
+
+
+def _text(path: str, format: str, data: bytes) -> str | None:
+    """A file's text; None when it is too large, or only the database reads such a file."""
+    if format == "parquet" or path.endswith(".zst"):
+        return None
+    if path.endswith(".gz"):
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                data = file.read(_READ_AT_MOST + 1)
+        except (OSError, EOFError) as error:
+            raise ValueError(f"`{path}` is not gzip: {error}") from None
+    if len(data) > _READ_AT_MOST:
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"`{path}` is not UTF-8: byte {error.start}") from None
+
+
+def _rows(path: str, format: str, text: str) -> list[dict[str, Any]]:
+    if format == "csv":
+        return _csv_rows(path, text)
+    if format == "json":
+        found = _value(path, text)
+        values = cast(list[Any], found) if isinstance(found, list) else [found]
+        places = [f"{path}: row {number}" for number in range(1, len(values) + 1)]
+    else:
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        values = [_value(f"{path}:{number}", line) for number, line in lines]
+        places = [f"{path}:{number}" for number, _ in lines]
+    for place, value in zip(places, values, strict=True):
+        if not isinstance(value, dict):
+            raise ValueError(f"{place} is no JSON object")
+    return values
+
+
+def _value(place: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place} is not JSON: {error}") from None
+
+
+def _csv_rows(path: str, text: str) -> list[dict[str, Any]]:
+    lines = csv.reader(io.StringIO(text, newline=""))
+    try:
+        header = next(lines, [])
+        if len(set(header)) < len(header):
+            raise ValueError(f"`{path}` has two columns of one name")
+        rows: list[dict[str, Any]] = []
+        for line in lines:
+            if line and len(line) != len(header):
+                raise ValueError(
+                    f"{path}:{lines.line_num} has {len(line)} fields, and the header {len(header)}"
+                )
+            rows += [{name: _seen(cell) for name, cell in zip(header, line, strict=True)}] if line else []
+    except csv.Error as error:
+        raise ValueError(f"{path}:{lines.line_num} is not CSV: {error}") from None
+    return rows
+
+
+def _seen(cell: str) -> Any:
+    """A cell as what it looks like: a number only if it is written as JSON writes one, so 007 is text."""
+    if not cell:
+        return None
+    low = cell.strip().lower()
+    try:
+        value = json.loads(low if low in ("true", "false") else cell)
+    except (ValueError, RecursionError):
+        return cell
+    return value if isinstance(value, bool | int | float) else cell
 
 
 EXTENSION = Source(
     name="files",
-    summary="Rows from a file beside the recipe.",
+    summary="Rows from files beside the recipe.",
     params=Files,
-    columns=columns,
-    files=files,
+    columns=lambda params: params.columns,
+    files=lambda params: params.path,
+    infer=infer,
     stack=("duckdb",),
 )
 
 
 def run(params: Files, context: Context, connection: Any) -> None:
     """Make the table `source`."""
-    path = context.files["rows0"]
-    ending = params.format if params.format != "auto" else Path(params.path).suffix.lstrip(".")
-    reader = _READERS.get(ending, "read_parquet")
-    kept = ", ".join(f'CAST("{name}" AS {_sql(type)}) AS "{name}"' for name, type in params.columns.items())
-    connection.execute(f"CREATE TABLE source AS SELECT {kept} FROM {reader}(?)", [str(path)])
+    from posttrain.runtime.sources.reading import read_files
 
-
-def _sql(type: str) -> str:
-    if type == "messages":
-        return "STRUCT(role VARCHAR, content VARCHAR)[]"
-    return _sql(type[5:-1]) + "[]" if type.startswith("list<") else _SQL[type]
+    paths = [context.files[f"rows{index}"] for index in range(len(params.path))]
+    formats = [format_of(path, params.format) for path in params.path]
+    columns = params.columns
+    if columns is None:
+        columns, _ = infer(params, [path.read_bytes() for path in paths])
+    read_files(connection, paths, formats, columns)

@@ -1,15 +1,21 @@
 """Turns what the trainer reports into events, and the wish to stop into a checkpoint."""
 
-import math
-from collections.abc import Mapping
 from typing import Any
 
 from posttrain.runtime import checkpoints
-from posttrain.runtime.faults import StepFault
 from posttrain.runtime.training.loop import Loop
 
 # Names of figures as users read them; what is not here keeps the trainer's own name.
-_NAMES = {"grad_norm": "gradient_norm", "learning_rate": "learning_rate"}
+_NAMES = {
+    "grad_norm": "gradient_norm",
+    "rewards/chosen": "preference/chosen",
+    "rewards/rejected": "preference/rejected",
+    "rewards/accuracies": "preference/accuracy",
+    "rewards/margins": "preference/margin",
+    "accuracy": "preference/accuracy",
+    "margin": "preference/margin",
+    "mean_reward": "preference/score",
+}
 _DROPPED = ("epoch", "total_flos", "train_runtime", "train_loss", "num_tokens", "step_time")
 _DROPPED_PREFIXES = ("train_", "rewards/", "profiling/")
 
@@ -42,21 +48,15 @@ def _on_log(loop: Loop, step: int, logs: dict[str, Any]) -> None:
     values = {
         _NAMES.get(name, name): value
         for name, value in logs.items()
-        if isinstance(value, int | float) and name not in _DROPPED and not name.startswith(_DROPPED_PREFIXES)
+        if isinstance(value, int | float) and not _dropped(name)
     }
     if not values:
         return
     values |= loop.rewards
     loop.rewards = {}
-    _check_finite(step, values)
+    loop.watch.step(step, values)
     loop.context.events.emit("metrics", step=step, values=values)
 
 
-def _check_finite(step: int, values: Mapping[str, float]) -> None:
-    for name in ("loss", "gradient_norm"):
-        value = values.get(name)
-        if value is not None and not math.isfinite(value):
-            raise StepFault(
-                f"at step {step} the {name.replace('_', ' ')} is {value}",
-                "lower the learning rate, raise warmup, or train in float32",
-            )
+def _dropped(name: str) -> bool:
+    return name in _DROPPED or (name.startswith(_DROPPED_PREFIXES) and name not in _NAMES)

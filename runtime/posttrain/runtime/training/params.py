@@ -1,6 +1,7 @@
 """The parameters that all training methods share, and the arithmetic of their steps."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -10,7 +11,15 @@ from posttrain.spec.extension import Params, Schedule
 class TrainingParams(Params):
     """What every method that trains by gradient steps takes."""
 
-    learning_rate: float = Field(default=2e-5, gt=0, description="The highest learning rate.")
+    # The learning rate for all weights, when the recipe names none; each method has its own.
+    usual_rate: ClassVar[float] = 2e-5
+
+    learning_rate: float | None = Field(
+        default=None,
+        gt=0,
+        description="The highest learning rate; when not given, what is usual for the method (sft 2e-5,"
+        " reward_model 1e-5, orpo 8e-6, the others 1e-6), and ten times that for an adapter.",
+    )
     schedule: Literal["constant", "linear", "cosine"] = Field(
         default="linear", description="How the learning rate falls after the warm-up."
     )
@@ -23,7 +32,7 @@ class TrainingParams(Params):
         default=None,
         ge=1,
         description="Sequences in memory at once; the rest of a batch is accumulated. Changes no result"
-        " beyond rounding.",
+        " beyond rounding, but for kto, orpo and cpo, whose loss looks across it.",
     )
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         default="float32", description="The precision of the arithmetic; the weights keep their own."
@@ -41,9 +50,85 @@ class TrainingParams(Params):
     keep_checkpoints: int = Field(default=2, ge=1, description="Complete checkpoints that are kept.")
 
 
+class RowParams(TrainingParams):
+    """What methods take that go over the rows of a dataset."""
+
+    epochs: float = Field(default=1.0, gt=0, description="Passes over the data.")
+    steps: int | None = Field(default=None, ge=1, description="Optimizer steps, instead of epochs.")
+    batch: int = Field(default=16, ge=1, description="Rows in an optimizer step.")
+    max_length: int = Field(
+        default=1024,
+        ge=8,
+        description="The longest sequence in tokens, prompt and completion together; never more than the"
+        " model's context. Longer ones are cut at the end.",
+    )
+
+
+class ReferenceParams(Params):
+    """What methods take whose reference may move; a frozen one is the rule."""
+
+    reference_every: int | None = Field(
+        default=None, ge=1, description="Steps after which the reference is pulled towards the model."
+    )
+    reference_pull: float = Field(
+        default=0.6, gt=0, le=1, description="How far the reference is pulled: 1 makes it the model."
+    )
+
+
 # Parameters that change speed, memory or reports, but not what is learnt.
 NEUTRAL = ("micro_batch", "gradient_checkpointing", "checkpoint_every", "keep_checkpoints")
 STACK = ("torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "datasets", "numpy")
+# Methods whose loss looks across the rows that are in memory together.
+NEUTRAL_BUT_MICRO_BATCH = NEUTRAL[1:]
+# An adapter is small and starts at zero: it bears, and wants, about ten times the rate.
+ADAPTER_FACTOR = 10.0
+
+
+def learning_rate(params: TrainingParams, adapter: bool) -> float:
+    """The rate that the recipe names, or the one that is usual."""
+    if params.learning_rate is not None:
+        return params.learning_rate
+    return params.usual_rate * (ADAPTER_FACTOR if adapter else 1.0)
+
+
+def row_schedule(params: RowParams, rows: int) -> Schedule:
+    """The steps of a method that goes over rows. An epoch's last step takes what is left."""
+    divided(params.batch, params.micro_batch)
+    steps = params.steps
+    if steps is None:
+        # The trainer counts the steps of an epoch, the last of which may be smaller, then multiplies.
+        steps = max(1, -int(-params.epochs * max(1, -(-rows // params.batch)) // 1))
+    return Schedule(steps=steps, rows_per_step=params.batch)
+
+
+def whole_batch(params: RowParams, losses: Sequence[str], comparing: Sequence[str]) -> None:
+    """Refuse a micro-batch where the loss is one of the whole batch, not a mean over its rows."""
+    for loss in losses:
+        if loss in comparing and params.micro_batch not in (None, params.batch):
+            raise ValueError(
+                f"the loss `{loss}` is computed over all rows of a batch together, so micro_batch would"
+                " change it: leave micro_batch out"
+            )
+
+
+def row_arguments(params: RowParams, context: int) -> dict[str, Any]:
+    """The trainer's arguments for a batch of rows; `context` is the model's longest sequence."""
+    return {
+        "per_device_train_batch_size": params.micro_batch or params.batch,
+        "gradient_accumulation_steps": divided(params.batch, params.micro_batch),
+        "max_length": min(params.max_length, context),
+    }
+
+
+def reference_arguments(params: ReferenceParams) -> dict[str, Any]:
+    """The trainer's arguments for a reference that moves."""
+    if params.reference_every is None:
+        return {}
+    return {
+        "sync_ref_model": True,
+        "ref_model_sync_steps": params.reference_every,
+        "ref_model_mixup_alpha": params.reference_pull,
+    }
 
 
 def divided(batch: int, micro_batch: int | None) -> int:

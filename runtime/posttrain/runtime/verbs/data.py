@@ -48,17 +48,20 @@ def _load(connection: Any, table: str, folder: Path, part: str | None) -> None:
 
 
 def _operate(context: Context, connection: Any, operation: dict[str, Any]) -> None:
-    if operation["op"] != "sql":
-        load(operation["entry"])(operation["params"], connection, operation["seed"])
-        return
     other = operation.get("other")
     if other is not None:
-        role = f"other:{other.partition('.')[0]}"
+        role = f"other:{other}"
         _load(connection, "given", context.inputs[role], context.part(role))
         connection.execute(
             "CREATE OR REPLACE TABLE other AS"
             " SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM given"
         )
+    if operation["op"] != "sql":
+        extension = CATALOG.find("data", operation["op"])
+        assert extension is not None, f"the catalog lost the data step {operation['op']}"
+        params = extension.params.model_validate(operation["params"])
+        load(operation["entry"])(params, connection, operation["seed"])
+        return
     connection.execute(f"CREATE TABLE following AS {operation['query']}")
     connection.execute("DROP TABLE rows")
     connection.execute("ALTER TABLE following RENAME TO rows")

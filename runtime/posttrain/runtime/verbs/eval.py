@@ -62,11 +62,13 @@ def _scored(context: Context, rows: list[dict[str, Any]]) -> list[dict[str, Any]
         for item, (row, completions) in enumerate(zip(rows, found, strict=True))
         for one in completions
     ]
-    graph = Graph.from_plan(params["reward"])
+    graph = Graph.of_step(context)
     given = {name: [row[name] for row in flat] for name in ("completion", *graph.columns)}
-    values = graph.evaluate(given)
+    items = [item for item, completions in enumerate(found) for _ in completions]
+    scores = graph.evaluate(given, items)
     for index, row in enumerate(flat):
-        row |= {f"node:{name}": column[index] for name, column in values.items()}
+        row |= {f"node:{name}": column[index] for name, column in scores.values.items()}
+        row |= {f"reason:{name}": column[index] for name, column in scores.reasons.items()}
     context.facts["nodes"] = graph.shown
     context.facts["returns"] = graph.returns
     return flat

@@ -30,21 +30,26 @@ def run(context: Context) -> None:
         params["seed"],
         lambda done, total: context.events.progress(done, total, "rows"),
     )
-    written: list[dict[str, Any]] = []
-    for row, completions in zip(rows, found, strict=True):
-        kept = [{**row, "completion": one.text, "finish": one.finish} for one in completions]
-        written += _best(kept, params["reward"]) if params["keep"] == "best" else kept
+    groups = [
+        [{**row, "completion": one.text, "finish": one.finish} for one in completions]
+        for row, completions in zip(rows, found, strict=True)
+    ]
+    written = _best(groups, context) if params["keep"] == "best" else [row for rows in groups for row in rows]
     write_rows(context.out / "all.parquet", written)
     (context.out / "parts.txt").write_text("all\n", encoding="utf-8")
     context.facts["rows.all"] = len(written)
 
 
-def _best(rows: list[dict[str, Any]], reward: dict[str, Any]) -> list[dict[str, Any]]:
-    """The row whose completion scores highest; none when none has a score."""
+def _best(groups: list[list[dict[str, Any]]], context: Context) -> list[dict[str, Any]]:
+    """The row of each group whose completion scores highest; none where none has a score."""
     from posttrain.runtime.rewards.graph import Graph
 
-    graph = Graph.from_plan(reward)
-    given = {name: [row[name] for row in rows] for name in ("completion", *graph.columns)}
-    scores = graph.evaluate(given)[graph.returns]
-    scored = [(score, -index) for index, score in enumerate(scores) if score is not None]
-    return [rows[-max(scored)[1]]] if scored else []
+    graph = Graph.of_step(context)
+    rows = [(number, row) for number, group in enumerate(groups) for row in group]
+    given = {name: [row[name] for _, row in rows] for name in ("completion", *graph.columns)}
+    scores = graph.evaluate(given, [number for number, _ in rows]).values[graph.returns]
+    best: dict[int, tuple[float, int]] = {}
+    for place, ((number, _), score) in enumerate(zip(rows, scores, strict=True)):
+        if score is not None and (number not in best or score > best[number][0]):
+            best[number] = (score, place)
+    return [rows[place][1] for _, place in best.values()]

@@ -1,8 +1,11 @@
 """Makes a declared model: random weights, or a copy from a hub or a folder, with its tokenizer."""
 
+from pathlib import Path
 from typing import Any
 
+from posttrain.runtime import durable
 from posttrain.runtime.context import Context
+from posttrain.runtime.faults import StepFault
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
@@ -11,19 +14,24 @@ EXTENSION = Verb(
     stack=("torch", "transformers", "tokenizers", "safetensors"),
     heavy=("torch", "transformers.modeling_utils"),
 )
+# Configuration, tokenizer and safetensors: nothing that is run.
+_WANTED = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "tokenizer*")
 
 
 def run(context: Context) -> None:
-    params = context.params
-    if params["init"] is None:
-        _fetch(context, params["from"], params["revision"])
-        return
+    if context.params["init"] is None:
+        _taken(context)
+    else:
+        _made(context)
+
+
+def _made(context: Context) -> None:
+    """A model with random weights."""
     from posttrain.runtime.models.scratch import scratch
 
+    params = context.params
     tokenizer = _tokenizer(params["tokenizer"])
-    template = context.files.get("chat_template")
-    if template is not None:
-        tokenizer.chat_template = template.read_text(encoding="utf-8")
+    _set_template(context, tokenizer)
     model = scratch(params["init"], tokenizer, params["seed"])
     if params["dtype"] not in ("auto", "float32"):
         import torch
@@ -33,6 +41,23 @@ def run(context: Context) -> None:
     model.save_pretrained(context.out)
     tokenizer.save_pretrained(context.out)
     context.facts["parameters"] = sum(weight.numel() for weight in model.parameters())
+
+
+def _taken(context: Context) -> None:
+    """A copy of a published model, with the tokenizer, template and precision that the recipe wants."""
+    from posttrain.runtime.models import origin
+
+    params = context.params
+    revision = _fetch(context.out, params["from"], params["revision"])
+    check_published(context.out, params["from"])
+    if params["tokenizer"] is not None or "chat_template" in context.files:
+        tokenizer = _tokenizer(params["tokenizer"]) if params["tokenizer"] else _own_tokenizer(context.out)
+        _set_template(context, tokenizer)
+        tokenizer.save_pretrained(context.out)
+    if params["dtype"] != "auto":
+        _convert(context.out, params["dtype"])
+    origin.write(context.out, params, revision)
+    context.facts["revision"] = revision
 
 
 def _tokenizer(declared: dict[str, Any]) -> Any:
@@ -45,16 +70,53 @@ def _tokenizer(declared: dict[str, Any]) -> Any:
     return AutoTokenizer.from_pretrained(declared["from"], revision=declared["revision"])
 
 
-def _fetch(context: Context, name: str, revision: str | None) -> None:
-    """Copy a hub's snapshot: configuration, tokenizer and safetensors, and nothing that runs."""
-    from huggingface_hub import snapshot_download
+def _own_tokenizer(folder: Path) -> Any:
+    from posttrain.runtime.models.load import load_tokenizer
+
+    return load_tokenizer(folder)
+
+
+def _set_template(context: Context, tokenizer: Any) -> None:
+    template = context.files.get("chat_template")
+    if template is not None:
+        tokenizer.chat_template = template.read_text(encoding="utf-8")
+
+
+def _convert(folder: Path, dtype: str) -> None:
+    """Keep the weights in another precision than the one they were published in."""
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True)
+    for path in (*folder.glob("*.safetensors"), *folder.glob("*.safetensors.index.json")):
+        path.unlink()
+    model.save_pretrained(folder)
+
+
+def check_published(folder: Path, name: str) -> None:
+    """Refuse what only code of its own, or pickled weights, could load."""
+    config = durable.read_json(folder / "config.json")
+    if config is None:
+        raise StepFault(f"`{name}` holds no config.json, so it is no model", "check its name and revision")
+    if "auto_map" in config and "model_type" not in config:
+        raise StepFault(
+            f"`{name}` runs code of its own, which posttrain does not do",
+            "take a model whose architecture is part of transformers",
+        )
+    if not any(folder.glob("*.safetensors")):
+        raise StepFault(
+            f"`{name}` publishes no weights as safetensors",
+            "other formats can run code when loaded: convert them once, where you trust them",
+        )
+
+
+def _fetch(folder: Path, name: str, revision: str | None) -> str | None:
+    """Copy a hub's snapshot; gives the commit that it was."""
+    from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
-    from posttrain.runtime.faults import StepFault
-
-    wanted = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "tokenizer*"]
     try:
-        snapshot_download(name, revision=revision, local_dir=context.out, allow_patterns=wanted)
+        commit = HfApi().model_info(name, revision=revision).sha
+        snapshot_download(name, revision=commit, local_dir=folder, allow_patterns=list(_WANTED))
     except RepositoryNotFoundError:
         raise StepFault(
             f"the hub has no model `{name}`", "check its name, and whether a token is needed"
@@ -62,3 +124,4 @@ def _fetch(context: Context, name: str, revision: str | None) -> None:
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         message = f"`{name}` could not be fetched: {error}"
         raise StepFault(message, "check the network and run again", retriable=True) from None
+    return commit

@@ -1,0 +1,114 @@
+"""What passes from one training stage to the next: adapters that go on, references, and scorers."""
+
+from collections.abc import Mapping
+
+from posttrain.compiler.checks.examples import training
+from posttrain.compiler.checks.subject import Subject
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.names import Named
+from posttrain.compiler.stages.training import Training
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.stages import Evaluate, Generate, Train
+
+_LORA = "{train: sft, model: base, data: sums.train, adapter: {rank: 16}}"
+_THEN = _LORA + "\n  then: {train: dpo, model: sft, data: sums.train, %s}"
+OTHER_SHAPE = Code(
+    "PT0643",
+    "an adapter that goes on with another shape",
+    "error",
+    "A stage whose model already has an adapter goes on with that adapter as it is: its rank, scale and"
+    " modules are set. With `carry: merge` it is merged into the weights, and a new one starts.",
+    wrong=training(_THEN % "adapter: {rank: 8}"),
+    right=training(_THEN % "adapter: {rank: 8, carry: merge}"),
+)
+NO_REFERENCE = Code(
+    "PT0652",
+    "a reference without an effect",
+    "error",
+    "Only methods that hold the model to a reference take one. grpo does so when beta is above 0. An"
+    " adapter that learns from rewards is held to where it starts, and cannot be held to another model.",
+    wrong=training("{train: sft, model: base, reference: base, data: sums.train}"),
+    right=training("{train: dpo, model: base, reference: base, data: sums.train}"),
+)
+FIXED_REFERENCE = Code(
+    "PT0646",
+    "a reference that cannot move",
+    "error",
+    "The reference of an adapter is the model without it, or the adapter as it was: there are no weights"
+    " of its own to pull along.",
+    wrong=training(
+        "{train: dpo, model: base, data: sums.train, adapter: {rank: 8}, params: {reference_every: 10}}"
+    ),
+    right=training("{train: dpo, model: base, data: sums.train, params: {reference_every: 10}}"),
+)
+NOT_A_WRITER = Code(
+    "PT0653",
+    "a scorer where a model that writes is wanted",
+    "error",
+    "The product of reward_model gives a number for a text. It can be exported, and trained further by"
+    " reward_model; it writes nothing.",
+    wrong=training("{train: reward_model, model: base, data: sums.train}"),
+    right=training("{train: sft, model: base, data: sums.train}"),
+)
+CODES = (OTHER_SHAPE, FIXED_REFERENCE, NO_REFERENCE, NOT_A_WRITER)
+_FIXED = ("rank", "alpha", "dropout", "targets")
+
+
+def check_carried(subject: Subject, before: Subject | None, findings: Findings) -> None:
+    """An adapter that goes on has the shape that it has."""
+    now = subject.stage.adapter
+    if now is None or before is None or not (subject.adapted and before.adapted):
+        return
+    if now.carry == "merge" or before.method.product != subject.method.product:
+        return
+    for name in _FIXED:
+        was = getattr(before.adapter, name)
+        if name in now.model_fields_set and getattr(now, name) != was:
+            message = f"the adapter of `{before.name}` goes on, and its {name} is {was}"
+            help = f"write {name}: {was}, or `carry: merge` to start a new one"
+            findings.add(OTHER_SHAPE, (*subject.path, "adapter", name), message, help=help)
+
+
+def check_reference(subject: Subject, findings: Findings) -> None:
+    path = (*subject.path, "reference")
+    rewarded = subject.method.needs_reward
+    if subject.value("reference_every") is not None and subject.adapted:
+        message = "an adapter's reference has no weights of its own to pull along"
+        help = "remove it, or train all weights with `adapter: {kind: full}`"
+        findings.add(FIXED_REFERENCE, subject.at("reference_every"), message, help=help)
+    if subject.stage.reference is None:
+        return
+    if not subject.method.needs_reference:
+        message = f"`{subject.method.name}` compares with no reference"
+        findings.add(NO_REFERENCE, path, message, help="remove the key")
+    elif rewarded and subject.value("beta") == 0:
+        message = "the reference has no weight: beta is 0"
+        findings.add(NO_REFERENCE, path, message, help="set params.beta, or remove the reference")
+    elif rewarded and subject.adapted:
+        message = "an adapter that learns from rewards is held to where it starts, and to nothing else"
+        findings.add(NO_REFERENCE, path, message, help="remove the key, or train all weights")
+
+
+def check_writers(named: Named, trainings: Mapping[str, Training], findings: Findings) -> None:
+    """No stage asks a scorer to write."""
+    for name, stage in named.recipe.stages.items():
+        for role, key in _asked(stage, trainings.get(name)):
+            ref = named.refs.get((f"stage:{name}", role))
+            asked = trainings.get(ref.name) if ref is not None and ref.thing == "stage" else None
+            if asked is not None and asked.method.product == "scorer":
+                assert ref is not None, "what was found by its reference has one"
+                message = f"`{ref.name}` is a scorer: it gives numbers, and writes nothing"
+                findings.add(NOT_A_WRITER, ("stages", name, key), message)
+
+
+def _asked(stage: object, training: Training | None) -> list[tuple[str, str]]:
+    """The roles, with their keys, in which a stage needs a model that writes."""
+    match stage:
+        case Evaluate():
+            return [("model", "eval")]
+        case Generate():
+            return [("model", "generate")]
+        case Train() if training is not None and training.method.product == "policy":
+            return [("model", "model"), ("reference", "reference")]
+        case _:
+            return []

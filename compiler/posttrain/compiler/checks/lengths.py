@@ -1,0 +1,45 @@
+"""Whether sequences fit into the model's context."""
+
+from posttrain.compiler.checks.examples import training
+from posttrain.compiler.checks.subject import Subject
+from posttrain.compiler.findings import Findings
+from posttrain.spec.diagnostic import Code
+
+OVER_CONTEXT = Code(
+    "PT0637",
+    "sequences longer than the model's context",
+    "warning",
+    "A model reads so many tokens and no more. Sequences are cut to its context, whatever max_length"
+    " says; without a max_length it is 1024 or the context, the smaller of the two.",
+    wrong=training("{train: sft, model: base, data: sums.train, params: {max_length: 4096}}"),
+    right=training("{train: sft, model: base, data: sums.train, params: {max_length: 256}}"),
+)
+NO_ROOM = Code(
+    "PT0638",
+    "no room for a prompt before the completion",
+    "error",
+    "Prompt and completion share the model's context. Completions as long as the context leave no room"
+    " for any prompt.",
+    wrong=training(
+        "{train: grpo, model: base, data: sums.train, reward: right, params: {steps: 9, max_tokens: 512}}"
+    ),
+    right=training(
+        "{train: grpo, model: base, data: sums.train, reward: right, params: {steps: 9, max_tokens: 128}}"
+    ),
+)
+CODES = (OVER_CONTEXT, NO_ROOM)
+
+
+def check_lengths(subject: Subject, findings: Findings) -> None:
+    context = subject.context
+    if context is None:
+        return
+    longest, completion = subject.value("max_length"), subject.value("max_tokens")
+    if longest is not None and subject.written("max_length") and longest > context:
+        message = f"max_length is {longest}, and the model's context {context} tokens"
+        help = f"write {context} or less: longer rows are cut"
+        findings.add(OVER_CONTEXT, subject.at("max_length"), message, help=help)
+    if completion is not None and completion >= context:
+        message = f"completions of {completion} tokens leave no room for a prompt in a context of {context}"
+        help = "lower max_tokens by what the longest prompt takes"
+        findings.add(NO_ROOM, subject.at("max_tokens"), message, help=help)

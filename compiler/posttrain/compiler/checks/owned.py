@@ -1,0 +1,176 @@
+"""The arguments of TRL that posttrain sets itself, and what a recipe says instead.
+
+A test holds this to what the methods pass: none of their arguments may be missing here.
+"""
+
+from collections.abc import Mapping
+
+_SEED = "the recipe's `seed` decides it"
+_BATCH = "set `params.batch` and `params.micro_batch`"
+_STEPS = "set `params.steps`, or `params.epochs` where the method has it"
+_PRECISION = "set `params.precision`"
+_SAVING = "set `params.checkpoint_every` and `params.keep_checkpoints`: a checkpoint must resume exactly"
+_LOGGING = "every step is logged, to the trackers that `tracking` names"
+_HUB = "write an `export` stage: stages keep their products in the store"
+_MODEL = "say it where the model is declared, under `models`"
+_HARDWARE = "say it under `hardware`: processes and strategy are planned"
+_EVALUATION = "write an `eval` stage"
+_RESUME = "posttrain resumes by itself, and exactly"
+_MICRO = "set `params.micro_batch`: a batch that shrinks by itself cannot be planned"
+
+_SHARED: Mapping[str, str] = {
+    "output_dir": "stages keep their products in the store",
+    "seed": _SEED,
+    "data_seed": _SEED,
+    "max_steps": _STEPS,
+    "num_train_epochs": _STEPS,
+    "per_device_train_batch_size": _BATCH,
+    "gradient_accumulation_steps": _BATCH,
+    "auto_find_batch_size": _MICRO,
+    "learning_rate": "set `params.learning_rate`",
+    "lr_scheduler_type": "set `params.schedule`",
+    "warmup_steps": "set `params.warmup`",
+    "warmup_ratio": "set `params.warmup`",
+    "weight_decay": "set `params.weight_decay`",
+    "max_grad_norm": "set `params.clip`",
+    "bf16": _PRECISION,
+    "fp16": _PRECISION,
+    "gradient_checkpointing": "set `params.gradient_checkpointing`",
+    **dict.fromkeys(
+        (
+            "save_strategy",
+            "save_steps",
+            "save_total_limit",
+            "save_only_model",
+            "save_on_each_node",
+            "load_best_model_at_end",
+            "enable_jit_checkpoint",
+        ),
+        _SAVING,
+    ),
+    **dict.fromkeys(
+        (
+            "logging_strategy",
+            "logging_steps",
+            "logging_first_step",
+            "logging_nan_inf_filter",
+            "disable_tqdm",
+            "report_to",
+            "run_name",
+            "project",
+            "trackio_space_id",
+            "trackio_bucket_id",
+            "trackio_static_space_id",
+        ),
+        _LOGGING,
+    ),
+    **dict.fromkeys(
+        (
+            "push_to_hub",
+            "hub_model_id",
+            "hub_strategy",
+            "hub_token",
+            "hub_private_repo",
+            "hub_always_push",
+            "hub_revision",
+        ),
+        _HUB,
+    ),
+    **dict.fromkeys(("do_train", "do_eval", "do_predict", "eval_strategy", "eval_on_start"), _EVALUATION),
+    **dict.fromkeys(
+        ("use_cpu", "fsdp", "fsdp_config", "deepspeed", "parallelism_config", "local_rank"), _HARDWARE
+    ),
+    "resume_from_checkpoint": _RESUME,
+    "ignore_data_skip": _RESUME,
+    "restore_callback_states_from_checkpoint": _RESUME,
+    "model_init_kwargs": _MODEL,
+    "trust_remote_code": "posttrain runs no code that comes with a model",
+    "chat_template_path": _MODEL,
+    "eos_token": _MODEL,
+    "pad_token": _MODEL,
+}
+_LENGTH = {"max_length": "set `params.max_length`"}
+_REFERENCE = {
+    "sync_ref_model": "set `params.reference_every`",
+    "ref_model_sync_steps": "set `params.reference_every`",
+    "ref_model_mixup_alpha": "set `params.reference_pull`",
+}
+_BETA = {"beta": "set `params.beta`"}
+_LOSS = {"loss_type": "set `params.loss`"}
+_SMOOTHING = {"label_smoothing": "set `params.label_smoothing`"}
+_ROLLOUT = {
+    **_BETA,
+    **_REFERENCE,
+    "num_train_epochs": "set `params.steps`",
+    "per_device_train_batch_size": "set `params.prompts`, `params.generations` and `params.micro_batch`",
+    "gradient_accumulation_steps": "set `params.micro_batch`",
+    "steps_per_generation": "set `params.buffer`",
+    "generation_batch_size": "set `params.buffer`",
+    "num_iterations": "set `params.iterations`",
+    "num_generations": "set `params.generations`",
+    "max_completion_length": "set `params.max_tokens`",
+    "temperature": "set `params.temperature`",
+    "top_p": "set `params.top_p`",
+    "top_k": "set `params.top_k`",
+    "min_p": "set `params.min_p`",
+    "mask_truncated_completions": "set `params.skip_cut`",
+    "epsilon": "set `params.epsilon`",
+    "epsilon_high": "set `params.epsilon_high`",
+}
+_OWN: Mapping[str, Mapping[str, str]] = {
+    "SFTConfig": {
+        **_LENGTH,
+        "packing": "set `params.packing`",
+        "completion_only_loss": "set `params.loss_on`",
+        "assistant_only_loss": "set `params.loss_on`",
+    },
+    "RewardConfig": {**_LENGTH, "center_rewards_coefficient": "set `params.centre`"},
+    "DPOConfig": {
+        **_LENGTH,
+        **_BETA,
+        **_LOSS,
+        **_SMOOTHING,
+        **_REFERENCE,
+        "loss_weights": "set `params.loss_weights`",
+    },
+    "KTOConfig": {
+        **_LENGTH,
+        **_BETA,
+        **_LOSS,
+        **_REFERENCE,
+        "desirable_weight": "set `params.wanted_weight`",
+        "undesirable_weight": "set `params.unwanted_weight`",
+    },
+    "ORPOConfig": {**_LENGTH, **_BETA},
+    "CPOConfig": {
+        **_LENGTH,
+        **_BETA,
+        **_SMOOTHING,
+        "loss_type": "set `params.loss`, or take the method `simpo`",
+        "cpo_alpha": "set `params.imitation`",
+        "simpo_gamma": "take the method `simpo` and set `params.margin`",
+    },
+    "GRPOConfig": {
+        **_ROLLOUT,
+        **_LOSS,
+        "delta": "set `params.delta`",
+        "scale_rewards": "set `params.scale`",
+        "importance_sampling_level": "set `params.ratio`",
+        "entropy_coef": "set `params.entropy`",
+    },
+    "RLOOConfig": {
+        **_ROLLOUT,
+        "normalize_advantages": "set `params.normalize`",
+        "reward_clip_range": "set `params.reward_range`",
+    },
+}
+
+
+def owner_of(argument: str, kind: str) -> str | None:
+    """What a recipe says instead of giving this argument; None when it may be given."""
+    return _OWN.get(kind, {}).get(argument) or _SHARED.get(argument)
+
+
+def owned(kind: str) -> set[str]:
+    """All the arguments of a configuration class that are not given under `trl`."""
+    return {*_SHARED, *_OWN[kind]}

@@ -1,0 +1,66 @@
+"""Learning rates far from what people use with a method, an adapter and a size of model."""
+
+from collections.abc import Mapping
+
+from posttrain.compiler.checks.examples import published
+from posttrain.compiler.checks.subject import Subject
+from posttrain.compiler.findings import Findings
+from posttrain.spec.diagnostic import Code
+
+FAR_RATE = Code(
+    "PT0631",
+    "a learning rate far from practice",
+    "warning",
+    "The rate lies well outside of what is used with this method on published models. Too high, and the"
+    " model forgets how to write; too low, and the run ends where it began. All weights of a model of"
+    " billions of parameters take 1e-5 to 5e-5 in sft and 5e-7 to 1e-6 in dpo; an adapter about ten"
+    " times as much, and models of a few hundred million parameters too. Models that start from random"
+    " weights are not judged.",
+    wrong=published(("params: {epochs: 1, batch: 4}", "params: {batch: 4, learning_rate: 0.05}")),
+    right=published(("params: {epochs: 1, batch: 4}", "params: {batch: 4, learning_rate: 2.0e-5}")),
+)
+CODES = (FAR_RATE,)
+# The rates for all weights of a model of billions of parameters beyond which one should have a
+# reason, and a rate that is usual.
+_USUAL: Mapping[str, tuple[float, float, float]] = {
+    "sft": (1e-6, 2e-4, 2e-5),
+    "reward_model": (5e-7, 1e-4, 1e-5),
+    "dpo": (5e-8, 1e-5, 1e-6),
+    "ipo": (5e-8, 1e-5, 1e-6),
+    "kto": (5e-8, 2e-5, 1e-6),
+    "orpo": (5e-7, 5e-5, 8e-6),
+    "cpo": (5e-8, 2e-5, 1e-6),
+    "simpo": (5e-8, 1e-5, 1e-6),
+    "grpo": (5e-8, 1e-5, 1e-6),
+    "rloo": (5e-8, 1e-5, 1e-6),
+    "ppo": (5e-8, 1e-5, 1e-6),
+}
+_ADAPTER = 10.0
+_SMALL = 10.0  # for models below this many parameters, and those whose size is not known
+_SMALL_SIZE = 800_000_000
+
+
+def check_rate(subject: Subject, findings: Findings) -> None:
+    rate = subject.value("learning_rate")
+    usual = _USUAL.get(subject.method.name)
+    if rate is None or usual is None or subject.scratch or subject.origin is None:
+        return
+    low, high, common = usual
+    if subject.adapted:
+        # An adapter at the rate of all weights learns slowly, and is not yet far off.
+        low, high, common = low * 4, high * _ADAPTER, common * _ADAPTER
+    if subject.size is None or subject.size < _SMALL_SIZE:
+        high *= _SMALL
+    if low <= rate <= high:
+        return
+    what = "an adapter" if subject.adapted else "all weights"
+    side = "high" if rate > high else "low"
+    message = (
+        f"a learning rate of {rate:g} is very {side} for {subject.method.name} on {what}"
+        f"{_size(subject.size)}: {low:g} to {high:g} is used"
+    )
+    findings.add(FAR_RATE, subject.at("learning_rate"), message, help=f"{common:g} is a common choice")
+
+
+def _size(size: int | None) -> str:
+    return f" of {size / 1e9:.2g}B parameters" if size else ""

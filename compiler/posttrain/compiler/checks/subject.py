@@ -1,0 +1,147 @@
+"""A training stage as the checks see it: with the model that its line begins with, and its adapter."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from posttrain.compiler.facts import parameters, scratch, shapes
+from posttrain.compiler.facts.shapes import Shape
+from posttrain.compiler.names import Named
+from posttrain.compiler.stages.training import Training
+from posttrain.compiler.tree import Path
+from posttrain.spec.extension import Method
+from posttrain.spec.recipe import Adapter, Model
+from posttrain.spec.stages import Train
+
+# The tokens that a tokenizer of characters has beside its alphabet and words.
+_SPECIAL_TOKENS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    name: str
+    training: Training
+    # The declared model that the line begins with; None when it is mistaken, or a script made it.
+    origin: Model | None
+    # Its shape: known for models made from nothing, and for published ones of the table.
+    shape: Shape | None
+    adapter: Adapter | None
+    # Where the adapter is declared.
+    adapter_path: Path
+    # The stage that the model comes from, when it is a training stage.
+    before: str | None
+
+    @property
+    def stage(self) -> Train:
+        return self.training.stage
+
+    @property
+    def method(self) -> Method:
+        return self.training.method
+
+    @property
+    def path(self) -> Path:
+        return ("stages", self.name)
+
+    def at(self, param: str) -> Path:
+        """The path of one of the method's parameters."""
+        return (*self.path, "params", param)
+
+    def value(self, param: str) -> Any:
+        """A parameter's value; None for those that the method does not have."""
+        return getattr(self.training.params, param, None)
+
+    def written(self, param: str) -> bool:
+        """Whether the recipe gives the parameter itself."""
+        return param in self.training.params.model_fields_set
+
+    @property
+    def scratch(self) -> bool:
+        """Whether the model began with random weights: practice with published ones says nothing."""
+        return self.origin is not None and self.origin.init is not None
+
+    @property
+    def adapted(self) -> bool:
+        return self.adapter is not None and self.adapter.kind != "full"
+
+    @property
+    def size(self) -> int | None:
+        return parameters.count(self.shape) if self.shape else None
+
+    @property
+    def context(self) -> int | None:
+        """The longest sequence that the model takes."""
+        return self.shape.positions if self.shape else None
+
+
+def subjects(named: Named, trainings: Mapping[str, Training]) -> Iterator[Subject]:
+    for name, training in trainings.items():
+        origin = origin_of(name, named)
+        adapter, path = adapter_of(name, named)
+        ref = named.refs.get((f"stage:{name}", "model"))
+        yield Subject(
+            name=name,
+            training=training,
+            origin=origin,
+            shape=shape_of(origin) if origin else None,
+            adapter=adapter,
+            adapter_path=path,
+            before=ref.name if ref is not None and ref.name in trainings else None,
+        )
+
+
+def line_of(name: str, named: Named) -> Iterator[tuple[str, str]]:
+    """The things that a stage's weights come from, nearest first, as kind and name."""
+    seen: set[str] = set()
+    while name not in seen:
+        seen.add(name)
+        ref = named.refs.get((f"stage:{name}", "model"))
+        if ref is None:
+            return
+        yield ref.thing, ref.name
+        if ref.thing == "model":
+            return
+        name = ref.name
+
+
+def origin_of(name: str, named: Named) -> Model | None:
+    """The declared model at the beginning of a stage's line."""
+    for thing, above in line_of(name, named):
+        if thing == "model":
+            return named.recipe.models.get(above)
+    return None
+
+
+def adapter_of(name: str, named: Named) -> tuple[Adapter | None, Path]:
+    """The adapter that a stage trains, its own or that of what it goes on from, and where it is written."""
+    stage = named.recipe.stages.get(name)
+    if isinstance(stage, Train) and stage.adapter is not None:
+        return stage.adapter, ("stages", name, "adapter")
+    for thing, above in line_of(name, named):
+        if thing == "model":
+            model = named.recipe.models.get(above)
+            return (model.adapter if model else None), ("models", above, "adapter")
+        before = named.recipe.stages.get(above)
+        if isinstance(before, Train) and before.adapter is not None:
+            return before.adapter, ("stages", above, "adapter")
+    return None, ("stages", name)
+
+
+def shape_of(model: Model) -> Shape | None:
+    """The shape of a declared model, where it is known before anything runs."""
+    if model.from_ is not None:
+        return shapes.known(model.from_)
+    init, tokenizer = model.init, model.tokenizer
+    if init is None or tokenizer is None:
+        return None
+    return scratch.scratch(
+        init.family,
+        layers=init.layers,
+        hidden=init.hidden,
+        heads=init.heads,
+        kv_heads=init.kv_heads,
+        intermediate=init.intermediate,
+        context=init.context,
+        tied=init.tied,
+        vocab=len(set(tokenizer.alphabet)) + len(tokenizer.words) + _SPECIAL_TOKENS,
+    )

@@ -1,0 +1,63 @@
+"""All checks over training stages, in one list: adding one is its file and its line here."""
+
+from collections.abc import Callable, Mapping
+
+from posttrain.compiler.checks import (
+    adapters,
+    amounts,
+    boundaries,
+    carrying,
+    lengths,
+    rates,
+    trl,
+    unready,
+)
+from posttrain.compiler.checks.subject import Subject, subjects
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.names import Named
+from posttrain.compiler.stages.training import Training
+
+Check = Callable[[Subject, Findings], None]
+_CHECKS: tuple[Check, ...] = (
+    unready.check_ready,
+    trl.check_trl,
+    rates.check_rate,
+    amounts.check_beta,
+    amounts.check_batch,
+    amounts.check_group,
+    amounts.check_temperature,
+    lengths.check_lengths,
+    boundaries.check_boundary,
+    adapters.check_targets,
+    adapters.check_scale,
+    adapters.check_quantised,
+    carrying.check_reference,
+)
+CODES = (
+    *trl.CODES,
+    *rates.CODES,
+    *amounts.CODES,
+    *lengths.CODES,
+    *boundaries.CODES,
+    *adapters.CODES,
+    *carrying.CODES,
+    *unready.CODES,
+)
+
+
+def check_trainings(named: Named, trainings: Mapping[str, Training], findings: Findings) -> None:
+    """Hold every training stage, beside what it comes from, to all checks."""
+    found = {subject.name: subject for subject in subjects(named, trainings)}
+    for subject in found.values():
+        for check in _CHECKS:
+            check(subject, findings)
+        adapters.check_dropout(subject, _without_dropout(subject), findings)
+        carrying.check_carried(subject, found.get(subject.before or ""), findings)
+    carrying.check_writers(named, trainings, findings)
+
+
+def _without_dropout(subject: Subject) -> bool:
+    """Whether the trainer turns dropout off by itself."""
+    if subject.method.trl is None:
+        return False
+    return bool(trl.arguments_of(subject.method.trl).get("disable_dropout", {}).get("default"))

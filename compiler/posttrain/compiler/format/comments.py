@@ -1,0 +1,66 @@
+"""The comments of a file and the empty lines around them, handed out in the order of the text."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_COMMENT = re.compile(r"#[^\n]*")
+# Comments that speak to an editor must stay at the top of the file.
+_MODELINE = re.compile(r"# *(yaml-language-server:|-\*-|vim:)")
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    index: int
+    line: int
+    column: int
+    text: str
+    # Whether nothing stands before it on its line.
+    alone: bool
+
+
+class Comments:
+    """Hands each comment out once."""
+
+    def __init__(self, text: str, tokens: Sequence[Any]) -> None:
+        self.lines = text.split("\n")
+        self.waiting = list(_found(text, tokens))[::-1]
+
+    def beside(self, upto: int) -> Comment | None:
+        """The next comment, when it shares its line with what was written before it."""
+        if self.waiting and not self.waiting[-1].alone and self.waiting[-1].index < upto:
+            return self.waiting.pop()
+        return None
+
+    def before(self, upto: int, line: int | None = None, column: int = 0) -> list[str]:
+        """The comments up to a place, from a column on; "" for empty lines, also before `line`."""
+        found: list[str] = []
+        while self.waiting and self.waiting[-1].index < upto and self.waiting[-1].column >= column:
+            comment = self.waiting.pop()
+            found += ["", comment.text] if self._empty(comment.line - 1) else [comment.text]
+        return [*found, ""] if line is not None and self._empty(line - 1) else found
+
+    def _empty(self, line: int) -> bool:
+        return line >= 0 and not self.lines[line].strip()
+
+
+def _found(text: str, tokens: Sequence[Any]) -> Iterator[Comment]:
+    """Comments stand between tokens: what is like one inside a token is text."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    before = 0
+    for token in tokens:
+        for match in _COMMENT.finditer(text, before, max(before, token.start_mark.index)):
+            line = bisect_right(starts, match.start()) - 1
+            above = text[starts[line] : match.start()]
+            yield Comment(match.start(), line, len(above), match[0].rstrip(), not above.strip())
+        before = max(before, token.end_mark.index)
+
+
+def split_head(comments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The comments of the file, and those of its first section: the block right above that."""
+    cut = len(comments) - comments[::-1].index("") if "" in comments else 0
+    while cut < len(comments) and _MODELINE.match(comments[cut]):
+        cut += 1
+    return list(comments[:cut]), list(comments[cut:])

@@ -1,0 +1,205 @@
+"""What autograd keeps of one layer, tensor by tensor, derived from how each family is written.
+
+The sizes are bytes per token of the batch. They follow transformers' own modules: an RMSNorm
+keeps its input in fp32 and, if its weight learns, the normalised tensor; a matrix product keeps
+its input if its weight (or an adapter on it) learns; a gated MLP keeps gate, activation and up;
+fused attention keeps query, key, value, output and one statistic per head.
+"""
+
+from typing import NamedTuple
+
+from posttrain.compiler.facts.parameters import Block, Matrix
+from posttrain.compiler.memory.graph import Graph, input_bytes, weight_copies
+
+CHUNK = 64  # tokens that the gated delta rule handles at once
+
+
+class Saved(NamedTuple):
+    name: str
+    per_token: float
+    fixed: int = 0  # whatever the batch: casts of weights
+
+
+def saved(graph: Graph, block: Block) -> tuple[Saved, ...]:
+    """What one layer of this kind keeps from its forward for its backward."""
+    return (
+        Saved("norms", _norms(graph)),
+        Saved("dropout", 2 * dropout(graph)),
+        *_attention(graph, block),
+        *_mlp(graph, block),
+    )
+
+
+def per_token(parts: tuple[Saved, ...]) -> float:
+    return sum(p.per_token for p in parts)
+
+
+def fixed(parts: tuple[Saved, ...]) -> int:
+    return sum(p.fixed for p in parts)
+
+
+def dropout(graph: Graph) -> int:
+    """One byte for each element that a dropout of the hidden states may zero."""
+    return graph.shape.hidden if graph.shape.architecture.dropout else 0
+
+
+def norm(graph: Graph, width: int, stream: int, heads: int = 1) -> float:
+    """One norm over `width` elements a token, in `heads` groups."""
+    kind = graph.shape.architecture.norm
+    if kind == "layer":
+        wide = 4 if graph.autocast else stream
+        return wide * width + 8 * heads
+    learned = graph.trains * width
+    normalised = 4 * learned if kind == "rms_wide" else stream * learned
+    return 4 * width + 4 * heads + normalised
+
+
+def norm_output(graph: Graph) -> int:
+    """Bytes of an element that leaves a norm: autocast runs LayerNorm in fp32."""
+    wide = graph.autocast and graph.shape.architecture.norm == "layer"
+    return 4 if wide else graph.stream
+
+
+def _norms(graph: Graph) -> float:
+    one = norm(graph, graph.shape.hidden, graph.stream)
+    if graph.shape.architecture.norms == "shared_input":
+        shared = not (graph.autocast and graph.stream == 2)
+        return one + 8 if shared else 2 * one
+    return one * {"sandwich": 4, "single": 1}.get(graph.shape.architecture.norms, 2)
+
+
+def _attention(graph: Graph, block: Block) -> tuple[Saved, ...]:
+    projections = _part(block, "query_key_value") + _part(block, "linear_attention")
+    out = _part(block, "attention_out")
+    before = graph.shape.architecture.norms != "after"
+    element = norm_output(graph) if before else graph.stream
+    # without a norm in front the input is the residual stream, which the norms keep nothing of
+    inputs = input_bytes(graph, projections, element, kept=False)
+    mixed = _linear(graph) if block.mixer == "linear" else _mixed(graph, block)
+    into_out = input_bytes(graph, out, graph.compute, kept=_out_kept(graph, block))
+    return (
+        Saved("projections", inputs, weight_copies(graph, projections)),
+        Saved("attention", mixed),
+        Saved("attention output", into_out, weight_copies(graph, out)),
+    )
+
+
+def _out_kept(graph: Graph, block: Block) -> bool:
+    """Fused attention keeps its output, and the output projection reads the same tensor, unless
+    rotary embeddings were concatenated: the flash kernel then leaves the heads out of place."""
+    if block.mixer == "linear" or graph.attention in ("eager", "plain"):
+        return False
+    return graph.shape.architecture.rope != "concatenated" or masked(graph, block)
+
+
+def masked(graph: Graph, block: Block) -> bool:
+    """SDPA needs a mask in memory where rows are padded or a window is shorter than the row."""
+    window = graph.shape.window
+    windowed = block.mixer == "window" and 0 < window <= graph.length
+    return graph.attention == "masked" or (graph.attention == "sdpa" and (graph.padded or windowed))
+
+
+def _mixed(graph: Graph, block: Block) -> float:
+    shape, e = graph.shape, graph.compute
+    q, kv = shape.query_width, shape.kv_width
+    extra = _query_key_norms(graph) + _query_gate(graph)
+    scores = shape.heads * graph.length
+    if graph.attention == "plain":
+        return extra + 3 * 4 * q + 4 * scores
+    if graph.attention == "eager":
+        capped = e * scores if shape.architecture.softcap else 0
+        half = e * scores if e < 4 else 0
+        return extra + 3 * e * q + 4 * scores + half + capped
+    statistics = 4 * shape.heads
+    mask = e * graph.length if masked(graph, block) else 0
+    if graph.attention == "masked_once" and graph.autocast and graph.stream == 4:
+        mask = e * scores  # the model's one mask is cast for each layer
+    # a single shared head is repeated without copying it
+    copied = (masked(graph, block) and 1 < shape.kv_heads < shape.heads) or graph.attention == "masked"
+    keys_values = 2 * e * q if copied else e * (kv + _value(graph))
+    return extra + e * q + keys_values + e * q + statistics + mask
+
+
+def _value(graph: Graph) -> int:
+    """Elements kept alive by the value: a view into one fused projection keeps all of it,
+    beside the rotated copies. Without rotary embeddings query and key are views of it too."""
+    shape = graph.shape
+    if shape.architecture.names == "split" or shape.architecture.name == "falcon_grouped":
+        return shape.kv_width
+    if shape.architecture.rope == "none":
+        return shape.kv_width
+    return shape.query_width + 2 * shape.kv_width
+
+
+def _query_key_norms(graph: Graph) -> float:
+    shape, kind = graph.shape, graph.shape.architecture.qk_norm
+    q, kv = shape.query_width, shape.kv_width
+    if kind == "none":
+        return 0
+    if kind == "plain":
+        return 4 * (q + kv)
+    groups = (shape.heads, shape.kv_heads) if kind == "head" else (1, 1)
+    return norm(graph, q, graph.compute, groups[0]) + norm(graph, kv, graph.compute, groups[1])
+
+
+def _query_gate(graph: Graph) -> float:
+    """The sigmoid of a gated query's gate, and the output that it multiplies."""
+    return 2 * graph.compute * graph.shape.query_width if graph.shape.architecture.gated_query else 0
+
+
+def _linear(graph: Graph) -> float:
+    """The gated delta rule as transformers writes it out in fp32, in chunks of 64 tokens: tensors
+    as wide as the values, chunk by chunk ones, and a state per chunk. Kernels of the `fla` package
+    would keep a fifth of it; the pinned stack has none."""
+    shape, e = graph.shape, graph.compute
+    heads, dim = shape.linear_values, shape.linear_dim
+    keys, values = shape.linear_keys * dim, heads * dim
+    convolved = 2 * e * (2 * keys + values)
+    written_out = 4 * (14 * values + 5 * heads * CHUNK + heads * dim * dim // CHUNK + 9 * heads)
+    return convolved + written_out + 2 * e * values
+
+
+def _mlp(graph: Graph, block: Block) -> tuple[Saved, ...]:
+    if block.mlp == "experts":
+        return _experts(graph, block)
+    into, down = _part(block, "gate_up"), _part(block, "down")
+    before = graph.shape.architecture.norms != "after"
+    shares = graph.shape.architecture.norms == "single"
+    element = norm_output(graph) if before else graph.stream
+    width = down[0].inputs
+    return (
+        Saved("MLP input", input_bytes(graph, into, element, kept=shares), weight_copies(graph, into)),
+        Saved("MLP", activation(graph, width)),
+        Saved("MLP output", input_bytes(graph, down, graph.compute, kept=False), weight_copies(graph, down)),
+    )
+
+
+def activation(graph: Graph, width: int) -> float:
+    """What the non-linearity keeps: its input, and with a gate both factors of the product."""
+    e = graph.compute
+    if graph.shape.architecture.gated:
+        return 3 * e * width
+    if graph.shape.architecture.activation == "gelu_steps":
+        # written out in steps; autocast runs the power, and what follows from it, in fp32
+        return (14 if graph.autocast else 4 * e) * width
+    return e * width
+
+
+def _experts(graph: Graph, block: Block) -> tuple[Saved, ...]:
+    """Each token is copied to its experts, whose products are kept as a dense MLP's would be."""
+    shape, e = graph.shape, graph.compute
+    copies, width = shape.computed_experts, shape.expert_width
+    # what enters a product is kept only if the experts learn; its routing weight always does
+    routed = copies * (e * shape.hidden + 3 * e * width + 32)
+    routed += copies * (e * shape.hidden + e * width) if graph.trains else 0
+    router = 4 * shape.experts + (norm_output(graph) * shape.hidden if graph.trains else 0)
+    shared = (4 if graph.trains else 3) * e * shape.shared_width
+    return (
+        Saved("router", router),
+        Saved("experts", routed, weight_copies(graph, _part(block, "gate_up") + _part(block, "down"))),
+        Saved("shared expert", shared),
+    )
+
+
+def _part(block: Block, part: str) -> tuple[Matrix, ...]:
+    return tuple(m for m in block.matrices if m.part == part)

@@ -1,0 +1,69 @@
+"""What exists only for a moment while one layer runs backward, beside what its forward kept."""
+
+from posttrain.compiler.facts.parameters import Block
+from posttrain.compiler.memory.graph import Graph
+from posttrain.compiler.memory.layers import Saved, per_token
+
+
+def layer_backward(graph: Graph, block: Block, kept: tuple[Saved, ...]) -> float:
+    """Bytes per token by which a layer's backward exceeds what the layer kept.
+
+    Backward frees what it has used: it is the MLP, which comes first and is widest, that decides,
+    or attention where it is written out, or a norm that stands behind the MLP.
+    """
+    return max(
+        _mlp(graph, block, kept),
+        _adapter_cast(graph, block),
+        _attention(graph, kept),
+        _norm_behind(graph),
+    )
+
+
+def _mlp(graph: Graph, block: Block, kept: tuple[Saved, ...]) -> float:
+    """The gradients of the product and of its two factors, when the product is gone."""
+    shape, e = graph.shape, graph.compute
+    width = shape.intermediate
+    if block.mlp == "experts":
+        width = shape.computed_experts * shape.expert_width + shape.shared_width
+    gone = sum(p.per_token for p in kept if p.name == "MLP output")
+    factors = 3 if shape.architecture.gated else 2
+    return graph.stream * shape.hidden + factors * e * width - gone
+
+
+def _adapter_cast(graph: Graph, block: Block) -> float:
+    """An adapter in fp32 behind a bf16 product: both formats stand side by side, twice in a row,
+    as the last thing of the recomputed forward and the first of the backward."""
+    adapter, shape = graph.adapter, graph.shape
+    down = next((m for m in block.matrices if m.part == "down" and m.name in graph.targets), None)
+    if adapter is None or down is None or adapter.element == graph.compute:
+        return 0
+    # beside them: residual, normed input, both outputs of the product and the gradient to come
+    around = (4 * graph.stream + graph.compute) * shape.hidden
+    return around + (graph.compute + adapter.element) * down.inputs
+
+
+def _attention(graph: Graph, kept: tuple[Saved, ...]) -> float:
+    """Attention written out: the gradient of the scores, twice in fp32, when the MLP is gone
+    and so is the bf16 copy of the scores (BLOOM's forward holds as much as that)."""
+    if graph.attention not in ("eager", "plain"):
+        return 0
+    shape = graph.shape
+    gone = per_token(tuple(p for p in kept if p.name.startswith("MLP")))
+    halved = graph.attention == "eager" and graph.compute < 4
+    halved = halved and shape.architecture.attention != "alibi"
+    scores = shape.heads * graph.length * (8 - (graph.compute if halved else 0))
+    return graph.stream * shape.hidden + scores - gone
+
+
+def _norm_behind(graph: Graph) -> float:
+    """A norm after the MLP runs backward first, in fp32, while everything is still kept."""
+    if graph.shape.architecture.norms not in ("sandwich", "after"):
+        return 0
+    return (graph.stream + 12) * graph.shape.hidden
+
+
+def dequantised(graph: Graph, block: Block) -> int:
+    """A 4-bit matrix is written out in full for each product."""
+    if graph.adapter is None or not graph.adapter.quantised:
+        return 0
+    return max(2 * m.inputs * m.outputs for m in block.matrices if m.copies == 1)

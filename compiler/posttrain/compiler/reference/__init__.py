@@ -1,0 +1,1 @@
+"""The language and its extensions, explained: for `recipe explain` and for docs/reference."""

@@ -1,0 +1,154 @@
+"""Finds what a person asks about: a code, a topic, a field by its path, or a field by its name alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from posttrain.compiler.codes import all_codes
+from posttrain.compiler.reference.extensions import KINDS, extension_topics
+from posttrain.compiler.reference.markdown import field_text, path_of, topic_text
+from posttrain.compiler.reference.topics import Field, Topic, definitions_of, language_topics
+from posttrain.compiler.render.page import page
+from posttrain.compiler.suggest import nearest
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.extension import Catalog
+
+# A path may name a stage or a reward and a node of the user's own.
+_OWN_NAMES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A topic, or one field of it."""
+
+    topic: Topic
+    field: Field | None = None
+
+    @property
+    def path(self) -> str:
+        return self.topic.name if self.field is None else path_of(self.topic, self.field)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """Everything there is to explain, by every path that leads to it."""
+
+    topics: tuple[Topic, ...]
+    codes: Mapping[str, Code]
+    entries: Mapping[str, tuple[Entry, ...]]
+
+
+def reference(catalog: Catalog) -> Reference:
+    found = definitions_of(catalog)
+    topics = (*language_topics(found), *extension_topics(found, catalog))
+    entries: dict[str, tuple[Entry, ...]] = {}
+    for topic in topics:
+        for entry in (Entry(topic), *(Entry(topic, field) for field in topic.fields)):
+            for path in _paths(entry):
+                entries[path] = (*entries.get(path, ()), entry)
+    return Reference(topics=topics, codes={code.id: code for code in all_codes()}, entries=entries)
+
+
+def _paths(entry: Entry) -> Iterator[str]:
+    """Every way to say it: its own path, its place in a recipe, a stage's without the verb."""
+    topic, field = entry.topic, entry.field
+    if field is None and topic.kind == "recipe":
+        return
+    paths = [entry.path]
+    if topic.place and (field or topic.place.endswith(topic.name)):
+        paths.append(f"{topic.place}.{field.name}" if field else topic.place)
+    for path in paths:
+        yield path
+        section, _, rest = path.partition(".")
+        _, _, inside = rest.partition(".")
+        if section == "stages" and inside:
+            yield f"stages.{inside}"
+
+
+def explain(word: str, known: Reference) -> str | None:
+    """The text about a word, or None when nothing is known by it."""
+    code = known.codes.get(word.upper())
+    if code is not None:
+        return page(code)
+    found = _found(word, known)
+    if not found:
+        found = [entry for entries in known.entries.values() for entry in entries if _is(entry, word)]
+    fields = [entry for entry in dict.fromkeys(found) if entry.field]
+    topics = [entry for entry in dict.fromkeys(found) if not entry.field]
+    exact = [entry for entry in fields if entry.path == word]
+    if exact:  # with what is below it, which a topic of the same path would tell again
+        return _field(exact[0], known)
+    if topics:
+        return "\n".join(topic_text(entry.topic) for entry in topics)
+    if len(fields) == 1:
+        return _field(fields[0], known)
+    return _together(fields) if fields else None
+
+
+def _found(word: str, known: Reference) -> list[Entry]:
+    """The entries of a path; names of the user's own in it are passed over."""
+    steps = word.split(".")
+    for dropped in range(_OWN_NAMES + 1):
+        found: dict[Entry, None] = {}
+        for places in combinations(range(1, len(steps)), dropped):
+            path = ".".join(step for place, step in enumerate(steps) if place not in places)
+            found |= dict.fromkeys(known.entries.get(path, ()))
+        if found:
+            return list(found)
+    return []
+
+
+def _is(entry: Entry, word: str) -> bool:
+    return entry.field is not None and entry.field.name == word
+
+
+def _field(entry: Entry, known: Reference) -> str:
+    assert entry.field is not None, "an entry of a field"
+    path = entry.path
+    below = next((topic for topic in known.topics if topic.name == entry.field.see), None)
+    places = ((topic, topic.place) for topic in known.topics if topic.place)
+    choices = [topic.name for topic, place in places if place in (path, f"{path}.{topic.name}")]
+    return field_text(entry.topic, entry.field, below, choices)
+
+
+def _together(entries: Sequence[Entry]) -> str:
+    """Fields of one name, each text once."""
+    texts: dict[str, list[str]] = {}
+    for entry in entries:
+        assert entry.field is not None, "an entry of a field"
+        default = f"; default {entry.field.default}" if entry.field.default else ""
+        says = f"  {entry.field.says}\n  ({entry.field.takes}{default})\n"
+        texts.setdefault(says, []).append(entry.path)
+    return "\n".join(f"{', '.join(paths)}\n{says}" for says, paths in texts.items())
+
+
+def meant(word: str, known: Reference) -> str | None:
+    """What a person who asked about something unknown may have meant."""
+    return nearest(word, (*known.entries, *known.codes))
+
+
+def listing(known: Reference) -> str:
+    """All topics by kind, for somebody who does not know what to ask."""
+    codes = sorted(known.codes)
+    lines = [
+        "recipe explain TOPIC, where TOPIC is one of these, a field of one (models.init.hidden, grpo.beta),",
+        "or the code of a diagnostic.",
+        "",
+        *_listed("Sections", [f.name for t in known.topics if t.kind == "recipe" for f in t.fields]),
+        *_listed("Stages", [topic.name for topic in known.topics if topic.kind == "stage"]),
+    ]
+    for kind, title in KINDS.items():
+        lines += _listed(title, [topic.name for topic in known.topics if topic.kind == kind])
+    return "\n".join([*lines, *_listed("Codes", codes)]).rstrip() + "\n"
+
+
+def _listed(title: str, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    rows = [f"{title}:"]
+    for name in names:
+        if rows[-1].endswith(":") or len(rows[-1]) + len(name) > 98:
+            rows.append("  " + name)
+        else:
+            rows[-1] += f", {name}"
+    return [*rows, ""]

@@ -1,0 +1,66 @@
+"""Where the characters of a line stand on a screen: tabs and wide characters take more than one place."""
+
+import unicodedata
+from dataclasses import dataclass
+
+TAB = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A line as it is printed: its characters, and the place at which each begins."""
+
+    cells: tuple[str, ...]
+    starts: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.cells)
+
+    @property
+    def width(self) -> int:
+        return self.starts[-1]
+
+    def place(self, column: int) -> int:
+        """The place of a column, which counts characters from 1. Columns go on beyond the end."""
+        beyond = max(0, column - len(self.starts))
+        return self.starts[min(column, len(self.starts)) - 1] + beyond
+
+
+def shown(line: str) -> Shown:
+    if line.isascii() and line.isprintable():
+        return Shown(tuple(line), tuple(range(len(line) + 1)))
+    cells: list[str] = []
+    starts = [0]
+    for character in line:
+        printed, width = _printed(character, starts[-1])
+        cells.append(printed)
+        starts.append(starts[-1] + width)
+    return Shown(tuple(cells), tuple(starts))
+
+
+def _printed(character: str, place: int) -> tuple[str, int]:
+    if character == "\t":
+        width = TAB - place % TAB
+        return " " * width, width
+    if character < " " or character == "\x7f":  # as its picture: a real one would move the cursor
+        return chr(0x2421 if character == "\x7f" else 0x2400 + ord(character)), 1
+    category = unicodedata.category(character)
+    if category in ("Cc", "Cf", "Zl", "Zp", "Cs"):  # among them those that turn text around
+        return "\ufffd", 1
+    if category in ("Mn", "Me"):
+        return character, 0
+    return character, 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut(line: Shown, first: int, last: int, width: int) -> tuple[str, int]:
+    """The part of a line around the places `first` to `last`, and by how much its places move."""
+    if line.width <= width:
+        return line.text, 0
+    room = width - 6  # for dots on either side
+    left = 0 if last <= room else min(max(0, first - room // 3), line.width - room)
+    kept = [i for i, start in enumerate(line.starts[:-1]) if left <= start < left + room]
+    before = "..." if kept[0] else ""
+    after = "..." if kept[-1] + 1 < len(line.cells) else ""
+    text = "".join(line.cells[i] for i in kept)
+    return f"{before}{text}{after}", len(before) - line.starts[kept[0]]

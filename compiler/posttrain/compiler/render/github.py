@@ -1,0 +1,51 @@
+"""Diagnostics as GitHub's workflow commands: an annotation at the place of each."""
+
+from collections.abc import Mapping, Sequence
+
+from posttrain.spec.diagnostic import Code, Diagnostic, Span
+
+_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def render_github(
+    diagnostics: Sequence[Diagnostic], names: Mapping[str, str], codes: Mapping[str, Code], recipe: str
+) -> str:
+    """A line each. What is wrong with an option of the command line is shown at the recipe's first line."""
+    return "".join(_command(found, names, codes, recipe) + "\n" for found in diagnostics)
+
+
+def _command(found: Diagnostic, names: Mapping[str, str], codes: Mapping[str, Code], recipe: str) -> str:
+    title = f"{found.code} {codes[found.code].title}" if found.code in codes else found.code
+    properties = {**_place(found.span, names, recipe), "title": title}
+    listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
+    return f"::{_COMMANDS[found.severity]} {listed}::{_data(_message(found, names))}"
+
+
+def _place(span: Span, names: Mapping[str, str], recipe: str) -> dict[str, str | int]:
+    if span.file.startswith("--"):
+        return {"file": recipe, "line": 1}
+    file: dict[str, str | int] = {"file": names.get(span.file, span.file)}
+    return file | {
+        "line": span.line,
+        "col": span.column,
+        "endLine": span.end_line,
+        "endColumn": span.end_column,
+    }
+
+
+def _message(found: Diagnostic, names: Mapping[str, str]) -> str:
+    lines = [found.message]
+    if found.span.file.startswith("--"):
+        lines.append(f"at {found.span.file}")
+    for label in found.labels:
+        where = f"{names.get(label.span.file, label.span.file)}:{label.span.line}"
+        lines.append(f"{label.span.file if label.span.file.startswith('--') else where}: {label.text}")
+    return "\n".join([*lines, *([f"help: {found.help}"] if found.help else [])])
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,61 @@
+"""The body of a reward op as written: which of its keys are operands, and which are parameters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.suggest import hint
+from posttrain.compiler.tree import Mapped, Path, at
+from posttrain.compiler.validate import UNKNOWN_KEY, keys_of, validate
+from posttrain.spec.extension import Params, RewardOp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Body:
+    path: Path
+    # The operands as written, and whether they stand under their own names.
+    given: Mapping[str, Any]
+    named: bool
+    # None when they do not fit; that was reported.
+    params: Params | None
+    # Keys that mean nothing here were reported; `meant` holds the operands that they stood for.
+    mistaken: bool
+    meant: frozenset[str]
+
+    def at(self, operand: str) -> Path:
+        return (*self.path, operand) if self.named else self.path
+
+
+def read_body(op: RewardOp, body: Any, path: Path, findings: Findings) -> Body:
+    """Tell operands from parameters, and report keys that are neither."""
+    given, named = _operands(op, body)
+    node = at(findings.root, path)[0]
+    legal = (*op.operands, *keys_of(op.params))
+    unknown = [key for key in given if key not in legal] if named else []
+    meant = {_report(key, legal, (*path, key), findings) for key in unknown}
+    own = {
+        key: entry
+        for key, entry in (node.entries.items() if named and isinstance(node, Mapped) else ())
+        if key not in (*op.operands, *unknown)
+    }
+    params = validate(op.params, Mapped(own, node.span), path, findings)
+    kept = frozenset(name for name in meant if name)
+    return Body(path=path, given=given, named=named, params=params, mistaken=bool(unknown), meant=kept)
+
+
+def _report(key: str, legal: tuple[str, ...], path: Path, findings: Findings) -> str | None:
+    help, meant = hint(key, legal, what="operands and parameters")
+    findings.add(UNKNOWN_KEY, path, f"unknown key `{key}`", key=True, help=help, replace=meant)
+    return meant
+
+
+def _operands(op: RewardOp, body: Any) -> tuple[Mapping[str, Any], bool]:
+    """The keys of a body; a body that has none of the op's keys stands for the shorthand operand."""
+    if isinstance(body, dict):
+        fields = cast(dict[str, Any], body)
+        known = {*op.operands, *keys_of(op.params)}
+        nested = len(fields) == 1 and not known & set(fields) and op.shorthand in op.operands
+        if not nested:
+            return fields, True
+    return {op.shorthand: body}, False

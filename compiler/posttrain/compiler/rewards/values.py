@@ -1,0 +1,54 @@
+"""What stands at an operand of a reward op: a read, a node or a literal, with its type and range."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from posttrain.spec.types import Interval, Type
+
+BOOLEAN = Interval(0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    plan: Mapping[str, Any]
+    type: Type
+    range: Interval
+
+    @property
+    def node(self) -> str | None:
+        """The node that this is the value of, if it is one's."""
+        return self.plan.get("node")
+
+
+Operands = Mapping[str, Value | list[Value]]
+
+
+def literal(given: bool | int | float) -> Value:
+    number = float(given)
+    value = given if isinstance(given, bool) else number
+    return Value(
+        {"value": value}, "boolean" if isinstance(given, bool) else "number", Interval(number, number)
+    )
+
+
+def listed(operand: Value | list[Value]) -> Sequence[Value]:
+    return operand if isinstance(operand, list) else [operand]
+
+
+def plans(operands: Operands) -> dict[str, Any]:
+    return {
+        name: [item.plan for item in value] if isinstance(value, list) else value.plan
+        for name, value in operands.items()
+    }
+
+
+def ranges(operands: Operands) -> dict[str, list[Interval]]:
+    return {name: [item.range for item in listed(value)] for name, value in operands.items()}
+
+
+def within_type(reach: Interval, type: Type) -> Interval:
+    """A range cut to what the type can hold."""
+    if type != "boolean":
+        return reach
+    return Interval(max(0.0, reach.low), min(1.0, reach.high))

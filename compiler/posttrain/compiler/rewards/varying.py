@@ -1,0 +1,22 @@
+"""Whether what a reward is made of can vary: nodes, and the reward itself."""
+
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.rewards import codes
+from posttrain.compiler.rewards.builder import Builder
+from posttrain.compiler.tree import Path
+
+
+def check_varying(builder: Builder, returns: str, path: Path, findings: Findings) -> None:
+    """Report a reward that is constant; else the nodes that are, each where it begins to be."""
+    whole = builder.ranges[returns]
+    if whole.constant:
+        message = f"this reward is {whole.low:g} whatever the model writes"
+        findings.add(codes.CONSTANT_REWARD, path, message)
+        return
+    for id, place in builder.places.items():
+        reach = builder.ranges[id]
+        if not reach.constant or any(builder.ranges[node].constant for node in builder.below[id]):
+            continue
+        value = {0.0: "false", 1.0: "true"}[reach.low] if builder.types[id] == "boolean" else f"{reach.low:g}"
+        message = f"this is {value} whatever the model writes"
+        findings.add(codes.CONSTANT_NODE, place, message)

@@ -1,0 +1,36 @@
+"""Examples for the definitions, taken from a recipe that is known to compile."""
+
+from typing import Any
+
+from posttrain.compiler.examples import MINIMAL
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.parse import parse
+from posttrain.compiler.schema.models import Definitions
+from posttrain.compiler.source import Source
+from posttrain.compiler.tree import plain
+from posttrain.spec.stages import SECTIONS, VERBS
+
+
+def with_examples(found: Definitions) -> Definitions:
+    """The definitions of declarations and stages, each with one example where there is one."""
+    return {
+        name: {**schema, "examples": [_EXAMPLES[name]]} if name in _EXAMPLES else schema
+        for name, schema in found.items()
+    }
+
+
+def _examples() -> dict[str, Any]:
+    tree = parse(Source("example", MINIMAL.encode()), Findings())
+    assert tree is not None, "the example of all pages can be read"
+    recipe = plain(tree)
+    made: dict[str, Any] = {}
+    for section, model in SECTIONS.items():
+        for declared in recipe.get(section, {}).values():
+            made.setdefault(model.__name__, declared)
+    for stage in recipe["stages"].values():
+        verb = next(key for key in stage if key in VERBS)
+        made.setdefault(VERBS[verb].__name__, stage)
+    return made
+
+
+_EXAMPLES = _examples()

@@ -1,0 +1,58 @@
+"""`recipe schema`: the JSON Schema of a recipe file, for editors and other tools."""
+
+from posttrain.compiler.schema.examples import with_examples
+from posttrain.compiler.schema.language import language
+from posttrain.compiler.schema.models import Definitions, Schema, parts, reference
+from posttrain.compiler.schema.partial import PREFIX, partial_definitions
+from posttrain.compiler.schema.variables import loosened
+from posttrain.spec.extension import Catalog
+
+_PATH: Schema = {"type": "string", "description": "A recipe file, relative to this one."}
+OVERLAYS: dict[str, Schema] = {
+    "extends": {
+        "description": "Recipe files that this one is laid over.",
+        "anyOf": [_PATH, {"type": "array", "items": _PATH}],
+    },
+    "profiles": {
+        "type": "object",
+        "description": "Overlays by name, chosen with --profile NAME.",
+        "additionalProperties": reference("profile"),
+    },
+}
+
+
+def recipe_schema(catalog: Catalog) -> Schema:
+    """The schema of a recipe file. One that extends others may leave out what they hold."""
+    found = with_examples(language(catalog))
+    partial = partial_definitions(found)
+    profile = partial[f"{PREFIX}Recipe"]
+    defined = {**found, **partial, "profile": profile}
+    for name in ("Recipe", f"{PREFIX}Recipe"):
+        whole = defined[name]
+        defined[name] = {**whole, "properties": {**whole["properties"], **OVERLAYS}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "description": "A posttrain recipe.",
+        "type": "object",
+        "if": {"required": ["extends"]},
+        "then": reference(f"{PREFIX}Recipe"),
+        "else": reference("Recipe"),
+        "$defs": {name: loosened(schema) for name, schema in sorted(_reached(defined).items())},
+    }
+
+
+def _reached(defined: Definitions) -> Definitions:
+    """Those definitions that a recipe or an overlay leads to."""
+    kept: Definitions = {}
+    waiting = ["Recipe", f"{PREFIX}Recipe"]
+    while waiting:
+        name = waiting.pop()
+        if name not in kept:
+            kept[name] = defined[name]
+            waiting += _named(defined[name])
+    return kept
+
+
+def _named(schema: Schema) -> list[str]:
+    own = [schema["$ref"].removeprefix("#/$defs/")] if "$ref" in schema else []
+    return [*own, *(name for part in parts(schema) for name in _named(part))]

@@ -1,0 +1,66 @@
+"""Conversations under other names for roles and words, as the messages that chat templates take."""
+
+from typing import Any
+
+from pydantic import Field
+
+from posttrain.compiler.data.sql import quoted
+from posttrain.runtime.data.tables import need, with_column
+from posttrain.runtime.faults import StepFault
+from posttrain.spec.extension import DataOp, Params
+from posttrain.spec.types import Columns
+
+_NAMES = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
+
+
+class Conversations(Params):
+    column: str = Field(default="conversations", description="The column of turns, as JSON.")
+    to: str = Field(default="messages", min_length=1, description="The column that receives the messages.")
+    role: str = Field(default="from", description="The key of a turn's role.")
+    content: str = Field(default="value", description="The key of a turn's words.")
+    names: dict[str, str] = Field(
+        default=_NAMES, min_length=1, description="The roles that turns name, and what they are here."
+    )
+
+
+def columns(params: Conversations, before: Columns) -> Columns:
+    need(before, [params.column], "any", "list<any>")
+    return {**before, params.to: "messages"}
+
+
+EXTENSION = DataOp(
+    name="conversations",
+    summary="Make messages from conversations with other names for roles and words.",
+    params=Conversations,
+    columns=columns,
+    exact=True,
+    stack=("duckdb",),
+)
+
+
+def run(params: Conversations, connection: Any, seed: int) -> None:
+    """Change the table `rows`."""
+    turns = f"CAST({quoted(params.column)} AS JSON[])"
+    role, content = (f"(turn ->> {_key(key)})" for key in (params.role, params.content))
+    known = ", ".join(_text(name) for name in params.names)
+    bad = connection.execute(
+        f"SELECT __row, list_filter({turns}, lambda turn: coalesce({role} NOT IN ({known}), true) OR"
+        f" {content} IS NULL)[1] AS turn FROM rows WHERE turn IS NOT NULL ORDER BY __row LIMIT 1"
+    ).fetchone()
+    if bad is not None:
+        raise StepFault(
+            f"row {bad[0]}: `{params.column}` has the turn {str(bad[1])[:120]}",
+            f"each turn needs `{params.content}` and as `{params.role}` one of {', '.join(params.names)};"
+            " set `names`, `role` or `content`",
+        )
+    whens = " ".join(f"WHEN {_text(name)} THEN {_text(role)}" for name, role in params.names.items())
+    turn = f"{{'role': CASE {role} {whens} END, 'content': {content}}}"
+    with_column(connection, params.to, f"list_transform({turns}, lambda turn: {turn})")
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _key(key: str) -> str:
+    return _text('$."' + key.replace('"', '\\"') + '"')

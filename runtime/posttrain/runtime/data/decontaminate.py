@@ -1,0 +1,71 @@
+"""Leaves out rows that hold a piece of another dataset, such as the one that a model is tested on."""
+
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from posttrain.runtime.data.shingles import shingles, words
+from posttrain.runtime.data.tables import dropped, need, texts
+from posttrain.spec.extension import DataOp, Params
+from posttrain.spec.types import Columns
+
+
+class Decontaminate(Params):
+    against: str = Field(description="The other dataset, or one of its parts as NAME.PART.")
+    columns: list[str] = Field(min_length=1, description="The columns that are searched.")
+    in_columns: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="The other dataset's columns; those of the same names if not given.",
+    )
+    words: int = Field(
+        default=13,
+        ge=1,
+        le=100,
+        description="A run of so many words in both is a piece of it; a shorter row of the other must be met whole.",
+    )
+
+    @field_validator("columns", "in_columns", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        return [given] if isinstance(given, str) else given
+
+
+def columns(params: Decontaminate, before: Columns) -> Columns:
+    need(before, params.columns, "text", "messages")
+    return before
+
+
+def needs(params: Decontaminate, other: Columns) -> None:
+    try:
+        need(other, params.in_columns or params.columns, "text", "messages")
+    except ValueError as error:
+        raise ValueError(f"in `{params.against}`: {error}") from None
+
+
+EXTENSION = DataOp(
+    name="decontaminate",
+    summary="Leave out rows that hold a run of words of another dataset.",
+    params=Decontaminate,
+    columns=columns,
+    other=lambda params: params.against,
+    needs=needs,
+    stack=("duckdb",),
+)
+
+
+def run(params: Decontaminate, connection: Any, seed: int) -> None:
+    """Change the table `rows`; the other dataset is the table `other`."""
+    pieces: dict[int, set[int]] = {}  # by their number of words: the pieces to be met
+    for _, text in texts(connection, "other", params.in_columns or params.columns):
+        size = min(params.words, len(words(text)))
+        if size:
+            pieces.setdefault(size, set()).update(shingles(text, size))
+    rows = texts(connection, "rows", params.columns)
+    dropped(connection, [place for place, text in rows if holds(text, pieces)])
+
+
+def holds(text: str, pieces: dict[int, set[int]]) -> bool:
+    """Whether one of the pieces stands in the text."""
+    long = len(words(text))
+    return any(size <= long and not known.isdisjoint(shingles(text, size)) for size, known in pieces.items())

@@ -1,0 +1,39 @@
+"""Leaves out the longest rows, by a percentile of all lengths."""
+
+from typing import Any
+
+from pydantic import Field
+
+from posttrain.runtime.data.lengths import Measured, check, length_of
+from posttrain.runtime.data.tables import replaced
+from posttrain.spec.extension import DataOp
+
+
+class LengthPercentile(Measured):
+    keep: float = Field(
+        default=90.0,
+        gt=0,
+        le=100,
+        description="The percentile of the lengths up to which rows stay, by the nearest rank; rows of that"
+        " very length all stay.",
+    )
+
+
+EXTENSION = DataOp(
+    name="length_percentile",
+    summary="Leave out the rows whose length lies above a percentile of all lengths.",
+    params=LengthPercentile,
+    columns=check,
+    stack=("duckdb",),
+)
+
+
+def run(params: LengthPercentile, connection: Any, seed: int) -> None:
+    """Change the table `rows`."""
+    length = length_of(params, connection)
+    rank = f"ceil({params.keep} / 100.0 * (SELECT count(*) FROM rows))"
+    limit = (
+        f"(SELECT __length FROM (SELECT {length} AS __length, row_number() OVER (ORDER BY {length}) AS __rank"
+        f" FROM rows) WHERE __rank = greatest(1, {rank}))"
+    )
+    replaced(connection, f"SELECT * FROM rows WHERE {length} <= {limit}")

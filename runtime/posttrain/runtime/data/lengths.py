@@ -1,0 +1,39 @@
+"""How long rows are, as data ops measure it. A model's own tokenizer is not at hand here."""
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from posttrain.runtime.data.tables import as_text, need
+from posttrain.spec.extension import Params
+from posttrain.spec.types import Columns
+
+
+class Measured(Params):
+    columns: list[str] = Field(min_length=1, description="The columns whose lengths are added up.")
+    unit: Literal["characters", "words"] = Field(
+        default="characters", description="What is counted; words are what white space parts."
+    )
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        return [given] if isinstance(given, str) else given
+
+
+def check(params: Measured, before: Columns) -> Columns:
+    need(before, params.columns, "text", "messages")
+    return before
+
+
+def length_of(params: Measured, connection: Any) -> str:
+    """An SQL expression for a row's length; a column without a value adds nothing."""
+    types = {str(row[0]): str(row[1]) for row in connection.execute("DESCRIBE rows").fetchall()}
+    return " + ".join(_one(as_text(name, types[name]), params.unit) for name in params.columns)
+
+
+def _one(text: str, unit: str) -> str:
+    if unit == "characters":
+        return f"coalesce(length({text}), 0)"
+    words = f"len(regexp_extract_all({text}, '[^\\s]+'))"
+    return f"coalesce({words}, 0)"

@@ -1,0 +1,57 @@
+"""Scored answers to one prompt as a pair of the best and the worst."""
+
+from typing import Any
+
+from pydantic import Field
+
+from posttrain.compiler.data.sql import quoted
+from posttrain.runtime.data.tables import need, replaced
+from posttrain.spec.extension import DataOp, Params
+from posttrain.spec.types import Columns
+
+
+class Pair(Params):
+    by: str = Field(default="prompt", description="Rows that agree in this column are answers to one prompt.")
+    completion: str = Field(default="completion", description="The column of the answers.")
+    score: str = Field(default="score", description="The column of numbers that says which is better.")
+    margin: float = Field(
+        default=0.0, ge=0, description="By how much the best must lie above the worst; equal ones never pair."
+    )
+
+
+def columns(params: Pair, before: Columns) -> Columns:
+    need(before, [params.by, params.completion], "text", "messages")
+    need(before, [params.score], "number", "integer", "boolean")
+    kept = {name: type for name, type in before.items() if name not in (params.completion, params.score)}
+    for name in ("chosen", "rejected"):
+        if name in kept:
+            raise ValueError(f"there is a column `{name}` already; rename it first")
+    type = before[params.completion]
+    return {**kept, "chosen": type, "rejected": type}
+
+
+EXTENSION = DataOp(
+    name="pair",
+    summary="Make one row of all answers to a prompt: the best as `chosen`, the worst as `rejected`.",
+    params=Pair,
+    columns=columns,
+    rows=lambda _params, rows: None if rows is None else rows // 2,
+    stack=("duckdb",),
+)
+
+
+def run(params: Pair, connection: Any, seed: int) -> None:
+    """Change the table `rows`. Columns that are neither answer nor score are those of the best answer."""
+    by, score, completion = (quoted(name) for name in (params.by, params.score, params.completion))
+    least = f"> {params.margin}" if params.margin == 0 else f">= {params.margin}"
+    numbered = (
+        f"SELECT *, row_number() OVER (PARTITION BY __part, {by} ORDER BY {score} DESC, __row) AS __best,"
+        f" first_value({completion}) OVER lowest AS rejected, first_value(CAST({score} AS DOUBLE)) OVER lowest"
+        f" AS __lowest FROM rows WHERE {score} IS NOT NULL AND {completion} IS NOT NULL AND {by} IS NOT NULL"
+        f" WINDOW lowest AS (PARTITION BY __part, {by} ORDER BY {score}, __row)"
+    )
+    replaced(
+        connection,
+        f"SELECT * EXCLUDE ({completion}, {score}, __best, __lowest), {completion} AS chosen FROM ({numbered})"
+        f" WHERE __best = 1 AND CAST({score} AS DOUBLE) - __lowest {least} ORDER BY __row",
+    )

@@ -1,0 +1,245 @@
+"""Lists, sets, tuples and matrices: item by item, in order or not."""
+
+from posttrain.runtime.grading.context import Context, Outcome, both
+from posttrain.runtime.grading.realsets import compare_sets, is_interval
+from posttrain.runtime.grading.setalgebra import same_algebra
+from posttrain.runtime.grading.shape import system
+from posttrain.runtime.grading.tree import (
+    Builder,
+    Dots,
+    Group,
+    Listing,
+    Matrix,
+    NamedSet,
+    Node,
+    Product,
+    Relation,
+    SetOperation,
+    Sum,
+    Text,
+    holds,
+)
+
+Rows = list[list[Node]]
+SET_NODES = (NamedSet, SetOperation, Builder)
+DIFFERENT_LENGTH = Outcome(False, "a different number of items")
+
+
+def real_sets(left: Node, right: Node, context: Context) -> Outcome | None:
+    """Intervals, unions, inequalities, named sets."""
+    if left == right or not (_describes_set(left) or _describes_set(right)):
+        return None
+    by_name = same_algebra(left, right)
+    if by_name is not None:
+        return Outcome(by_name, "the same members" if by_name else "not the same members")
+    found = compare_sets(left, right, context) or _finite(left, right, context)
+    if found is None and isinstance(left, Builder) and isinstance(right, Builder):
+        parts = [(left.element, right.element), (left.condition, right.condition)]
+        return both([context.compare(one, two, context) for one, two in parts])
+    return found
+
+
+def _describes_set(node: Node) -> bool:
+    if isinstance(node, Listing):
+        return any(isinstance(item, Relation) and set(item.operators) != {"="} for item in node.items)
+    return isinstance(node, SET_NODES)
+
+
+def _finite(left: Node, right: Node, context: Context) -> Outcome | None:
+    """Operations on finite sets of anything."""
+    one, two = _elements(left, context), _elements(right, context)
+    return None if one is None or two is None else _unordered(one, two, context)
+
+
+def _elements(node: Node, context: Context) -> list[Node] | None:
+    match node:
+        case NamedSet("empty"):
+            return []
+        case Group("{", items, _):
+            return distinct(items, context)
+        case SetOperation(operator, left, right):
+            one, two = _elements(left, context), _elements(right, context)
+            if one is None or two is None:
+                return None
+            if operator == "union":
+                return distinct((*one, *two), context)
+            wanted = operator == "intersection"
+            return [item for item in one if _among(item, two, context) is wanted]
+        case _:
+            return None
+
+
+def _among(item: Node, items: list[Node], context: Context) -> bool:
+    return any(context.compare(item, other, context).equal for other in items)
+
+
+def distinct(items: tuple[Node, ...], context: Context) -> list[Node]:
+    made: list[Node] = []
+    for item in items:
+        if not _among(item, made, context):
+            made.append(item)
+    return made
+
+
+def systems(left: Node, right: Node, context: Context) -> Outcome | None:
+    """x = 1, y = 2 against another system, or against (1, 2)."""
+    one, two = system(left), system(right)
+    if one and two:
+        if {name for name, _ in one} != {name for name, _ in two}:
+            return Outcome(False, "values of different variables")
+        values = dict(two)
+        return both([context.compare(value, values[name], context) for name, value in one])
+    known, other = (one, right) if one else (two, left)
+    if not known or not isinstance(other, Group | Listing) or len(other.items) != len(known):
+        return None
+    sides = [value for _, value in sorted(known)], [value for _, value in known]
+    found = [_ordered(values, other.items, context, swapped=not one) for values in sides]
+    return next((outcome for outcome in found if outcome.equal), found[0])
+
+
+def _ordered(one: list[Node], two: tuple[Node, ...], context: Context, swapped: bool = False) -> Outcome:
+    pairs = zip(two, one, strict=True) if swapped else zip(one, two, strict=True)
+    return both([context.compare(a, b, context) for a, b in pairs])
+
+
+def collections(left: Node, right: Node, context: Context) -> Outcome | None:
+    one, two = _items(left), _items(right)
+    if one is None and two is None:
+        return None
+    if one is None or two is None:
+        return _single(left, right, one, two, context)
+    kinds = {_kind(left), _kind(right)}
+    if "set" in kinds and "tuple" in kinds and context.options.order != "any":
+        mixed = compare_sets(left, right, context) if is_interval(left) or is_interval(right) else None
+        return mixed or Outcome(False, "a set against a tuple")
+    if is_interval(left) and is_interval(right) and not _same_brackets(left, right):
+        return Outcome(False, "different brackets")
+    if "set" in kinds:
+        one, two = distinct(tuple(one), context), distinct(tuple(two), context)
+    if len(one) != len(two):
+        return DIFFERENT_LENGTH
+    return (
+        _ordered(one, tuple(two), context)
+        if _in_order(kinds, one + two, context)
+        else _unordered(one, two, context)
+    )
+
+
+def _same_brackets(left: Node, right: Node) -> bool:
+    return (
+        isinstance(left, Group)
+        and isinstance(right, Group)
+        and ((left.opening, left.closing) == (right.opening, right.closing))
+    )
+
+
+def _in_order(kinds: set[str], items: list[Node], context: Context) -> bool:
+    if any(isinstance(item, Dots) for item in items):
+        return True
+    if context.options.order == "any" or "set" in kinds:
+        return False
+    return "tuple" in kinds or context.options.order == "strict"
+
+
+def _items(node: Node) -> list[Node] | None:
+    return list(node.items) if isinstance(node, Group | Listing) else None
+
+
+def _kind(node: Node) -> str:
+    if isinstance(node, Group):
+        return "set" if node.opening == "{" else "tuple"
+    return "bare"
+
+
+def _single(
+    left: Node, right: Node, one: list[Node] | None, two: list[Node] | None, context: Context
+) -> Outcome | None:
+    """{5} against 5."""
+    items = one if one is not None else two
+    if items is None or isinstance(left, Text) or isinstance(right, Text):
+        return None
+    items = distinct(tuple(items), context)
+    if len(items) != 1:
+        return Outcome(False, f"{len(items)} items against one")
+    return context.compare(items[0], right, context) if one else context.compare(left, items[0], context)
+
+
+def _unordered(one: list[Node], two: list[Node], context: Context) -> Outcome:
+    if len(one) != len(two):
+        return DIFFERENT_LENGTH
+    left = list(two)
+    found: list[Outcome] = []
+    for item in one:
+        outcome = _counterpart(item, left, context)
+        if not outcome.equal:
+            return outcome
+        found.append(outcome)
+    return both(found) if found else Outcome(True, "both are empty")
+
+
+def _counterpart(item: Node, left: list[Node], context: Context) -> Outcome:
+    """The first of those left that equals the item is taken out."""
+    undecided = None
+    for place, other in enumerate(left):
+        outcome = context.compare(item, other, context)
+        if outcome.equal:
+            del left[place]
+            return outcome
+        undecided = undecided or (outcome if outcome.equal is None else None)
+    return undecided or Outcome(False, "an item has no counterpart")
+
+
+def matrices(left: Node, right: Node, context: Context) -> Outcome | None:
+    if not (_is_matrix(left) or _is_matrix(right)):
+        return None
+    one, two = _rows(left), _rows(right)
+    if one is None or two is None:
+        return None if one is two else Outcome(False, "a matrix or vector against something else")
+    if not (_is_matrix(left) and _is_matrix(right)) and 1 in (len(one), len(one[0])):
+        one, two = [[cell for row in one for cell in row]], [[cell for row in two for cell in row]]
+    if [len(row) for row in one] != [len(row) for row in two]:
+        return Outcome(False, "matrices of different shapes")
+    return both(
+        [
+            context.compare(a, b, context)
+            for r, s in zip(one, two, strict=True)
+            for a, b in zip(r, s, strict=True)
+        ]
+    )
+
+
+def _is_matrix(node: Node) -> bool:
+    return isinstance(node, Matrix) or (isinstance(node, Product | Sum) and holds(node, Matrix | Group))
+
+
+def _rows(node: Node) -> Rows | None:
+    match node:
+        case Matrix(rows):
+            return [list(row) for row in rows]
+        case Product(factors):
+            return _scaled(factors)
+        case Sum(terms):
+            return _summed([_rows(term) for term in terms])
+        case Group("(" | "[", items, _) if items and all(isinstance(item, Group) for item in items):
+            rows = [list(item.items) for item in items if isinstance(item, Group)]
+            return rows if len({len(row) for row in rows}) == 1 else None
+        case Group("(" | "[", items, _):
+            return [[item] for item in items]
+        case _:
+            return None
+
+
+def _scaled(factors: tuple[Node, ...]) -> Rows | None:
+    """A matrix or vector times numbers, entry by entry."""
+    vectors = [factor for factor in factors if isinstance(factor, Matrix | Group)]
+    rest = tuple(factor for factor in factors if factor not in vectors)
+    rows = _rows(vectors[0]) if len(vectors) == 1 and rest else None
+    return [[Product((*rest, cell)) for cell in row] for row in rows] if rows else None
+
+
+def _summed(parts: list[Rows | None]) -> Rows | None:
+    known = [part for part in parts if part is not None]
+    shapes = {tuple(len(row) for row in part) for part in known}
+    if len(known) < len(parts) or len(shapes) != 1:
+        return None
+    return [[Sum(cells) for cells in zip(*rows, strict=True)] for rows in zip(*known, strict=True)]

@@ -1,0 +1,157 @@
+"""Equations, inequalities, assignments, congruences: against each other, and against bare values."""
+
+from posttrain.runtime.grading.context import Context, Outcome, any_of, both
+from posttrain.runtime.grading.linear import proportional
+from posttrain.runtime.grading.realsets import compare_sets
+from posttrain.runtime.grading.scalars import same
+from posttrain.runtime.grading.shape import assigned, is_label
+from posttrain.runtime.grading.tree import (
+    Call,
+    Congruence,
+    Group,
+    Node,
+    Number,
+    Product,
+    Quotient,
+    Relation,
+    Sum,
+    Symbol,
+    Text,
+    negative,
+    symbols,
+)
+
+TURNED = {">": "<", ">=": "<="}
+
+
+def relations(left: Node, right: Node, context: Context) -> Outcome | None:
+    if isinstance(left, Congruence) or isinstance(right, Congruence):
+        return _congruences(left, right, context)
+    if isinstance(left, Relation) and isinstance(right, Relation):
+        return _two(left, right, context)
+    if isinstance(left, Relation):
+        return _against_value(left, right, context)
+    if isinstance(right, Relation):
+        return _against_value(right, left, context)
+    return None
+
+
+def _two(left: Relation, right: Relation, context: Context) -> Outcome:
+    one, two = assigned(left), assigned(right)
+    if one and two:
+        return _assignments(one, two, left, right, context)
+    if "in" in left.operators + right.operators and left.operators == right.operators:
+        return both([context.compare(a, b, context) for a, b in zip(left.sides, right.sides, strict=True)])
+    sets = compare_sets(left, right, context) if _about_the_same(left, right) else None
+    if sets is not None:
+        return sets
+    if len(left.sides) == 2 == len(right.sides):
+        return _links(left, right, context)
+    left, right = _rising(left), _rising(right)
+    if left.operators == right.operators:
+        return both([context.compare(a, b, context) for a, b in zip(left.sides, right.sides, strict=True)])
+    return Outcome(False, "different relations")
+
+
+def _rising(node: Relation) -> Relation:
+    """c > b > a as a < b < c."""
+    if not set(node.operators) <= set(TURNED):
+        return node
+    return Relation(node.sides[::-1], tuple(TURNED[operator] for operator in reversed(node.operators)))
+
+
+def _about_the_same(left: Relation, right: Relation) -> bool:
+    equations = set(left.operators + right.operators) == {"="}
+    return symbols(left) == symbols(right) and not equations
+
+
+def _assignments(
+    one: tuple[Node, Node], two: tuple[Node, Node], left: Relation, right: Relation, context: Context
+) -> Outcome:
+    if _same_label(one[0], two[0]):
+        values = context.compare(one[1], two[1], context)
+        if values.equal or not (symbols(one[1]) or symbols(two[1])):
+            return values
+        return any_of([values, _links(left, right, context)])
+    if symbols(one[1]) or symbols(two[1]):
+        return _links(left, right, context)
+    return Outcome(False, "values of different variables")
+
+
+def _same_label(one: Node, two: Node) -> bool:
+    """The same name, or names of which one says nothing: words, or f(x) for y."""
+    if isinstance(one, Text) or isinstance(two, Text):
+        return True
+    if isinstance(one, Symbol) and isinstance(two, Symbol):
+        return one.name.casefold() == two.name.casefold()
+    if isinstance(one, Call) and isinstance(two, Call):
+        return one.name == two.name
+    if isinstance(one, Group) or isinstance(two, Group):
+        return one == two
+    return {"y", "f", "g", "h"} >= {node.name.strip(":") for node in (one, two) if isinstance(node, Symbol)}
+
+
+def _links(left: Relation, right: Relation, context: Context) -> Outcome:
+    """Two relations of two sides each, as polynomials up to a factor."""
+    one, first = _turned(left)
+    two, second = _turned(right)
+    if first != second:
+        return Outcome(False, "different relations")
+    return proportional(one, two, first in ("<", "<="), context)
+
+
+def _turned(node: Relation) -> tuple[tuple[Node, Node], str]:
+    operator, sides = node.operators[0], (node.sides[0], node.sides[-1])
+    return ((sides[1], sides[0]), TURNED[operator]) if operator in TURNED else (sides, operator)
+
+
+def _against_value(relation: Relation, value: Node, context: Context) -> Outcome | None:
+    if pair := assigned(relation):
+        return context.compare(pair[1], value, context)
+    if relation.operators == ("in",) and is_label(relation.sides[0]):
+        return context.compare(relation.sides[1], value, context)
+    if set(relation.operators) != {"="}:
+        return compare_sets(relation, value, context)
+    last = relation.sides[-1]
+    if not symbols(relation):
+        true = same(relation.sides[0], last, context)
+        return (
+            context.compare(last, value, context)
+            if true.equal
+            else true._replace(reason="an equation that is false")
+        )
+    if not symbols(last) and not symbols(value) and _names_a_value(relation.sides[0], last):
+        return context.compare(last, value, context)
+    return Outcome(False, "an equation against a value")
+
+
+def _names_a_value(left: Node, right: Node) -> bool:
+    """a + b = 5 tells a value, x^2 - 1 = 0 does not: it is to be solved."""
+    return (_only_symbols(left) and bool(symbols(left))) or (
+        bool(symbols(left)) and not (isinstance(right, Number) and right.value == 0) and _spoken(left)
+    )
+
+
+def _only_symbols(node: Node) -> bool:
+    match node:
+        case Sum(parts) | Product(parts):
+            return all(_only_symbols(part) for part in parts)
+        case Quotient(left, right):
+            return _only_symbols(left) and _only_symbols(right)
+        case _:
+            return isinstance(node, Symbol)
+
+
+def _spoken(node: Node) -> bool:
+    """A named quantity such as |AB|, f(2) or cos A."""
+    return isinstance(node, Call)
+
+
+def _congruences(left: Node, right: Node, context: Context) -> Outcome:
+    if not (isinstance(left, Congruence) and isinstance(right, Congruence)):
+        return Outcome(False, "a congruence against something else")
+    moduli = same(left.modulus, right.modulus, context)
+    if not moduli.equal:
+        return moduli._replace(reason="different moduli" if moduli.equal is False else moduli.reason)
+    gap = Quotient(Sum((left.right, negative(right.right))), left.modulus)
+    return same(Call("floor", (gap,)), gap, context)

@@ -1,0 +1,70 @@
+"""Whether an answer is worked out: lowest terms, no arithmetic left to do."""
+
+from fractions import Fraction
+from math import gcd
+
+from posttrain.runtime.grading.tree import Call, Node, Number, Power, Product, Quotient, Sum, children
+
+WORKED_OUT = frozenset(("factorial", "binomial", "floor", "ceil", "gcd", "lcm", "max", "min", "factorial2"))
+
+
+def why_not_simplest(node: Node) -> str | None:
+    """What is left to simplify, or None."""
+    found = _here(node)
+    if found:
+        return found
+    inner = children(node)
+    if _mixed(node):
+        return None
+    return next((reason for child in inner if (reason := why_not_simplest(child))), None)
+
+
+def _here(node: Node) -> str | None:
+    match node:
+        case Quotient(Number(over), Number(under)):
+            return _fraction(over, under)
+        case Quotient(Product((Number(), Number(over))), Number(under)):
+            return _fraction(over, under)
+        case Sum(terms) if sum(_numeric(term) for term in terms) > 1 and not _mixed(node):
+            return "a sum is not worked out"
+        case Product(factors) if sum(isinstance(f, Number) and abs(f.value) != 1 for f in factors) > 1:
+            return "a product is not worked out"
+        case Power(Number(base), Number(exponent)) if base != 10:
+            return _power(base, exponent)
+        case Call(name, arguments) if name in WORKED_OUT and all(isinstance(a, Number) for a in arguments):
+            return f"{name} is not worked out"
+        case _:
+            return None
+
+
+def _numeric(node: Node) -> bool:
+    return isinstance(node, Number) or (isinstance(node, Quotient) and all(map(_numeric, children(node))))
+
+
+def _mixed(node: Node) -> bool:
+    match node:
+        case Sum((Number(whole), Number(part, None))):
+            return whole.denominator == 1 and 0 < part < 1
+        case _:
+            return False
+
+
+def _fraction(over: Fraction, under: Fraction) -> str | None:
+    if over.denominator != 1 or under.denominator != 1:
+        return "a fraction of decimals"
+    if abs(under) == 1 or gcd(int(over), int(under)) > 1:
+        return "a fraction is not in lowest terms"
+    return None
+
+
+def _power(base: Fraction, exponent: Fraction) -> str | None:
+    if exponent.denominator == 1:
+        return "a power is not worked out"
+    if base.denominator != 1 or base < 2 or base > 10**9:
+        return None
+    degree, factor = exponent.denominator, 2
+    while factor**degree <= base:
+        if base % factor**degree == 0:
+            return "a root holds a perfect power"
+        factor += 1
+    return None

@@ -1,0 +1,193 @@
+"""Text to tokens. Linear in the length of the text, and nothing is evaluated."""
+
+import re
+from typing import NamedTuple
+
+from posttrain.runtime.grading.letters import FUNCTIONS, spell
+from posttrain.runtime.grading.tree import TooLarge, Unreadable
+from posttrain.runtime.grading.units import is_unit
+
+TOKENS_AT_MOST = 1500
+DIGITS_AT_MOST = 1500
+
+
+class Token(NamedTuple):
+    """kind: number, letter, roman (an upright letter), command, text, and, or, row, begin, end, or the
+    symbol itself."""
+
+    kind: str
+    text: str
+    spaced: bool = False
+
+
+PATTERN = re.compile(
+    r"(?P<space>\s+|~)"
+    r"|(?P<dots>\.\.\.+)"
+    r"|(?P<hexadecimal>\d[\dA-F]*[A-F][\dA-F]*(?=_\s*\{?\s*\d))"
+    r"|(?P<number>\d+(?:\.\d+|\.(?![\d.a-zA-Z]))?|\.\d+)"
+    r"|(?P<environment>\\(?:begin|end)\s*\{\s*[a-zA-Z]+\*?\s*\})"
+    r"|(?P<row>\\\\(?:\s*\[[^\]]{0,12}\])?)"
+    r"|(?P<command>\\[a-zA-Z]+\*?|\\.)"
+    r"|(?P<letters>[A-Za-z]+)"
+    r"|(?P<symbol>\*\*|<=|>=|=<|!=|==|:=|<>|=>|->|.)",
+    re.DOTALL,
+)
+EXPONENT = re.compile(r"[eE]([+-]?\d+)(?![\d.])")
+
+# Commands that only change how things look.
+SPACE_NAMES = """
+left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr middle displaystyle textstyle scriptstyle
+limits nolimits quad qquad space thinspace hfill nonumber rm bf it mathstrut hline therefore Large large
+cal tt noindent ! , ; : >
+"""
+SPACES = frozenset(SPACE_NAMES.split()) | {" "}
+TEXT_NAMES = """
+text textbf textit textrm textnormal texttt mathrm mathbf mathit mathsf mathcal operatorname operatorname*
+mbox hbox boldsymbol bm mathtt underline vec hat tilde bar overrightarrow
+"""
+TEXTS = frozenset(TEXT_NAMES.split())
+MEASURED = frozenset(("number", "}", ")", "text", "roman", "/", "^", "cdot", "*"))
+UNITS_OR_FUNCTIONS = frozenset(("min", "sec", "max"))
+UPRIGHT = frozenset(("text", "mathrm", "textrm", "mbox", "textnormal"))
+SAME = {
+    "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "leq": "le", "leqslant": "le", "geq": "ge",
+    "geqslant": "ge", "neq": "ne", "lt": "<", "gt": ">", "lbrace": "\\{", "rbrace": "\\}", "{": "\\{",
+    "}": "\\}", "|": "|", "Vert": "|", "vert": "|", "lvert": "|", "rvert": "|", "lVert": "|",
+    "rVert": "|", "mid": "|", "%": "%", "$": "$", "#": "#", "_": "_", "&": "and", "lbrack": "[",
+    "rbrack": "]", "dbinom": "binom", "tbinom": "binom", "backslash": "setminus", "varnothing":
+    "emptyset", "ast": "*", "cdotp": "cdot", "bullet": "cdot", "colon": ":", "dots": "ldots",
+    "cdots": "ldots", "dotsc": "ldots", "dotsb": "ldots", "vdots": "ldots", "bigcup": "cup",
+    "bigcap": "cap", "land": "and", "wedge": "and", "lor": "or", "vee": "or", "thickapprox": "approx",
+    "doteq": "approx",
+    "simeq": "approx", "cong": "approx", "sim": "approx", "longrightarrow": "to", "rightarrow": "to",
+    "implies": "Rightarrow", "iff": "Rightarrow", "Leftrightarrow": "Rightarrow",
+    "Longrightarrow": "Rightarrow", "varepsilon": "epsilon", "varphi": "phi", "vartheta": "theta",
+    "degree": "circ", "degrees": "circ", "imath": "i", "slash": "/", "R": "reals", "N": "naturals",
+    "Z": "integers", "Q": "rationals", "C": "complexes", "pounds": "£", "euro": "€", "exponentialE": "e",
+    "lparen": "(", "rparen": ")", "ge": "ge", "arctg": "arctan", "div": "/",
+}  # fmt: skip
+SETS = {"R": "reals", "Z": "integers", "N": "naturals", "Q": "rationals", "C": "complexes"}
+WORDS = re.compile(r"[A-Za-z][A-Za-z .,'()/-]*")
+
+
+def tokenise(text: str, euler: bool = False) -> list[Token]:
+    """With `euler`, `2e-1` is 2 times e less 1 and not 0.2."""
+    tokens: list[Token] = []
+    at, spaced = 0, False
+    while at < len(text):
+        match = PATTERN.match(text, at)
+        if match is None:
+            raise Unreadable("a character could not be read")
+        kind, piece, at = match.lastgroup, match[0], match.end()
+        if kind == "space":
+            spaced = True
+            continue
+        measured = bool(tokens) and tokens[-1].kind in MEASURED
+        made, at = _read(kind or "", piece, text, at, euler, measured)
+        tokens.extend(Token(token.kind, token.text, spaced and not n) for n, token in enumerate(made))
+        spaced = spaced and not made
+        if len(tokens) > TOKENS_AT_MOST:
+            raise TooLarge(f"more than {TOKENS_AT_MOST} symbols")
+    return tokens
+
+
+def _read(kind: str, piece: str, text: str, at: int, euler: bool, measured: bool) -> tuple[list[Token], int]:
+    match kind:
+        case "number":
+            return _number(piece, text, at, euler)
+        case "hexadecimal":
+            return [Token("number", piece)], at
+        case "dots":
+            return [Token("command", "ldots")], at
+        case "environment":
+            return _environment(piece, text, at)
+        case "row":
+            return [Token("row", "\\\\")], at
+        case "command":
+            return _command(piece[1:], text, at)
+        case "letters":
+            return _letters(piece, text[at : at + 2].lstrip()[:1], measured), at
+        case _:
+            return [Token(piece, piece)], at
+
+
+def _number(piece: str, text: str, at: int, euler: bool) -> tuple[list[Token], int]:
+    exponent = EXPONENT.match(text, at)
+    if exponent and not euler:
+        piece, at = piece + "e" + exponent[1], exponent.end()
+    if len(piece) > DIGITS_AT_MOST:
+        raise TooLarge(f"a number of more than {DIGITS_AT_MOST} digits")
+    return [Token("number", piece)], at
+
+
+def _environment(piece: str, text: str, at: int) -> tuple[list[Token], int]:
+    name = piece[piece.index("{") + 1 : -1].strip().rstrip("*")
+    kind = "begin" if piece.startswith("\\begin") else "end"
+    if kind == "begin" and name in ("array", "tabular") and text[at : at + 1] == "{":
+        _, at = braced(text, at)
+    return [Token(kind, name)], at
+
+
+def _letters(word: str, after: str, measured: bool) -> list[Token]:
+    """A unit only after what it can measure: `5 mg`, but `mg/k` is a product."""
+    if measured and is_unit(word) and word not in UNITS_OR_FUNCTIONS:
+        return [Token("text", word)]
+    if word in UNITS_OR_FUNCTIONS and not (after.isalpha() or after in ("(", "\\", "^")):
+        return [Token("text", word)]
+    if word.lower() in ("and", "or"):
+        return [Token(word.lower(), word)]
+    parts = spell(word)
+    return [Token("text", word)] if parts is None else [Token(*part) for part in parts]
+
+
+def _command(name: str, text: str, at: int) -> tuple[list[Token], int]:
+    if name in SPACES:
+        if name in ("left", "right") and text[at : at + 1] == ".":
+            at += 1
+        return [], at
+    if name in TEXTS:
+        return _text(name, text, at)
+    if name == "mathbb":
+        inner, at = argument(text, at)
+        return [Token("command", SETS.get(inner.strip(), inner.strip()))], at
+    name = SAME.get(name, name)
+    if name in ("and", "or"):
+        return [Token(name, name)], at
+    if not name[:1].isalpha():
+        return [Token(name, name)], at
+    return [Token("command", name)], at
+
+
+def _text(name: str, text: str, at: int) -> tuple[list[Token], int]:
+    inner, at = argument(text, at)
+    inner = inner.replace("\\ ", " ").replace("~", " ").strip()
+    if inner in FUNCTIONS and (name not in ("text", "mathrm") or len(inner) > 2):
+        return [Token("command", inner)], at
+    if (joint := inner.strip(" ,").lower()) in ("and", "or"):
+        return [Token(joint, joint)], at
+    if WORDS.fullmatch(inner) and len(inner) > 1:
+        return [Token("text", inner)], at
+    tokens = tokenise(inner)
+    if name in UPRIGHT:
+        tokens = [
+            Token("roman", token.text, token.spaced) if token.kind == "letter" else token for token in tokens
+        ]
+    return tokens, at
+
+
+def argument(text: str, at: int) -> tuple[str, int]:
+    """The braced argument at this place, or the next character."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return braced(text, at) if text[at : at + 1] == "{" else (text[at : at + 1], at + 1)
+
+
+def braced(text: str, at: int) -> tuple[str, int]:
+    """What stands in the braces that open at `at`, and the place after them."""
+    depth = 0
+    for end in range(at, len(text)):
+        if text[end] in "{}" and text[end - 1 : end] != "\\":
+            depth += 1 if text[end] == "{" else -1
+            if depth == 0:
+                return text[at + 1 : end], end + 1
+    raise Unreadable("a brace is not closed")

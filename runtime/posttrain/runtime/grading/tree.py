@@ -1,0 +1,244 @@
+"""The tree an answer is parsed into: small, frozen, hashable, and with nothing in it that can run."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from types import UnionType
+
+
+class Unreadable(Exception):
+    """The text is not mathematics in a notation that this package knows."""
+
+
+class Unknown(Unreadable):
+    """It is mathematics, in a notation that this package does not know."""
+
+
+class TooLarge(Exception):
+    """The text, or a number in it, is beyond a limit; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A literal. `places` counts the decimals written, None for a whole number; `cut` marks `0.333...`."""
+
+    value: Fraction
+    places: int | None = None
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """pi, e, i or infinity."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    terms: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    factors: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    over: "Node"
+    under: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    base: "Node"
+    exponent: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A known function, or a named one such as f(x)."""
+
+    name: str
+    arguments: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Plus or minus: `upper` is the sign taken first (+1 for \\pm, -1 for \\mp)."""
+
+    upper: int
+
+
+@dataclass(frozen=True, slots=True)
+class Percent:
+    value: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    value: "Node"
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Based:
+    """Digits with the base that a subscript gives."""
+
+    digits: str
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Brackets with their items: a tuple, an interval, a list, or a set, by what stands around it."""
+
+    opening: str
+    items: tuple["Node", ...]
+    closing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Items side by side without brackets; `joint` is `,`, `and` or `or`."""
+
+    items: tuple["Node", ...]
+    joint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """The ellipsis of a sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A chain: sides[0] operators[0] sides[1] operators[1] ..."""
+
+    sides: tuple["Node", ...]
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Congruence:
+    left: "Node"
+    right: "Node"
+    modulus: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    operator: str
+    left: "Node"
+    right: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSet:
+    """R, Z, Q, N, C, or empty."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """{element | condition}."""
+
+    element: "Node"
+    condition: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    rows: tuple[tuple["Node", ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    parts: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    words: str
+
+
+Scalar = Number | Constant | Symbol | Sum | Product | Quotient | Power | Call | Sign | Based
+Node = (
+    Scalar
+    | Percent
+    | Quantity
+    | Group
+    | Listing
+    | Dots
+    | Relation
+    | Congruence
+    | SetOperation
+    | NamedSet
+    | Builder
+    | Matrix
+    | Ratio
+    | Text
+)
+
+HEIGHT_AT_MOST = 80
+MINUS_ONE = Number(Fraction(-1))
+PI = Constant("pi")
+DEGREE = Quotient(PI, Number(Fraction(180)))
+
+
+def negative(node: Node) -> Node:
+    if isinstance(node, Number):
+        return Number(-node.value, node.places, node.cut)
+    return Product((MINUS_ONE, node))
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Sum(parts) | Product(parts) | Call(_, parts) | Ratio(parts):
+            return parts
+        case Quotient(left, right) | Power(left, right) | SetOperation(_, left, right):
+            return (left, right)
+        case Builder(left, right):
+            return (left, right)
+        case Percent(value) | Quantity(value, _):
+            return (value,)
+        case Group(_, items, _) | Listing(items, _) | Relation(items, _):
+            return items
+        case Congruence(left, right, modulus):
+            return (left, right, modulus)
+        case Matrix(rows):
+            return tuple(item for row in rows for item in row)
+        case _:
+            return ()
+
+
+def symbols(node: Node) -> frozenset[str]:
+    """The names of the free variables."""
+    if isinstance(node, Symbol):
+        return frozenset((node.name,))
+    return frozenset[str]().union(*(symbols(child) for child in children(node)))
+
+
+def holds(node: Node, kind: type | UnionType) -> bool:
+    return isinstance(node, kind) or any(holds(child, kind) for child in children(node))
+
+
+def holds_call(node: Node, names: frozenset[str]) -> bool:
+    here = isinstance(node, Call) and node.name in names
+    return here or any(holds_call(child, names) for child in children(node))
+
+
+def shallow(node: Node) -> Node:
+    """The node itself, or TooLarge: a chain such as 1/1/1/... makes a deep tree without any nesting."""
+    level: tuple[Node, ...] = (node,)
+    for _ in range(HEIGHT_AT_MOST):
+        level = tuple(child for parent in level for child in children(parent))
+        if not level:
+            return node
+    raise TooLarge(f"a tree higher than {HEIGHT_AT_MOST}")

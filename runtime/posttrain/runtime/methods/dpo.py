@@ -1,0 +1,132 @@
+"""Direct preference optimisation: the model learns to prefer what was chosen, held to a reference."""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from posttrain.runtime.context import Context
+from posttrain.runtime.training.params import (
+    NEUTRAL,
+    STACK,
+    ReferenceParams,
+    RowParams,
+    reference_arguments,
+    row_arguments,
+    row_schedule,
+    whole_batch,
+)
+from posttrain.runtime.training.preferences import PAIRS
+from posttrain.spec.extension import Method, Schedule
+
+Loss = Literal[
+    "sigmoid",
+    "hinge",
+    "ipo",
+    "exo_pair",
+    "nca_pair",
+    "robust",
+    "bco_pair",
+    "sppo_hard",
+    "aot",
+    "aot_unpaired",
+    "apo_zero",
+    "apo_down",
+    "discopop",
+    "sft",
+    "sigmoid_norm",
+]
+# Losses that compare the rows of a batch, or count its tokens together.
+_OVER_THE_BATCH = ("aot", "aot_unpaired", "sft")
+# Losses that are built on smoothed labels, and those that have no place for them.
+_SMOOTHED = ("exo_pair", "robust", "aot", "aot_unpaired")
+
+
+class Dpo(RowParams, ReferenceParams):
+    usual_rate: ClassVar[float] = 1e-6
+
+    batch: int = Field(default=32, ge=1, description="Pairs in an optimizer step.")
+    beta: float = Field(
+        default=0.1, gt=0, description="How tightly the model is held to the reference; tau in IPO."
+    )
+    loss: Loss | list[Loss] = Field(
+        default="sigmoid", description="The loss over a pair's margin, or several that are summed."
+    )
+    loss_weights: list[float] | None = Field(
+        default=None, description="A weight for each of several losses; 1 when not given."
+    )
+    label_smoothing: float = Field(
+        default=0.0,
+        ge=0,
+        lt=0.5,
+        description="The share of pairs taken to be the wrong way round; for robust, exo_pair and aot.",
+    )
+
+    @property
+    def losses(self) -> list[Loss]:
+        return self.loss if isinstance(self.loss, list) else [self.loss]
+
+    def model_post_init(self, _context: Any) -> None:
+        if not self.losses:
+            raise ValueError("`loss` names no loss")
+        if self.loss_weights is not None and len(self.loss_weights) != len(self.losses):
+            raise ValueError(f"{len(self.loss_weights)} loss_weights stand beside {len(self.losses)} losses")
+        if "exo_pair" in self.losses and self.label_smoothing == 0:
+            raise ValueError("the loss `exo_pair` needs label_smoothing above 0, such as 1.0e-3")
+        if self.label_smoothing > 0 and not set(self.losses) & set(_SMOOTHED):
+            raise ValueError(f"label_smoothing has no effect on this loss; it has on {', '.join(_SMOOTHED)}")
+
+
+def schedule(params: Dpo, rows: int) -> Schedule:
+    whole_batch(params, params.losses, _OVER_THE_BATCH)
+    return row_schedule(params, rows)
+
+
+EXTENSION = Method(
+    name="dpo",
+    summary="Direct preference optimisation on pairs, with the losses of its family.",
+    params=Dpo,
+    stack=STACK,
+    heavy=("trl.trainer.dpo_trainer", "pyarrow.parquet"),
+    neutral=NEUTRAL,
+    accepts=PAIRS,
+    schedule=schedule,
+    needs_reference=True,
+    trl="DPOConfig",
+)
+
+
+def run(context: Context) -> None:
+    train(context, Dpo.model_validate(context.params["params"]))
+
+
+def train(context: Context, params: Dpo) -> None:
+    """Train with these parameters; other names for some of the losses come here too."""
+    from trl.trainer.dpo_config import DPOConfig
+    from trl.trainer.dpo_trainer import DPOTrainer
+
+    from posttrain.runtime.models.load import load_for_training
+    from posttrain.runtime.training.fitting import context_of
+    from posttrain.runtime.training.loop import Loop, planned_for
+    from posttrain.runtime.training.reference import named_reference
+    from posttrain.runtime.training.rows import PAIR, training_rows
+
+    start = load_for_training(context)
+    data = training_rows(context, start.tokenizer, PAIR)
+    loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
+    own: dict[str, Any] = {
+        **row_arguments(params, context_of(start.model)),
+        "beta": params.beta,
+        "loss_type": params.losses,
+        "loss_weights": params.loss_weights,
+        "label_smoothing": params.label_smoothing,
+        **reference_arguments(params),
+    }
+    trainer = DPOTrainer(
+        model=start.model,
+        ref_model=named_reference(context),
+        args=DPOConfig(**loop.arguments(own)),
+        train_dataset=data,
+        processing_class=start.tokenizer,
+        peft_config=start.adapter,
+    )
+    loop.run(trainer, data)

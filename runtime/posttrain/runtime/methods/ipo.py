@@ -1,0 +1,38 @@
+"""Identity preference optimisation: dpo with the loss that cannot run away with a clear preference."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from posttrain.runtime.context import Context
+from posttrain.runtime.methods.dpo import Dpo, train
+from posttrain.runtime.training.params import NEUTRAL, STACK, ReferenceParams, RowParams, row_schedule
+from posttrain.runtime.training.preferences import PAIRS
+from posttrain.spec.extension import Method
+
+
+class Ipo(RowParams, ReferenceParams):
+    usual_rate: ClassVar[float] = 1e-6
+
+    batch: int = Field(default=32, ge=1, description="Pairs in an optimizer step.")
+    beta: float = Field(
+        default=0.1, gt=0, description="How tightly the model is held to the reference (tau in the paper)."
+    )
+
+
+EXTENSION = Method(
+    name="ipo",
+    summary="Identity preference optimisation on pairs.",
+    params=Ipo,
+    stack=STACK,
+    heavy=("trl.trainer.dpo_trainer", "pyarrow.parquet"),
+    neutral=NEUTRAL,
+    accepts=PAIRS,
+    schedule=row_schedule,
+    needs_reference=True,
+    trl="DPOConfig",
+)
+
+
+def run(context: Context) -> None:
+    train(context, Dpo.model_validate({**context.params["params"], "loss": "ipo"}))

@@ -1,0 +1,46 @@
+"""Simple preference optimisation: the mean log-probability of a completion is its reward; no reference."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from posttrain.runtime.context import Context
+from posttrain.runtime.methods.cpo import train
+from posttrain.runtime.training.params import NEUTRAL, STACK, RowParams, row_schedule
+from posttrain.runtime.training.preferences import PAIRS
+from posttrain.spec.extension import Method
+
+
+class Simpo(RowParams):
+    usual_rate: ClassVar[float] = 1e-6
+
+    batch: int = Field(default=32, ge=1, description="Pairs in an optimizer step.")
+    beta: float = Field(default=2.0, gt=0, description="How steep the preference is.")
+    margin: float = Field(
+        default=1.0, ge=0, description="The margin by which the chosen completion is to win (gamma)."
+    )
+
+
+EXTENSION = Method(
+    name="simpo",
+    summary="Simple preference optimisation on pairs, without a reference.",
+    params=Simpo,
+    stack=STACK,
+    heavy=("trl.experimental.cpo", "pyarrow.parquet"),
+    neutral=NEUTRAL,
+    accepts=PAIRS,
+    schedule=row_schedule,
+    trl="CPOConfig",
+)
+
+
+def run(context: Context) -> None:
+    params = Simpo.model_validate(context.params["params"])
+    # TRL's CPO trainer turns into SimPO with this loss and without its imitation.
+    own = {
+        "beta": params.beta,
+        "loss_type": "simpo",
+        "cpo_alpha": 0.0,
+        "simpo_gamma": params.margin,
+    }
+    train(context, params, own)

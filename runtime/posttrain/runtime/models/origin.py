@@ -1,0 +1,27 @@
+"""What a model's folder says about itself: what it does, where it came from, how it is loaded."""
+
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime import durable
+from posttrain.runtime.models.adapters import SCORER, WRITER
+
+ORIGIN = "origin.json"
+
+
+def write(folder: Path, declared: dict[str, Any], revision: str | None) -> None:
+    """Note what a declared model was taken from, for those who export what stands on it."""
+    about = {"from": declared["from"], "revision": revision, "quantize": declared["quantize"]}
+    durable.write_json(folder / ORIGIN, about)
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The note of a declared model; empty for what was trained or merged."""
+    return durable.read_json(folder / ORIGIN) or {}
+
+
+def task_of(folder: Path) -> str:
+    """What whole weights do, by the class that their configuration names."""
+    config = durable.read_json(folder / "config.json") or {}
+    names = config.get("architectures") or [""]
+    return SCORER if names[0].endswith("ForSequenceClassification") else WRITER

@@ -1,0 +1,55 @@
+"""Loading weights in fewer bits, for adapters to stand on. It needs a GPU and bitsandbytes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.models import adapters, origin
+
+
+def wanted(adapter: Mapping[str, Any], folder: Path) -> str:
+    """How the frozen weights under an adapter are loaded: none, int8 or nf4."""
+    if adapter["kind"] == "qlora":
+        return "nf4"
+    while adapters.is_adapter(folder):
+        folder = adapters.base_of(folder)
+    return origin.read(folder).get("quantize", "none")
+
+
+def arguments(quantize: str) -> dict[str, Any]:
+    """What `from_pretrained` takes to load so."""
+    if quantize == "none":
+        return {}
+    import torch
+
+    _check(quantize)
+    from transformers import BitsAndBytesConfig
+
+    if quantize == "int8":
+        return {"quantization_config": BitsAndBytesConfig(load_in_8bit=True), "device_map": {"": 0}}
+    config = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    return {"quantization_config": config, "device_map": {"": 0}}
+
+
+def _check(quantize: str) -> None:
+    from importlib.util import find_spec
+
+    import torch
+
+    advice = "train with `adapter: {kind: lora}` instead"
+    if not torch.cuda.is_available():
+        raise StepFault(
+            f"weights in {quantize} need a CUDA GPU, and this machine has none",
+            f"run on a machine that has one, or {advice}",
+        )
+    if find_spec("bitsandbytes") is None:
+        raise StepFault(
+            f"weights in {quantize} need bitsandbytes, which is not installed",
+            f"install posttrain with its extra `cuda`, or {advice}",
+        )

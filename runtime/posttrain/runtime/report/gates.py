@@ -1,0 +1,108 @@
+"""The gates: every condition with its estimate and interval against its threshold."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from posttrain.runtime.report.figures import decimals, finite, listed, plural, signed, table_of
+from posttrain.runtime.report.intervals import against, numbers
+from posttrain.runtime.report.markup import Markup, tag
+from posttrain.runtime.report.record import RunRecord, StepRecord
+from posttrain.runtime.report.states import known, label, pill
+
+
+def gates_section(run: RunRecord) -> Markup | None:
+    found = [_gate(run, record) for record in run.steps if record.step.kind == "gate"]
+    return Markup("".join(found)) if found else None
+
+
+def verdict_of(record: StepRecord) -> str | None:
+    """What a gate decided; None when it has not."""
+    found = record.facts.get("verdict")
+    return found if found in ("pass", "fail", "inconclusive") else None
+
+
+def conditions_of(record: StepRecord) -> list[Mapping[str, Any]]:
+    """The conditions as they were decided, or else as they were planned."""
+    decided = record.facts.get("conditions")
+    planned = table_of(record.step.params).get("conditions")
+    found = decided if isinstance(decided, list) else planned
+    return [table_of(one) for one in found] if isinstance(found, list) else []
+
+
+def held_by(run: RunRecord, gate: str) -> list[str]:
+    return [record.id for record in run.steps if record.state == "held" and gate in record.step.gates]
+
+
+def _gate(run: RunRecord, record: StepRecord) -> Markup:
+    verdict = verdict_of(record)
+    head = tag("div", tag("h3", record.id), pill(verdict) if verdict else pill(record.state), class_="head")
+    conditions = [_condition(one) for one in conditions_of(record)]
+    return tag("section", head, tag("p", _then(run, record), class_="soft"), conditions, class_="card gate")
+
+
+def _then(run: RunRecord, record: StepRecord) -> str:
+    """What the verdict meant for the rest of the run."""
+    verdict, params = verdict_of(record), table_of(record.step.params)
+    if verdict is None:
+        return record.reason or f"This gate has decided nothing: {label(record.state)}."
+    held = held_by(run, record.id)
+    if held:
+        return f"It held back {listed(held, 6)}."
+    rule = params.get("on_fail" if verdict == "fail" else "on_inconclusive")
+    if verdict != "pass" and rule in ("warn", "pass"):
+        return f"It let the run go on, as its recipe says (on_{verdict}: {rule})."
+    if verdict == "pass":
+        return "It let what stands after it through."
+    return "Nothing stands after it."
+
+
+def _condition(found: Mapping[str, Any]) -> Markup:
+    verdict = found.get("verdict")
+    words = tag("h4", str(found.get("text") or found.get("kind") or "a condition"))
+    if not isinstance(verdict, str):
+        return tag(
+            "div", tag("div", words, pill("waiting", "not decided"), class_="head"), class_="condition"
+        )
+    head = tag("div", words, pill(verdict), class_="head")
+    values = numbers(*(found.get(name) for name in ("value", "low", "high", "threshold")))
+    if values is None:
+        line = tag("p", "There were no scored items to decide it by.", class_="soft")
+    else:
+        value, low, high, threshold = values
+        line = against(value, low, high, threshold, str(found.get("kind")), known(verdict))
+    return tag("div", head, line, _facts(found), _pairs(found), class_="condition")
+
+
+def _facts(found: Mapping[str, Any]) -> Markup | None:
+    low, high = finite(found.get("low")), finite(found.get("high"))
+    if low is None or high is None:
+        return None
+    gain = found.get("kind") == "better_than"
+    shown = signed if gain else decimals
+    sure = finite(found.get("confidence"))
+    items = finite(found.get("items"))
+    parts = [
+        (("gain" if gain else "estimate"), shown(found.get("value"))),
+        (f"{sure:.0%} interval" if sure is not None else "interval", f"{shown(low)} to {shown(high)}"),
+    ]
+    if items is not None:
+        parts.append(("pairs" if gain else "items", f"{items:,.0f}"))
+    return tag("p", [tag("span", name, " ", tag("b", value)) for name, value in parts], class_="facts")
+
+
+def _pairs(found: Mapping[str, Any]) -> Markup | None:
+    """Of the items that both evals measured: how many went up, and how many went down."""
+    counted = numbers(found.get("better"), found.get("worse"), found.get("items"))
+    if counted is None or counted[2] <= 0:
+        return None
+    better, worse, items = counted
+    same = max(0.0, items - better - worse)
+    words = f"{better:,.0f} better, {worse:,.0f} worse, {same:,.0f} the same"
+    parts: list[Markup] = []
+    start = 0.0
+    for kind, count in (("better", better), ("worse", worse), ("same", same)):
+        width = 100 * count / items
+        parts.append(tag("rect", x=f"{start:.2f}%", width=f"{width:.2f}%", height=10, class_=kind))
+        start += width
+    bar = tag("svg", parts, class_="pairs", width="100%", height=10, role="img", aria_label=words)
+    return tag("div", bar, tag("p", f"Of {plural(int(items), 'item')}: ", tag("b", words), class_="facts"))

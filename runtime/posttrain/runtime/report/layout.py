@@ -1,0 +1,154 @@
+"""Lays a graph out from left to right: levels by dependency, lanes for long edges, few crossings.
+
+An edge that spans several levels runs through a lane in each level between; all edges of one node
+share its lanes, so a dataset that ten stages read is one line with ten branches.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+Edge = tuple[str, str]
+# A node of a level: a real one by its name, a lane by its source and its level.
+Spot = str | tuple[str, int]
+_SWEEPS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Levels and heights of all nodes; the points that each edge goes through, its ends included."""
+
+    level: Mapping[str, int]
+    y: Mapping[str, float]
+    edges: Mapping[Edge, tuple[tuple[int, float], ...]]
+    levels: int
+    height: float
+
+
+def lay_out(nodes: Sequence[str], edges: Iterable[Edge], node_room: float, lane_room: float) -> Layout:
+    """Places for nodes that are given in an order in which every edge points forward."""
+    kept = _forward(nodes, edges)
+    level = levels_of(nodes, kept)
+    spots = _spots(nodes, kept, level)
+    links = _links(kept, level)
+    columns = _ordered(spots, links)
+    y = _heights(columns, links, node_room, lane_room)
+    top = min(y.values(), default=0.0)
+    height = max(y.values(), default=0.0) - top + node_room
+    y = {spot: value - top + node_room / 2 for spot, value in y.items()}
+    return Layout(
+        level=level,
+        y={node: y[node] for node in nodes},
+        edges={edge: _route(edge, level, y) for edge in kept},
+        levels=len(columns),
+        height=height,
+    )
+
+
+def _forward(nodes: Sequence[str], edges: Iterable[Edge]) -> list[Edge]:
+    place = {node: index for index, node in enumerate(nodes)}
+    return [(a, b) for a, b in dict.fromkeys(edges) if a in place and b in place and place[a] < place[b]]
+
+
+def levels_of(nodes: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
+    """The longest way from any start; a node without one stands just before its first use."""
+    before: dict[str, list[str]] = {node: [] for node in nodes}
+    after: dict[str, list[str]] = {node: [] for node in nodes}
+    for a, b in edges:
+        before[b].append(a)
+        after[a].append(b)
+    level: dict[str, int] = {}
+    for node in nodes:
+        level[node] = 1 + max((level[a] for a in before[node]), default=-1)
+    for node in nodes:
+        if not before[node] and after[node]:
+            level[node] = min(level[b] for b in after[node]) - 1
+    return level
+
+
+def _spots(nodes: Sequence[str], edges: Iterable[Edge], level: Mapping[str, int]) -> list[list[Spot]]:
+    columns: list[list[Spot]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+    for node in nodes:
+        columns[level[node]].append(node)
+    furthest: dict[str, int] = {}
+    for a, b in edges:
+        furthest[a] = max(furthest.get(a, 0), level[b])
+    for node, last in furthest.items():
+        for between in range(level[node] + 1, last):
+            columns[between].append((node, between))
+    return columns
+
+
+def _chain(edge: Edge, level: Mapping[str, int]) -> list[Spot]:
+    a, b = edge
+    return [a, *((a, between) for between in range(level[a] + 1, level[b])), b]
+
+
+def _links(edges: Iterable[Edge], level: Mapping[str, int]) -> dict[Spot, list[Spot]]:
+    """What each spot is joined to, on either side."""
+    found: dict[Spot, dict[Spot, None]] = {}
+    for edge in edges:
+        chain = _chain(edge, level)
+        for one, other in pairwise(chain):
+            found.setdefault(one, {})[other] = None
+            found.setdefault(other, {})[one] = None
+    return {spot: list(joined) for spot, joined in found.items()}
+
+
+def _ordered(columns: list[list[Spot]], links: Mapping[Spot, list[Spot]]) -> list[list[Spot]]:
+    """Each level sorted by the mean place of its neighbours, back and forth a few times."""
+    place = {spot: index for column in columns for index, spot in enumerate(column)}
+    for sweep in range(_SWEEPS):
+        for column in columns if sweep % 2 == 0 else columns[::-1]:
+            wanted = {spot: _mean([place[o] for o in links.get(spot, ())], place[spot]) for spot in column}
+            column.sort(key=wanted.__getitem__)
+            place.update({spot: index for index, spot in enumerate(column)})
+    return columns
+
+
+def _mean(values: Sequence[float], default: float) -> float:
+    return sum(values) / len(values) if values else default
+
+
+def _heights(
+    columns: Sequence[Sequence[Spot]], links: Mapping[Spot, list[Spot]], node_room: float, lane_room: float
+) -> dict[Spot, float]:
+    """Heights near those of the neighbours, with the room that each spot needs."""
+    y: dict[Spot, float] = {}
+    for column in columns:
+        y.update(_stacked(column, dict.fromkeys(column, 0.0), node_room, lane_room))
+    for sweep in range(_SWEEPS):
+        for column in columns if sweep % 2 == 0 else columns[::-1]:
+            wanted = {spot: _mean([y[o] for o in links.get(spot, ())], y[spot]) for spot in column}
+            y.update(_stacked(column, wanted, node_room, lane_room))
+    return y
+
+
+def _stacked(
+    column: Sequence[Spot], wanted: Mapping[Spot, float], node_room: float, lane_room: float
+) -> dict[Spot, float]:
+    """The places nearest to the wanted ones that keep the order and the distances.
+
+    Spots that would overlap become a block, which stands where its members want it on average.
+    """
+    offset, offsets = 0.0, list[float]()
+    for index, spot in enumerate(column):
+        room = node_room if isinstance(spot, str) else lane_room
+        offset += room / 2 if index else 0.0
+        offsets.append(offset)
+        offset += room / 2
+    blocks: list[tuple[float, int]] = []  # the mean of what is wanted, less the offset; how many
+    for spot, off in zip(column, offsets, strict=True):
+        mean, count = wanted[spot] - off, 1
+        while blocks and blocks[-1][0] > mean:
+            other, many = blocks.pop()
+            mean, count = (mean * count + other * many) / (count + many), count + many
+        blocks.append((mean, count))
+    starts = [mean for mean, count in blocks for _ in range(count)]
+    return {spot: start + off for spot, start, off in zip(column, starts, offsets, strict=True)}
+
+
+def _route(edge: Edge, level: Mapping[str, int], y: Mapping[Spot, float]) -> tuple[tuple[int, float], ...]:
+    start = level[edge[0]]
+    chain = _chain(edge, level)
+    return tuple((start + index, y[spot]) for index, spot in enumerate(chain))

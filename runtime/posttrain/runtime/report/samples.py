@@ -1,0 +1,118 @@
+"""Completions to browse: what was asked, what came back, and what the reward graph made of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from posttrain.runtime.report.figures import plural, value_text
+from posttrain.runtime.report.markup import Markup, preformatted, tag
+from posttrain.runtime.report.outcomes import OUTCOMES, judges_of, outcome
+from posttrain.runtime.report.record import RunRecord, Sample, StepRecord
+from posttrain.runtime.report.states import icon
+
+# Samples of a page, and letters of all their texts: more are spread evenly, and cut.
+_MOST = 600
+_LETTERS = 3_000_000
+_SHORTEST, _LONGEST = 400, 8000
+_SIGNS = {"right": "pass", "wrong": "fail", "unscored": "inconclusive"}
+
+
+@dataclass(frozen=True)
+class _Shown:
+    stage: int
+    record: StepRecord
+    sample: Sample
+    outcome: str | None
+
+
+def samples_section(run: RunRecord) -> Markup | None:
+    stages = [record for record in reversed(run.steps) if record.events.samples]  # the last word first
+    if not stages:
+        return None
+    each = max(2, _MOST // len(stages))
+    shown: list[_Shown] = []
+    judges = judges_of(run)
+    for number, record in enumerate(stages):
+        judge = judges[record.id]
+        shown += [
+            _Shown(number, record, sample, outcome(judge, sample))
+            for sample in spaced(record.events.samples, each)
+        ]
+    room = max(_SHORTEST, min(_LONGEST, _LETTERS // len(shown)))
+    cards = [_card(one, room) for one in shown]
+    return tag(
+        "div",
+        _controls(stages, shown),
+        tag("div", cards, class_="samples"),
+        tag("button", "Show more", type="button", id="more-samples", hidden=True),
+        id="browse",
+    )
+
+
+def spaced(samples: Sequence[Sample], most: int) -> list[Sample]:
+    """At most so many, evenly over the whole."""
+    if len(samples) <= most:
+        return list(samples)
+    return [samples[place * len(samples) // most] for place in range(most)]
+
+
+def _controls(stages: Sequence[StepRecord], shown: Sequence[_Shown]) -> Markup:
+    """Choices of stage and outcome and a search; the script shows them, as it makes them work."""
+    every = tag("option", "all stages", value="")
+    options = [tag("option", record.id, value=str(number)) for number, record in enumerate(stages)]
+    found = [kind for kind in OUTCOMES if any(one.outcome == kind for one in shown)]
+    kinds = [tag("option", "all outcomes", value=""), *(tag("option", k, value=k) for k in found)]
+    return tag(
+        "form",
+        tag("label", "Stage ", tag("select", every, options, id="sample-stage")),
+        tag("label", "Outcome ", tag("select", kinds, id="sample-outcome")) if found else None,
+        tag("label", "Text ", tag("input", type="search", id="sample-text", placeholder="find")),
+        tag("output", plural(len(shown), "sample"), id="sample-count", aria_live="polite"),
+        class_="controls",
+        hidden=True,
+    )
+
+
+def _card(shown: _Shown, room: int) -> Markup:
+    sample = shown.sample
+    said = f"step {sample.step}" if shown.record.step.kind != "eval" else None
+    sign = _SIGNS.get(shown.outcome or "")
+    mark = tag("span", icon(sign), shown.outcome or "", class_=f"pill s-{sign}") if sign else None
+    head = tag(
+        "div",
+        tag("h3", shown.record.id),
+        tag("span", said, class_="soft") if said else None,
+        mark,
+        class_="head",
+    )
+    values = [_value(name, value) for name, value in sample.values.items()]
+    return tag(
+        "article",
+        head,
+        _text("Prompt", sample.prompt, room),
+        _text("Completion", sample.completion, room),
+        tag("ul", values, class_="chips") if values else None,
+        class_="card sample",
+        data_stage=shown.stage,
+        data_outcome=shown.outcome or "",
+    )
+
+
+def _text(name: str, words: str, room: int) -> Markup:
+    """A text with its whitespace kept; an empty one says so, a long one how much is left out."""
+    if not words:
+        return tag("div", tag("h4", name), tag("p", "empty", class_="soft"), class_="text")
+    left = len(words) - room
+    more = tag("p", f"{left:,} more letters are not shown.", class_="soft") if left > 0 else None
+    shown = preformatted(words[:room], reached=_tall(words))
+    return tag("div", tag("h4", name), shown, more, class_="text")
+
+
+def _tall(words: str) -> bool:
+    """Whether a text may have to scroll, so that a keyboard must reach it."""
+    return len(words) > 500 or words.count("\n") > 8
+
+
+def _value(name: str, value: object) -> Markup:
+    words = "none" if value is None else value_text(value)
+    cut = words if len(words) <= 80 else words[:79] + "\u2026"
+    return tag("li", tag("span", name), " ", tag("bdi", tag("b", cut)))

@@ -1,0 +1,48 @@
+"""Axes: a range of values to places on a line, with ticks at round numbers."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_FURTHEST = 1e300
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps `low` .. `high` to `start` .. `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def spread(values: Iterable[float], margin: float = 0.06) -> tuple[float, float]:
+    """A range around finite values with a little air, never empty."""
+    found = list(values) or [0.0, 1.0]
+    # Short of the ends of what a float can hold, so that no sum or difference passes them.
+    low, high = (max(-_FURTHEST, min(_FURTHEST, end)) for end in (min(found), max(found)))
+    room = (high - low) * margin or abs(high) * margin or 1.0
+    return low - room, high + room
+
+
+def ticks(low: float, high: float, wanted: int) -> list[float]:
+    """Round numbers within a range: about as many as wanted, at distances of 1, 2 or 5."""
+    if not (high > low and math.isfinite(high - low)):
+        return []
+    rough = (high - low) / max(1, wanted)
+    power = 10.0 ** math.floor(math.log10(rough))
+    distance = min((power * m for m in (1, 2, 5, 10)), key=lambda d: abs(math.log(d / rough)))
+    first, last = math.ceil(low / distance - 1e-9), math.floor(high / distance + 1e-9)
+    return [round(n * distance, 12) if distance > 1e-9 else n * distance for n in range(first, last + 1)]
+
+
+def tick_text(value: float) -> str:
+    """A tick's number, as short as it can be told."""
+    if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
+        mantissa, _, exponent = f"{value:.3g}".partition("e")
+        return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+    return f"{value:.4g}"

@@ -1,0 +1,67 @@
+"""The states of a step, as the report names and draws them: never by colour alone."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from posttrain.runtime.report.markup import Markup, tag
+
+LABELS = {
+    "done": "done",
+    "cached": "cached",
+    "running": "running",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "held": "held back",
+    "blocked": "blocked",
+    "waiting": "not started",
+    "unknown": "unknown",
+    "pass": "pass",
+    "fail": "fail",
+    "inconclusive": "inconclusive",
+    "warning": "warning",
+}
+# Strokes in a box of 16 by 16.
+_ICONS = {
+    "done": "M3.5 8.5l3 3 6-7",
+    "pass": "M3.5 8.5l3 3 6-7",
+    "cached": "M12.5 8a4.5 4.5 0 1 1-1.4-3.3M11.5 2.2v2.8h-2.8",
+    "running": "M5.5 3.8l6 4.2-6 4.2z",
+    "failed": "M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6",
+    "fail": "M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6",
+    "interrupted": "M4.6 4.6h6.8v6.8h-6.8z",
+    "held": "M5.8 4v8M10.2 4v8",
+    "blocked": "M3.8 8h8.4",
+    "waiting": "M4 8h.1M8 8h.1M12 8h.1",
+    "unknown": "M5.6 6.2a2.4 2.4 0 1 1 3.3 2.2c-.6.3-.9.7-.9 1.3M8 12.3h.1",
+    "inconclusive": "M5.6 6.2a2.4 2.4 0 1 1 3.3 2.2c-.6.3-.9.7-.9 1.3M8 12.3h.1",
+    "warning": "M8 2.8l5.6 10h-11.2zM8 6.6v2.8M8 11.2h.1",
+}
+
+
+def known(state: str) -> str:
+    return state if state in _ICONS else "unknown"
+
+
+def label(state: str) -> str:
+    return LABELS[known(state)]
+
+
+def strokes(state: str) -> Markup:
+    """The sign of a state, for a drawing."""
+    return tag("path", d=_ICONS[known(state)], class_="sign")
+
+
+def icon(state: str) -> Markup:
+    """The sign of a state, for running text; it says nothing to a screen reader."""
+    return tag("svg", strokes(state), class_="icon", viewBox="0 0 16 16", aria_hidden="true")
+
+
+def pill(state: str, words: str | None = None) -> Markup:
+    """A state in words, with its sign and its colour."""
+    return tag("span", icon(state), words or label(state), class_=f"pill s-{known(state)}")
+
+
+def counts(states: Iterable[str]) -> list[tuple[str, int]]:
+    """How often each state occurs, in a fixed order."""
+    found = Counter(map(known, states))
+    return [(state, found[state]) for state in _ICONS if found[state]]

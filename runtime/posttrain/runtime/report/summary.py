@@ -1,0 +1,147 @@
+"""The top of the page: what this run was, how it ended, and its figures at a glance."""
+
+from posttrain.runtime.measures import CONFIDENCE
+from posttrain.runtime.report.figures import NOTHING, decimals, duration, finite, listed, moment, plural
+from posttrain.runtime.report.gates import conditions_of, held_by, verdict_of
+from posttrain.runtime.report.intervals import small
+from posttrain.runtime.report.markup import Markup, tag
+from posttrain.runtime.report.metrics import Metric, ends_of, metrics_of
+from posttrain.runtime.report.record import RunRecord, StepRecord
+from posttrain.runtime.report.states import label, pill
+from posttrain.runtime.report.timeline import worked
+
+_MOST = 7
+_MOST_GATES = 3
+
+
+def outcome_of(run: RunRecord) -> tuple[str, str]:
+    """How the run ended: the state to show, and its name."""
+    states = {record.state for record in run.steps}
+    for state, words in (
+        ("failed", "Failed"),
+        ("interrupted", "Interrupted"),
+        ("held", "Held at a gate"),
+        ("blocked", "Not finished"),
+        ("unknown", "Unknown"),
+    ):
+        if state in states:
+            return state, words
+    if run.result is None:
+        return "running", "Unfinished"
+    return ("cached", "Finished: nothing to run") if states == {"cached"} else ("done", "Finished")
+
+
+def sentence(run: RunRecord) -> str:
+    """The result in one sentence."""
+    by_state: dict[str, list[StepRecord]] = {}
+    for record in run.steps:
+        by_state.setdefault(record.state, []).append(record)
+    if failed := by_state.get("failed"):
+        more = f", and {plural(len(failed) - 1, 'more step')} failed" if len(failed) > 1 else ""
+        return f"{failed[0].id} failed: {failed[0].reason or 'no reason is known'}{more}."
+    if "interrupted" in by_state:
+        stopped = _ids(by_state["interrupted"])
+        return f"The run was stopped in {stopped}; run it again, and it goes on from there."
+    if "held" in by_state:
+        return _held(run, by_state["held"])
+    if "blocked" in by_state or "unknown" in by_state:
+        whole = sum(record.state in ("done", "cached") for record in run.steps)
+        return f"{whole:,} of {plural(len(run.steps), 'step')} finished."
+    if run.result is None:
+        return "The run was still under way when this page was written, or it was cut short."
+    cached = len(by_state.get("cached", ()))
+    if cached == len(run.steps):
+        return f"All {plural(cached, 'step')} had finished in earlier runs."
+    return f"All {plural(len(run.steps), 'step')} finished" + (
+        f", {cached:,} of them in earlier runs." if cached else "."
+    )
+
+
+def _held(run: RunRecord, held: list[StepRecord]) -> str:
+    gates = [r.id for r in run.steps if r.step.kind == "gate" and held_by(run, r.id)]
+    if not gates:
+        return f"{_ids(held)} was held back by a gate."
+    return f"The gate {listed(gates)} did not let {_ids(held)} through."
+
+
+def _ids(records: list[StepRecord]) -> str:
+    return listed([record.id for record in records])
+
+
+def header(run: RunRecord) -> Markup:
+    state, words = outcome_of(run)
+    plan = run.plan
+    line = [run.name, f"began {moment(run.began)}" if run.began is not None else ""]
+    return tag(
+        "header",
+        tag("div", tag("h1", plan.name), pill(state, words), class_="head"),
+        tag("p", plan.description, class_="lead") if plan.description else None,
+        tag("p", sentence(run), class_="sentence"),
+        tag("p", " \u00b7 ".join(filter(None, line)), class_="soft"),
+        [tag("p", trouble, class_="trouble s-warning") for trouble in run.troubles[:12]],
+        tag("p", f"{len(run.troubles) - 12:,} more records cannot be read.")
+        if len(run.troubles) > 12
+        else None,
+    )
+
+
+def cards(run: RunRecord) -> Markup:
+    """Time, the last metrics, and the gates."""
+    found = metrics_of(run)
+    gates = [record for record in run.steps if record.step.kind == "gate"]
+    room = _MOST - min(len(gates), _MOST_GATES)
+    shown = [
+        *(_gate(record) for record in gates[:_MOST_GATES]),
+        *(_metric(m, found) for m in found[-room:]),
+    ]
+    left = [
+        plural(count, what)
+        for count, what in ((len(gates) - _MOST_GATES, "more gate"), (len(found) - room, "more metric"))
+        if count > 0
+    ]
+    note = tag("p", f"{listed(left)} below.", class_="soft") if left else None
+    return tag("section", tag("div", _time(run), shown, class_="cards"), note, aria_label="At a glance")
+
+
+def _card(name: str, figure: object, *more: object, link: str) -> Markup:
+    shown = figure if isinstance(figure, Markup) else tag("span", str(figure), class_="figure")
+    inner = [
+        tag("h2", name),
+        shown,
+        *(one if isinstance(one, Markup) else tag("p", str(one)) for one in more),
+    ]
+    return tag("a", inner, class_="card glance", href=link)
+
+
+def _time(run: RunRecord) -> Markup:
+    whole = run.ended - run.began if run.ended is not None and run.began is not None else None
+    busy = sum(finite(r.cost.get("seconds")) or 0.0 for r in run.steps if r.state != "cached")
+    more = [worked(run)] + ([f"{duration(busy)} of work in all steps"] if busy else [])
+    return _card("Time", duration(whole) if whole is not None else NOTHING, *more, link="#timeline")
+
+
+def _metric(metric: Metric, others: list[Metric]) -> Markup:
+    values = metric.values
+    items = finite(metric.found.get("items"))
+    said = plural(int(items), "item") if items is not None else ""
+    name = f"{metric.name} \u00b7 {metric.eval}"
+    if values is None:
+        return _card(name, decimals(metric.found.get("value")), said or "no scored items", link="#metrics")
+    drawn = small(values[0], values[1], values[2], ends_of(metric, others))
+    interval = f"{CONFIDENCE:.0%} interval {decimals(values[1])} \u2013 {decimals(values[2])}"
+    return _card(name, decimals(values[0]), drawn, ", ".join(filter(None, (interval, said))), link="#metrics")
+
+
+def _gate(record: StepRecord) -> Markup:
+    verdict = verdict_of(record)
+    lines = [
+        tag("p", tag("b", str(one["verdict"])), f" \u00b7 {one.get('text', '')}")
+        for one in conditions_of(record)
+        if "verdict" in one
+    ]
+    figure = tag(
+        "span",
+        pill(verdict) if verdict else pill(record.state, f"not decided: {label(record.state)}"),
+        class_="figure",
+    )
+    return _card(f"gate \u00b7 {record.id}", figure, *lines[:3], link="#gates")

@@ -1,0 +1,175 @@
+"""The timeline: a row for each step, with a bar from its start to its end."""
+
+from collections.abc import Sequence
+
+from posttrain.runtime.report.figures import duration, finite, plural
+from posttrain.runtime.report.markup import MANY, Markup, joined, scrolling, tag
+from posttrain.runtime.report.record import RunRecord, StepRecord
+from posttrain.runtime.report.scale import ticks
+from posttrain.runtime.report.states import icon, known, label
+
+_ROW = 30
+_BAR = 14
+_UNITS = (1.0, 60.0, 3600.0)
+
+
+def timeline_section(run: RunRecord) -> Markup:
+    span = span_of(run)
+    if span is None:
+        return tag("p", "No step was started in this run.", class_="card soft")
+    marks = time_ticks(span[1] - span[0])
+    rows = [_row(index, record, span, marks) for index, record in enumerate(run.steps)]
+    rows.append(_axis(span[1] - span[0], marks))
+    many = len(run.steps) > MANY
+    body = scrolling("All steps over time", rows, tall=True) if many else joined(rows)
+    return tag("div", body, class_="card timeline")
+
+
+def span_of(run: RunRecord) -> tuple[float, float] | None:
+    """From the first start to the last end that are known."""
+    began = [r.began for r in run.steps if r.began is not None]
+    if not began:
+        return None
+    ended = [r.ended for r in run.steps if r.ended is not None]
+    if run.ended is not None:
+        ended.append(run.ended)
+    first = min([*began, run.began] if run.began is not None else began)
+    last = max([*began, *ended])
+    return first, last if last > first else first + 1.0
+
+
+def time_ticks(seconds: float) -> list[float]:
+    """Ticks at round numbers of seconds, minutes or hours."""
+    unit = next((u for u in reversed(_UNITS) if seconds >= 2 * u), 1.0)
+    return [tick * unit for tick in ticks(0.0, seconds / unit, 4)]
+
+
+def tick_name(seconds: float, longest: float) -> str:
+    if longest >= 2 * 3600:
+        return f"{seconds / 3600:g} h"
+    return f"{seconds / 60:g} min" if longest >= 120 else f"{seconds:g} s"
+
+
+def _axis(length: float, marks: Sequence[float]) -> Markup:
+    texts = [
+        tag(
+            "text",
+            tick_name(mark, length),
+            x=_percent(mark / length),
+            y=14,
+            class_="tick",
+            text_anchor=_anchor(mark, length),
+        )
+        for mark in marks
+    ]
+    return tag(
+        "div", tag("span"), tag("svg", texts, height=20, width="100%", aria_hidden="true"), class_="row times"
+    )
+
+
+def _anchor(mark: float, length: float) -> str:
+    return "start" if mark <= 0 else "end" if mark > 0.97 * length else "middle"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3f}%"
+
+
+def _row(index: int, record: StepRecord, span: tuple[float, float], marks: Sequence[float]) -> Markup:
+    length = span[1] - span[0]
+    grid = [
+        tag("line", x1=_percent(m / length), x2=_percent(m / length), y1=0, y2=_ROW, class_="grid")
+        for m in marks
+    ]
+    name = tag(
+        "a", icon(record.sign), tag("span", record.id, class_="cut"), href=f"#step-{index}", title=record.id
+    )
+    drawn = tag(
+        "svg",
+        grid,
+        _bar(record, span),
+        height=_ROW,
+        width="100%",
+        role="img",
+        aria_label=_said(record, span[0]),
+    )
+    return tag("div", name, drawn, class_=f"row s-{known(record.sign)}")
+
+
+def _said(record: StepRecord, start: float) -> str:
+    said = f"{record.id}: {label(record.state)}"
+    if record.began is None:
+        return said
+    ended = f", took {duration(record.seconds)}" if record.ended is not None else ""
+    return f"{said}, began after {duration(record.began - start)}{ended}"
+
+
+def _bar(record: StepRecord, span: tuple[float, float]) -> Markup:
+    """The bar with its length in words; only words for a step that was not started here."""
+    if record.began is None or record.state == "cached":
+        return tag("text", _instead(record), x=6, y=_ROW / 2 + 4, class_="tick")
+    first, last = span
+    ended = record.ended if record.ended is not None and record.ended >= record.began else last
+    start, end = (record.began - first) / (last - first), (ended - first) / (last - first)
+    top = (_ROW - _BAR) / 2
+    bar = tag(
+        "rect",
+        x=_percent(start),
+        y=top,
+        width=_percent(max(end - start, 0.003)),
+        height=_BAR,
+        rx=4,
+        class_="bar",
+    )
+    words = duration(ended - record.began) if record.ended is not None else label(record.state)
+    if record.attempt > 1:
+        words += f" \u00b7 attempt {record.attempt}"
+    inside = end > 0.8
+    spoken = tag(
+        "text",
+        words,
+        x=_percent(start if inside else end),
+        dx=-7 if inside else 7,
+        y=_ROW / 2 + 4,
+        text_anchor="end" if inside else "start",
+        class_="tick",
+    )
+    return Markup(bar + _phases(record, span, top) + spoken)
+
+
+def _phases(record: StepRecord, span: tuple[float, float], top: float) -> Markup:
+    """Where one phase of a step passes into the next."""
+    first, last = span
+    assert record.began is not None, "a bar has a beginning"
+    end = record.ended if record.ended is not None else last
+    inner = [(name, at) for name, at in record.events.phases if record.began < at < end]
+    lines = [
+        tag(
+            "line",
+            tag("title", f"{name} from {duration(at - record.began)}"),
+            x1=_percent((at - first) / (last - first)),
+            x2=_percent((at - first) / (last - first)),
+            y1=top,
+            y2=top + _BAR,
+            class_="phase",
+        )
+        for name, at in inner
+    ]
+    return Markup("".join(lines))
+
+
+def _instead(record: StepRecord) -> str:
+    if record.state == "cached":
+        made = finite(record.cost.get("seconds"))
+        return "taken from the store" + (f"; making it took {duration(made)}" if made is not None else "")
+    if record.state in ("done", "running", "unknown"):
+        return "no times are known"
+    return record.reason or label(record.state)
+
+
+def worked(run: RunRecord) -> str:
+    """What was done in this run, and what was there already."""
+    made = [r for r in run.steps if r.state != "cached" and r.began is not None]
+    saved = [finite(r.cost.get("seconds")) or 0.0 for r in run.steps if r.state == "cached"]
+    said = f"{plural(len(made), 'step')} run"
+    return said + (f", {len(saved):,} cached ({duration(sum(saved))} saved)" if saved else "")

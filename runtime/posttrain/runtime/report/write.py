@@ -1,0 +1,17 @@
+"""Writes the report of a run beside its plan and its journal."""
+
+from pathlib import Path
+
+from posttrain.runtime import durable
+from posttrain.runtime.home import Home
+from posttrain.runtime.report.collect import collect
+from posttrain.runtime.report.page import page
+
+NAME = "report.html"
+
+
+def write_report(home: Home, run: Path, to: Path | None = None) -> Path:
+    """Write the page anew, whole or not at all; gives where it lies."""
+    path = to or run / NAME
+    durable.write_text(path, page(collect(home, run)))
+    return path

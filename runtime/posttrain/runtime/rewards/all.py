@@ -1,0 +1,24 @@
+"""Whether all conditions hold."""
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.logic import Truth, every
+from posttrain.spec.extension import Operand, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+def reach(params: object, operands: Ranges) -> Interval:
+    parts = operands["of"]
+    return Interval(min(part.low for part in parts), min(part.high for part in parts))
+
+
+EXTENSION = RewardOp(
+    name="all",
+    summary="True when all of its conditions hold; open when that hangs on an open one.",
+    operands={"of": Operand(type="boolean", many=True)},
+    yields="boolean",
+    range=reach,
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[Truth]:
+    return [every(row) for row in zip(*operands["of"], strict=True)]

@@ -1,0 +1,48 @@
+"""A number held within bounds."""
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
+from posttrain.spec.types import Interval
+
+
+class Clip(Params):
+    low: float | None = Field(default=None, description="The least value.")
+    high: float | None = Field(default=None, description="The greatest value.")
+
+
+def clipped(value: float, params: Clip) -> float:
+    if params.low is not None and value < params.low:
+        return params.low
+    return params.high if params.high is not None and value > params.high else float(value)
+
+
+def reach(params: Clip, operands: Ranges) -> Interval:
+    (of,) = operands["of"]
+    return Interval(clipped(of.low, params), clipped(of.high, params))
+
+
+def remarks(params: Clip, operands: Ranges) -> Sequence[Remark]:
+    if params.low is None and params.high is None:
+        return (Remark(kind="refused", message="`clip` needs `low`, `high` or both"),)
+    if params.low is not None and params.high is not None and params.low > params.high:
+        return (Remark(kind="refused", message="`low` lies above `high`", at=("low",)),)
+    return ()
+
+
+EXTENSION = RewardOp(
+    name="clip",
+    summary="A number, or the bound that it lies beyond.",
+    params=Clip,
+    operands={"of": Operand(type="number")},
+    yields="number",
+    range=reach,
+    remarks=remarks,
+)
+
+
+def run(params: Clip, operands: Operands, batch: Batch) -> list[float | None]:
+    return [None if value is None else clipped(value, params) for value in operands["of"]]

@@ -1,0 +1,68 @@
+"""Whether a number lies where it should."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.logic import Truth, every
+from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
+from posttrain.spec.types import Interval
+
+_HOLDS: Mapping[str, Callable[[float, float], bool]] = {
+    "at_least": lambda of, bound: of >= bound,
+    "above": lambda of, bound: of > bound,
+    "at_most": lambda of, bound: of <= bound,
+    "below": lambda of, bound: of < bound,
+    "equal": lambda of, bound: of == bound,
+}
+
+
+def _truth(name: str, of: Interval, bound: Interval) -> Interval:
+    """Whether it holds for all of two ranges, for none, or for some."""
+    holds = _HOLDS[name]
+    match name:
+        case "at_least" | "above":
+            sure, possible = holds(of.low, bound.high), holds(of.high, bound.low)
+        case "at_most" | "below":
+            sure, possible = holds(of.high, bound.low), holds(of.low, bound.high)
+        case _:
+            sure = of.constant and bound.constant and of.low == bound.low
+            possible = of.low <= bound.high and bound.low <= of.high
+    return Interval(float(sure), float(possible))
+
+
+def reach(params: object, operands: Ranges) -> Interval:
+    (of,) = operands["of"]
+    truths = [_truth(name, of, operands[name][0]) for name in _HOLDS if name in operands]
+    return Interval(min(truth.low for truth in truths), min(truth.high for truth in truths))
+
+
+def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
+    if any(name in operands for name in _HOLDS):
+        return ()
+    message = "`compare` needs one or more of " + ", ".join(f"`{name}`" for name in _HOLDS)
+    return (Remark(kind="refused", message=message),)
+
+
+EXTENSION = RewardOp(
+    name="compare",
+    summary="True when a number keeps all the bounds given; open when that hangs on a number that abstains.",
+    operands={
+        "of": Operand(type="number"),
+        **{name: Operand(type="number", required=False) for name in _HOLDS},
+    },
+    yields="boolean",
+    range=reach,
+    remarks=remarks,
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[Truth]:
+    bounds = [name for name in _HOLDS if name in operands]
+    truths = [_column(name, operands) for name in bounds]
+    return [every(row) for row in zip(*truths, strict=True)]
+
+
+def _column(name: str, operands: Operands) -> list[Truth]:
+    holds = _HOLDS[name]
+    pairs = zip(operands["of"], operands[name], strict=True)
+    return [None if of is None or bound is None else holds(of, bound) for of, bound in pairs]

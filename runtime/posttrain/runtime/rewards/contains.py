@@ -1,0 +1,21 @@
+"""Whether a text holds another."""
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.folding import Folding, folded
+from posttrain.spec.extension import Operand, RewardOp
+
+EXTENSION = RewardOp(
+    name="contains",
+    summary="True when a text holds another; it abstains when there is no other.",
+    params=Folding,
+    operands={"of": Operand(type="text"), "part": Operand(type="text")},
+    yields="boolean",
+)
+
+
+def run(params: Folding, operands: Operands, batch: Batch) -> list[bool | None]:
+    pairs = zip(operands["of"], operands["part"], strict=True)
+    return [
+        None if part is None else of is not None and folded(part, params) in folded(of, params)
+        for of, part in pairs
+    ]

@@ -1,0 +1,31 @@
+"""How often a string occurs in a text."""
+
+import math
+
+from pydantic import Field
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+class Count(Params):
+    part: str = Field(min_length=1, description="What is counted; occurrences do not overlap.")
+
+
+def reach(params: Count, operands: Ranges) -> Interval:
+    return Interval(0.0, math.inf)
+
+
+EXTENSION = RewardOp(
+    name="count",
+    summary="How often a string occurs in the text; it abstains when there is no text.",
+    params=Count,
+    operands={"of": Operand(type="text")},
+    yields="integer",
+    range=reach,
+)
+
+
+def run(params: Count, operands: Operands, batch: Batch) -> list[int | None]:
+    return [None if text is None else text.count(params.part) for text in operands["of"]]

@@ -1,0 +1,20 @@
+"""The first number that stands in a text."""
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.numerals import numbers_in, plain
+from posttrain.spec.extension import Operand, RewardOp
+
+EXTENSION = RewardOp(
+    name="first_number",
+    summary="The first number in a text, written without commas; absent when there is none.",
+    operands={"of": Operand(type="text")},
+    yields="text",
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[str | None]:
+    return [None if text is None else first_number(text) for text in operands["of"]]
+
+
+def first_number(text: str) -> str | None:
+    return next((plain(number) for number in numbers_in(text)), None)

@@ -1,0 +1,29 @@
+"""A number that counts only where a condition holds."""
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.logic import chosen
+from posttrain.spec.extension import Operand, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+def reach(params: object, operands: Ranges) -> Interval:
+    return chosen(operands["when"][0], operands["of"][0], operands["otherwise"][0])
+
+
+EXTENSION = RewardOp(
+    name="gate",
+    summary="A number where the condition holds, 0 or `otherwise` where it does not, whatever the number"
+    " is; it abstains when the condition is open.",
+    operands={
+        "of": Operand(type="number"),
+        "when": Operand(type="boolean"),
+        "otherwise": Operand(type="number", required=False, default=0.0),
+    },
+    yields="number",
+    range=reach,
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
+    rows = zip(operands["of"], operands["when"], operands["otherwise"], strict=True)
+    return [None if when is None else of if when else otherwise for of, when, otherwise in rows]

@@ -1,0 +1,21 @@
+"""The last number that stands in a text."""
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.numerals import numbers_in, plain
+from posttrain.spec.extension import Operand, RewardOp
+
+EXTENSION = RewardOp(
+    name="last_number",
+    summary="The last number in a text, written without commas; absent when there is none.",
+    operands={"of": Operand(type="text")},
+    yields="text",
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[str | None]:
+    return [None if text is None else last_number(text) for text in operands["of"]]
+
+
+def last_number(text: str) -> str | None:
+    found = list(numbers_in(text))
+    return plain(found[-1]) if found else None

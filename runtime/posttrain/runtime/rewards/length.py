@@ -1,0 +1,44 @@
+"""How long a text is."""
+
+import math
+from typing import Literal
+
+from pydantic import Field
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+class Length(Params):
+    unit: Literal["characters", "words", "lines"] = Field(
+        default="characters", description="What is counted; words are what white space parts."
+    )
+
+
+def reach(params: Length, operands: Ranges) -> Interval:
+    return Interval(0.0, math.inf)
+
+
+EXTENSION = RewardOp(
+    name="length",
+    summary="How many characters, words or lines a text has; it abstains when there is no text.",
+    params=Length,
+    operands={"of": Operand(type="text")},
+    yields="integer",
+    range=reach,
+)
+
+
+def run(params: Length, operands: Operands, batch: Batch) -> list[int | None]:
+    return [None if text is None else length(text, params.unit) for text in operands["of"]]
+
+
+def length(text: str, unit: str) -> int:
+    match unit:
+        case "words":
+            return len(text.split())
+        case "lines":
+            return len(text.splitlines())
+        case _:
+            return len(text)

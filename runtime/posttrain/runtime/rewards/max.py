@@ -1,0 +1,24 @@
+"""The largest of numbers."""
+
+from posttrain.runtime.rewards.arithmetic import rowwise
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+def reach(params: object, operands: Ranges) -> Interval:
+    parts = operands["of"]
+    return Interval(max(part.low for part in parts), max(part.high for part in parts))
+
+
+EXTENSION = RewardOp(
+    name="max",
+    summary="The largest of its parts; it abstains when one of them does.",
+    operands={"of": Operand(type="number", many=True)},
+    yields="number",
+    range=reach,
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
+    return rowwise(lambda row: float(max(row)), operands["of"])

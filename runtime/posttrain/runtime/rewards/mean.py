@@ -1,0 +1,50 @@
+"""The mean of numbers."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from posttrain.runtime.rewards.arithmetic import added
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+class Mean(Params):
+    missing: Literal["abstain", "skip"] = Field(
+        default="abstain",
+        description="When a part abstains: abstain too, or take the mean of the others.",
+    )
+
+
+def mean(parts: Sequence[float]) -> float:
+    # The quotient may round to just outside of what it is the mean of.
+    return min(max(added(parts) / len(parts), min(parts)), max(parts))
+
+
+def reach(params: Mean, operands: Ranges) -> Interval:
+    parts = operands["of"]
+    if params.missing == "skip":  # any of the parts may be the only one
+        return Interval(min(part.low for part in parts), max(part.high for part in parts))
+    return Interval(mean([part.low for part in parts]), mean([part.high for part in parts]))
+
+
+EXTENSION = RewardOp(
+    name="mean",
+    summary="The mean of its parts.",
+    params=Mean,
+    operands={"of": Operand(type="number", many=True)},
+    yields="number",
+    range=reach,
+)
+
+
+def run(params: Mean, operands: Operands, batch: Batch) -> list[float | None]:
+    return [_mean(row, params) for row in zip(*operands["of"], strict=True)]
+
+
+def _mean(row: Sequence[float | None], params: Mean) -> float | None:
+    kept = [float(value) for value in row if value is not None]
+    whole = len(kept) == len(row) or params.missing == "skip"
+    return mean(kept) if kept and whole else None

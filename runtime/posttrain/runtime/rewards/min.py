@@ -1,0 +1,24 @@
+"""The smallest of numbers."""
+
+from posttrain.runtime.rewards.arithmetic import rowwise
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+def reach(params: object, operands: Ranges) -> Interval:
+    parts = operands["of"]
+    return Interval(min(part.low for part in parts), min(part.high for part in parts))
+
+
+EXTENSION = RewardOp(
+    name="min",
+    summary="The smallest of its parts; it abstains when one of them does.",
+    operands={"of": Operand(type="number", many=True)},
+    yields="number",
+    range=reach,
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
+    return rowwise(lambda row: float(min(row)), operands["of"])

@@ -1,0 +1,24 @@
+"""Whether a condition does not hold."""
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.logic import Truth
+from posttrain.spec.extension import Operand, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+def reach(params: object, operands: Ranges) -> Interval:
+    (of,) = operands["of"]
+    return Interval(1 - of.high, 1 - of.low)
+
+
+EXTENSION = RewardOp(
+    name="not",
+    summary="True when its condition is false, open when it is open.",
+    operands={"of": Operand(type="boolean")},
+    yields="boolean",
+    range=reach,
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[Truth]:
+    return [None if value is None else not value for value in operands["of"]]

@@ -1,0 +1,91 @@
+"""A number beside those of the other completions of its prompt."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.mean import mean
+from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+class Normalize(Params):
+    how: Literal["centre", "deviations", "rank"] = Field(
+        default="centre",
+        description="The distance from the group's mean, that in standard deviations, or the share of the"
+        " others that it lies above, equal ones counting half.",
+    )
+
+
+def reach(params: Normalize, operands: Ranges) -> Interval:
+    (of,) = operands["of"]
+    match params.how:
+        case "rank":
+            return Interval(0.0, 1.0)
+        case "centre" if math.isfinite(of.low) and math.isfinite(of.high):
+            return Interval(of.low - of.high, of.high - of.low)
+        case _ if of.constant:
+            return Interval(0.0, 0.0)
+        case _:
+            return Interval.everything()
+
+
+EXTENSION = RewardOp(
+    name="normalize",
+    summary="A number relative to those of the other completions of its prompt that have one.",
+    params=Normalize,
+    operands={"of": Operand(type="number")},
+    yields="number",
+    range=reach,
+)
+
+
+def run(params: Normalize, operands: Operands, batch: Batch) -> list[float | None]:
+    if batch.groups is None:
+        raise StepFault(
+            "`normalize` compares the completions of a prompt, and these rows say nothing of prompts",
+            "give the rows a column `prompt`, or leave the op out here",
+        )
+    members: dict[int, list[int]] = {}
+    for row, group in enumerate(batch.groups):
+        if operands["of"][row] is not None:
+            members.setdefault(group, []).append(row)
+    values: list[float | None] = [None] * batch.count
+    for rows in members.values():
+        relative = _WAYS[params.how]([float(operands["of"][row]) for row in rows])
+        for row, value in zip(rows, relative, strict=True):
+            values[row] = value
+    return values
+
+
+def _centred(values: Sequence[float]) -> list[float]:
+    middle = mean(values)
+    return [value - middle for value in values]
+
+
+def _deviations(values: Sequence[float]) -> list[float]:
+    distances = _centred(values)
+    spread = math.sqrt(mean([distance * distance for distance in distances]))
+    return [distance / spread if spread else 0.0 for distance in distances]
+
+
+def _ranked(values: Sequence[float]) -> list[float]:
+    if len(values) == 1:
+        return [0.5]
+    ordered = sorted(values)
+    first: dict[float, int] = {}
+    for place, value in enumerate(ordered):
+        first.setdefault(value, place)
+    equal = {value: ordered.count(value) for value in first}
+    return [(first[value] + (equal[value] - 1) / 2) / (len(values) - 1) for value in values]
+
+
+_WAYS: dict[str, Callable[[Sequence[float]], list[float]]] = {
+    "centre": _centred,
+    "deviations": _deviations,
+    "rank": _ranked,
+}

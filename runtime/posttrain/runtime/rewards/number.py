@@ -1,0 +1,24 @@
+"""The number that a text is."""
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.numerals import read_number
+from posttrain.spec.extension import Operand, RewardOp
+
+EXTENSION = RewardOp(
+    name="number",
+    summary="The number that a text is, to compute with; it abstains when the text is none.",
+    operands={"of": Operand(type="text")},
+    yields="number",
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
+    return [None if text is None else _number(text) for text in operands["of"]]
+
+
+def _number(text: str) -> float | None:
+    value = read_number(text)
+    try:
+        return None if value is None else float(value)
+    except OverflowError:
+        return None

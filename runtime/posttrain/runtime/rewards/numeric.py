@@ -1,0 +1,48 @@
+"""Whether a number is another, exactly or within a tolerance."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from pydantic import Field
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.numerals import read_number
+from posttrain.spec.extension import Operand, Params, RewardOp
+
+
+class Numeric(Params):
+    absolute: float = Field(default=0.0, ge=0, description="How far off it may be.")
+    relative: float = Field(
+        default=0.0, ge=0, description="How far off it may be as a share of the number compared with."
+    )
+
+
+EXTENSION = RewardOp(
+    name="numeric",
+    summary="True when a text or number is a number within a tolerance of another; computed exactly. To a"
+    " text that is no number nothing is near; it abstains when there is nothing to compare with.",
+    params=Numeric,
+    operands={"of": Operand(), "to": Operand()},
+    yields="boolean",
+)
+
+
+def run(params: Numeric, operands: Operands, batch: Batch) -> list[bool | None]:
+    # The tolerances as they are written: 0.1 is a tenth, not the float nearest to it.
+    absolute, relative = Fraction(str(params.absolute)), Fraction(str(params.relative))
+    pairs = zip(operands["of"], operands["to"], strict=True)
+    return [None if to is None else _near(exact(of), exact(to), absolute, relative) for of, to in pairs]
+
+
+def _near(of: Fraction | None, to: Fraction | None, absolute: Fraction, relative: Fraction) -> bool:
+    return of is not None and to is not None and abs(of - to) <= max(absolute, relative * abs(to))
+
+
+def exact(value: Any) -> Fraction | None:
+    """The exact value of a number, or of a text that is one; a number's is as it would be written."""
+    if isinstance(value, str):
+        return read_number(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return Fraction(str(value))

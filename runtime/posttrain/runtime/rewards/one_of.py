@@ -1,0 +1,44 @@
+"""Whether a text is one of several."""
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.runtime.rewards.folding import Folding, folded
+from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
+
+
+class OneOf(Folding):
+    values: list[str] = Field(default=[], description="Texts that it may be.")
+
+
+def remarks(params: OneOf, operands: Ranges) -> Sequence[Remark]:
+    if params.values or "among" in operands:
+        return ()
+    return (Remark(kind="refused", message="`one_of` needs `values`, or a list to look `among`"),)
+
+
+EXTENSION = RewardOp(
+    name="one_of",
+    summary="True when a text is one of `values` or of a list that the data has; it abstains without a list.",
+    params=OneOf,
+    operands={"of": Operand(type="text"), "among": Operand(type="list<text>", required=False)},
+    yields="boolean",
+    remarks=remarks,
+)
+
+
+def run(params: OneOf, operands: Operands, batch: Batch) -> list[bool | None]:
+    values = {folded(value, params) for value in params.values}
+    lists = operands.get("among", [[]] * batch.count)
+    return [_is_one(of, among, values, params) for of, among in zip(operands["of"], lists, strict=True)]
+
+
+def _is_one(of: str | None, among: Sequence[str] | None, values: set[str], params: OneOf) -> bool | None:
+    if among is None:
+        return None
+    if of is None:
+        return False
+    text = folded(of, params)
+    return text in values or any(folded(one, params) == text for one in among)

@@ -1,0 +1,67 @@
+"""Regular expressions that cannot hang: what `regex` and `matches` share.
+
+A pattern is checked when the recipe is compiled, and run with a limit of time a row, and with one for
+the batch: a pattern that backtracks without end costs a known number of seconds, and says so.
+"""
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from posttrain.spec.extension import Params
+
+_ROWS_OF_TIME = 40  # a batch may take as long as this many rows that run out of time
+LATE = "the pattern ran out of time"
+
+
+class Pattern(Params):
+    pattern: str = Field(
+        min_length=1,
+        max_length=2000,
+        description="A regular expression in Python's syntax; (?s), (?i) and the like set its flags.",
+    )
+    timeout_seconds: float = Field(
+        default=0.25, gt=0, le=60, description="The longest that one row's search may take."
+    )
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, pattern: str) -> str:
+        compiled(pattern)
+        return pattern
+
+
+def compiled(pattern: str) -> "re.Pattern[str]":
+    """The pattern by Python's own module, which knows its groups. ValueError when it is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"this is no regular expression: {error}") from None
+
+
+def searched(
+    params: Pattern, texts: Sequence[str | None], search: Callable[[Any, str, float], Any]
+) -> tuple[list[Any], frozenset[int]]:
+    """What `search(pattern, text, seconds)` gives for each text, and the rows that ran out of time."""
+    import regex
+
+    pattern = regex.compile(params.pattern)
+    end = time.monotonic() + _ROWS_OF_TIME * params.timeout_seconds
+    found: list[Any] = []
+    late: set[int] = set()
+    for row, text in enumerate(texts):
+        left = min(params.timeout_seconds, end - time.monotonic())
+        try:
+            if left <= 0:
+                raise TimeoutError
+            found.append(None if text is None else search(pattern, text, left))
+        except TimeoutError:
+            found.append(None)
+            late.add(row)
+    return found, frozenset(late)

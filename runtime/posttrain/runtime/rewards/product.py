@@ -1,0 +1,32 @@
+"""The product of numbers."""
+
+import math
+from collections.abc import Sequence
+
+from posttrain.runtime.rewards.arithmetic import rowwise
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+def reach(params: object, operands: Ranges) -> Interval:
+    whole = Interval(1.0, 1.0)
+    for part in operands["of"]:
+        whole = whole.times(part)
+    return whole
+
+
+EXTENSION = RewardOp(
+    name="product",
+    summary="The product of its parts; it abstains when one of them does.",
+    operands={"of": Operand(type="number", many=True)},
+    yields="number",
+    range=reach,
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
+    def multiplied(row: Sequence[float]) -> float:
+        return float(math.prod(row, start=1.0))
+
+    return rowwise(multiplied, operands["of"])

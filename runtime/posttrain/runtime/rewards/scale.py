@@ -1,0 +1,32 @@
+"""A number times a factor, plus another."""
+
+from pydantic import Field
+
+from posttrain.runtime.rewards.arithmetic import times
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+class Scale(Params):
+    by: float = Field(default=1.0, description="The factor.")
+    plus: float = Field(default=0.0, description="What is added after.")
+
+
+def reach(params: Scale, operands: Ranges) -> Interval:
+    (of,) = operands["of"]
+    return times(of, params.by).plus(Interval(params.plus, params.plus))
+
+
+EXTENSION = RewardOp(
+    name="scale",
+    summary="A number times a factor, plus another.",
+    params=Scale,
+    operands={"of": Operand(type="number")},
+    yields="number",
+    range=reach,
+)
+
+
+def run(params: Scale, operands: Operands, batch: Batch) -> list[float | None]:
+    return [None if value is None else value * params.by + params.plus for value in operands["of"]]

@@ -1,0 +1,81 @@
+"""A number by the highest of several thresholds that another number reaches."""
+
+from collections.abc import Iterator, Sequence
+
+from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
+from posttrain.spec.types import Interval
+
+_BEYOND = "what is measured never reaches this"
+_BEHIND = "a step before it takes all that reaches this"
+_ALWAYS = "a step before it is always reached"
+
+
+def _obstacles(operands: Ranges) -> Iterator[tuple[int, str]]:
+    """Each step with why it is never taken, empty when it can be; the last is `otherwise`."""
+    (of,) = operands["of"]
+    decided = False
+    lowest: float | None = None
+    for place, bound in enumerate(operands["steps.at_least"]):
+        if decided:
+            yield place, _ALWAYS
+        elif of.high < bound.low:
+            yield place, _BEYOND
+        else:
+            yield place, _BEHIND if lowest is not None and lowest <= bound.low else ""
+        decided = decided or of.low >= bound.high
+        lowest = bound.high if lowest is None else min(lowest, bound.high)
+    yield len(operands["steps.at_least"]), _ALWAYS if decided else ""
+
+
+def reach(params: object, operands: Ranges) -> Interval:
+    values = [*operands["steps.then"], *operands["otherwise"]]
+    possible = [values[place] for place, obstacle in _obstacles(operands) if not obstacle]
+    whole = possible[0]
+    for value in possible[1:]:
+        whole = whole.join(value)
+    return whole
+
+
+def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
+    last = len(operands["steps.at_least"])
+    return [
+        Remark(kind="unreachable", message=obstacle, at=("otherwise",) if place == last else ("steps", place))
+        for place, obstacle in _obstacles(operands)
+        if obstacle
+    ]
+
+
+EXTENSION = RewardOp(
+    name="thresholds",
+    summary="`then` of the first step whose `at_least` is reached, else `otherwise`; it abstains when there"
+    " is no number.",
+    operands={
+        "of": Operand(type="number"),
+        "steps": Operand(fields={"at_least": Operand(type="number"), "then": Operand(type="number")}),
+        "otherwise": Operand(type="number"),
+    },
+    yields="number",
+    range=reach,
+    remarks=remarks,
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
+    bounds = zip(*operands["steps.at_least"], strict=True)
+    values = zip(*operands["steps.then"], strict=True)
+    rows = zip(operands["of"], bounds, values, operands["otherwise"], strict=True)
+    return [_step(of, levels, thens, otherwise) for of, levels, thens, otherwise in rows]
+
+
+def _step(
+    of: float | None, levels: Sequence[float | None], thens: Sequence[float | None], otherwise: float | None
+) -> float | None:
+    if of is None:
+        return None
+    for level, then in zip(levels, thens, strict=True):
+        if level is None:
+            return None
+        if of >= level:
+            return then
+    return otherwise

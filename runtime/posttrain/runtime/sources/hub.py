@@ -1,0 +1,81 @@
+"""Rows of a dataset on the Hugging Face hub."""
+
+import re
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from posttrain.runtime.context import Context
+from posttrain.runtime.faults import StepFault
+from posttrain.spec.extension import Params, Source
+from posttrain.spec.types import Columns, is_type
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class Hub(Params):
+    name: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)?$", description="ORG/NAME on the hub.")
+    revision: str = Field(
+        default="main",
+        description="A branch, a tag, or a full commit hash: only the last makes the rows repeatable.",
+    )
+    config: str | None = Field(default=None, description="The configuration, where there are several.")
+    split: str = Field(default="train", description="The split, such as train or test[:500].")
+    columns: dict[str, str] = Field(
+        min_length=1, description="The columns to read, with their types; they are checked against the data."
+    )
+
+    @field_validator("columns")
+    @classmethod
+    def _have_types(cls, columns: Columns) -> Columns:
+        for name, type in columns.items():
+            if not is_type(type):
+                raise ValueError(f"`{type}` is no type for `{name}`")
+        return columns
+
+
+EXTENSION = Source(
+    name="hub",
+    summary="Rows of a dataset on the Hugging Face hub.",
+    params=Hub,
+    columns=lambda params: params.columns,
+    pinned=lambda params: _COMMIT.fullmatch(params.revision) is not None,
+    network=True,
+    stack=("datasets", "duckdb"),
+)
+
+
+def run(params: Hub, context: Context, connection: Any) -> None:
+    """Make the table `source`."""
+    from posttrain.runtime.sources.casting import from_types
+
+    context.events.emit("phase", name="downloading")
+    data = _loaded(params)
+    missing = [name for name in params.columns if name not in data.column_names]
+    if missing:
+        listed = ", ".join(data.column_names)
+        raise StepFault(f"`{params.name}` has no column `{missing[0]}`; it has {listed}", "mend `columns`")
+    chosen = data.select_columns(list(params.columns))
+    connection.register("given", chosen.with_format("arrow")[:])
+    from_types(connection, "given", params.columns)
+    connection.unregister("given")
+
+
+def _loaded(params: Hub) -> Any:
+    from datasets import load_dataset
+
+    try:
+        return load_dataset(params.name, params.config, split=params.split, revision=params.revision)
+    except (ConnectionError, TimeoutError) as error:
+        raise StepFault(
+            f"the hub cannot be reached: {_said(error)}", "try again later", retriable=True
+        ) from None
+    except (ValueError, OSError) as error:  # no such dataset, revision, configuration or split
+        raise StepFault(
+            f"`{params.name}` cannot be loaded: {_said(error)}",
+            "look at its name, revision, config and split",
+        ) from None
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"

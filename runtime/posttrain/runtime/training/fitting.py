@@ -1,0 +1,135 @@
+"""What became of the rows when the trainer prepared them, and whether tokenizer and model agree.
+
+All of it is said before the first step.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.training.watch import Watch
+
+# The columns in which trainers keep tokens: those that are learnt, and those already cut to fit.
+_LEARNT = ("input_ids", "chosen_ids", "chosen_input_ids", "completion_ids")
+_AFTER_PROMPT = ("chosen_ids", "rejected_ids", "completion_ids")
+_CUT_BEFORE = ("input_ids", "chosen_input_ids", "rejected_input_ids")
+_LOOKED_AT = 256  # rows that are looked at for their end
+_NO_LIMIT = 1 << 30
+
+
+def context_of(model: Any) -> int:
+    """The longest sequence that a model takes, in tokens."""
+    config = model.config.get_text_config()
+    for name in ("max_position_embeddings", "n_positions", "seq_length"):
+        found = getattr(config, name, None)
+        if isinstance(found, int):
+            return found
+    return _NO_LIMIT
+
+
+def check_tokens(model: Any, tokenizer: Any, watch: Watch) -> None:
+    """Whether the tokenizer can pad and end, and the model has all of its tokens."""
+    if tokenizer.eos_token_id is None:
+        raise StepFault(
+            "the tokenizer has no end token, so the model cannot learn to stop",
+            "take a tokenizer that names one (eos_token)",
+        )
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+        watch.warn(
+            f"the tokenizer has no padding token: {tokenizer.eos_token!r}, which ends a text, also pads",
+            "take a tokenizer that names one (pad_token)",
+        )
+    rows = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise StepFault(
+            f"the tokenizer has {len(tokenizer)} tokens, and the model knows {rows}",
+            "use the tokenizer that belongs to the model",
+        )
+
+
+def check_rows(trainer: Any, given: int, watch: Watch) -> None:
+    """Say which of the rows given were dropped or cut to fit, and whether any of them ends."""
+    data = trainer.train_dataset
+    limit = getattr(trainer.args, "max_length", None) or _NO_LIMIT
+    if len(data) == 0:
+        raise StepFault(
+            f"none of the {given} rows fits into {limit} tokens",
+            "raise max_length, take a model with a longer context, or shorten the prompts",
+        )
+    if getattr(trainer.args, "packing", False):
+        return  # rows have become other rows
+    if given > len(data):
+        watch.warn(
+            f"{given - len(data)} of {given} rows were dropped: they do not fit into {limit} tokens",
+            "raise max_length, or filter long rows in the dataset's steps",
+        )
+    tokens = data.with_format("arrow")[:]
+    cut = _cut(tokens, limit, trainer.processing_class.eos_token_id)
+    if cut:
+        watch.warn(
+            f"{cut} of {len(data)} rows are cut to {limit} tokens: their ends are never learnt",
+            "raise max_length, or filter long rows in the dataset's steps",
+        )
+    _check_ends(tokens, trainer.processing_class, watch)
+
+
+def _cut(tokens: Any, limit: int, end: int) -> int:
+    """How many rows reach past the limit, or fill it without an end."""
+    import pyarrow.compute as compute
+
+    names = tokens.column_names
+    cut: set[int] = set()
+    if "prompt_ids" in names:
+        prompts = compute.call_function("list_value_length", [tokens["prompt_ids"]]).to_pylist()
+        for column in (name for name in _AFTER_PROMPT if name in names):
+            lengths = compute.call_function("list_value_length", [tokens[column]]).to_pylist()
+            cut |= {row for row, parts in enumerate(zip(prompts, lengths, strict=True)) if sum(parts) > limit}
+        return len(cut)
+    for column in (name for name in _CUT_BEFORE if name in names):
+        lengths = compute.call_function("list_value_length", [tokens[column]]).to_pylist()
+        full = [row for row, length in enumerate(lengths) if length == limit]
+        cut |= {row for row in full if tokens[column][row].as_py()[-1] != end}
+    return len(cut)
+
+
+def _check_ends(tokens: Any, tokenizer: Any, watch: Watch) -> None:
+    column = next((name for name in _LEARNT if name in tokens.column_names), None)
+    if column is None:
+        return
+    looked_at = tokens[column][:_LOOKED_AT].to_pylist()
+    if not any(_ends(row, tokenizer.eos_token_id) for row in looked_at):
+        watch.warn(
+            f"none of the first {len(looked_at)} rows ends in {tokenizer.eos_token!r}: the model does not"
+            " learn to stop",
+            "have the chat template write the end token after the assistant's turn",
+        )
+
+
+def _ends(tokens: Iterable[int], end: int) -> bool:
+    # Some templates write a line break after the end token.
+    return end in list(tokens)[-3:]
+
+
+def check_prompts(prompts: Iterable[Any], tokenizer: Any, model: Any, longest: int, watch: Watch) -> None:
+    """Whether the model's context has room for every prompt and the longest completion after it."""
+    context = context_of(model)
+    lengths = [prompt_length(prompt, tokenizer) for prompt in prompts]
+    over = sum(length + longest > context for length in lengths)
+    if over == 0:
+        return
+    message = (
+        f"{over} of {len(lengths)} prompts leave no room for {longest} tokens in the model's context of"
+        f" {context}; the longest prompt has {max(lengths)}"
+    )
+    advice = "lower max_tokens, or filter long prompts in the dataset's steps"
+    if over == len(lengths):
+        raise StepFault(message, advice)
+    watch.warn(message, advice)
+
+
+def prompt_length(prompt: Any, tokenizer: Any) -> int:
+    """The tokens of a prompt as the model reads it."""
+    if not isinstance(prompt, str):
+        prompt = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
+    return len(tokenizer(prompt, add_special_tokens=False)["input_ids"])

@@ -1,0 +1,30 @@
+"""The frozen model that a method compares with: the starting weights, or the one that is named.
+
+Without a name the trainer takes the weights that training began with: a second copy of them, the
+model under a new adapter, or a copy of the adapter that goes on.
+"""
+
+from typing import Any
+
+from posttrain.runtime.context import Context
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.models.load import Start, load_model, whole
+
+
+def named_reference(context: Context) -> Any:
+    """The reference that the stage names, for trainers that take one; else None."""
+    folder = context.inputs.get("reference")
+    return None if folder is None else load_model(whole(context, folder, "reference"))
+
+
+def point_at_reference(context: Context, start: Start) -> None:
+    """Have a trainer that loads its reference by itself load the one that the stage names."""
+    folder = context.inputs.get("reference")
+    if folder is None:
+        return
+    if start.base is not None:
+        raise StepFault(
+            "an adapter that learns from rewards is held to where it starts, and to no other reference",
+            "remove `reference`, or train all weights",
+        )
+    start.model.config.name_or_path = str(whole(context, folder, "reference"))

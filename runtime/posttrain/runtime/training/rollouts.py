@@ -1,0 +1,68 @@
+"""What methods share that learn from completions of their own: parameters, arithmetic, arguments."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from posttrain.runtime.training.params import (
+    ReferenceParams,
+    TrainingParams,
+    divided,
+    reference_arguments,
+)
+from posttrain.spec.extension import Schedule
+
+
+class RolloutParams(TrainingParams, ReferenceParams):
+    """What methods take that write several completions for each prompt and compare them."""
+
+    steps: int = Field(ge=1, description="Optimizer steps.")
+    prompts: int = Field(default=8, ge=1, description="Prompts in an optimizer step.")
+    generations: int = Field(default=8, ge=2, description="Completions written for each prompt.")
+    max_tokens: int = Field(default=256, ge=1, description="The longest completion, in tokens.")
+    temperature: float = Field(default=1.0, gt=0, description="The temperature of the sampling.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
+    top_k: int = Field(default=0, ge=0, description="Likeliest tokens that are sampled from; 0 is all.")
+    min_p: float | None = Field(
+        default=None, ge=0, le=1, description="The least probability, as a share of the likeliest token's."
+    )
+    iterations: int = Field(default=1, ge=1, description="Times each batch of completions is learnt from.")
+    buffer: int = Field(default=1, ge=1, description="Optimizer steps whose completions are written at once.")
+    skip_cut: bool = Field(
+        default=False, description="Learn nothing from completions that were cut at their longest length."
+    )
+    on_flat_reward: Literal["fail", "warn"] = Field(
+        default="fail", description="What to do about a reward that has not varied since the run began."
+    )
+    flat_steps: int = Field(
+        default=20, ge=1, description="Steps without any variation after which that is so."
+    )
+
+
+def rollout_schedule(params: RolloutParams, rows: int) -> Schedule:
+    divided(params.prompts * params.generations, params.micro_batch)
+    at_once = params.prompts * params.buffer
+    if rows < at_once:
+        raise ValueError(f"{at_once} prompts are wanted at once, and the data has {rows}")
+    boundary = params.buffer * params.iterations
+    return Schedule(steps=params.steps, boundary=boundary, rows_per_step=params.prompts)
+
+
+def rollout_arguments(params: RolloutParams) -> dict[str, Any]:
+    """The trainer's arguments for writing completions and learning from them."""
+    batch = params.prompts * params.generations
+    accumulation = divided(batch, params.micro_batch)
+    return {
+        "per_device_train_batch_size": params.micro_batch or batch,
+        "gradient_accumulation_steps": accumulation,
+        "steps_per_generation": accumulation * params.buffer,
+        "num_iterations": params.iterations,
+        "num_generations": params.generations,
+        "max_completion_length": params.max_tokens,
+        "temperature": params.temperature,
+        "top_p": params.top_p,
+        "top_k": params.top_k,
+        "min_p": params.min_p,
+        "mask_truncated_completions": params.skip_cut,
+        **reference_arguments(params),
+    }

@@ -1,0 +1,109 @@
+"""Watches the figures of a run and says when it goes wrong: as a failure, or as a warning once.
+
+Nothing here changes what is learnt. What has been seen is kept in checkpoints, so that a run which
+was killed and goes on is judged as one.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from posttrain.runtime.events import EventWriter
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.training.params import TrainingParams
+from posttrain.spec.extension import Schedule
+
+# So many first steps without any gradient mean that nothing is being learnt.
+_DEAD_STEPS = 3
+# So many steps in a row in which every completion is cut mean that the model does not end.
+_CUT_STEPS = 3
+
+
+class Watch:
+    """Sees the figures of every step."""
+
+    def __init__(self, events: EventWriter, params: TrainingParams, planned: Schedule) -> None:
+        self._events = events
+        self._still_limit = min(_DEAD_STEPS, planned.steps)
+        # How a reward that never varies is taken; None for methods without a reward.
+        self._on_flat: str | None = getattr(params, "on_flat_reward", None)
+        # Rewards come with each generation, whose completions may serve several steps.
+        steps = min(getattr(params, "flat_steps", 1), planned.steps)
+        self._flat_limit = math.ceil(steps / planned.boundary)
+        self._state: dict[str, Any] = {"still": 0, "flat": 0, "cut": 0, "told": []}
+
+    def seen(self) -> dict[str, Any]:
+        return dict(self._state)
+
+    def restore(self, state: Any) -> None:
+        if isinstance(state, dict):
+            self._state |= state
+
+    def step(self, step: int, values: Mapping[str, float]) -> None:
+        """Judge the figures of a step; raises StepFault when it makes no sense to go on."""
+        _check_finite(step, values)
+        if self._on_flat is None:
+            self._check_still(step, values)
+        else:
+            self._check_flat(step, values)
+            self._check_cut(values)
+
+    def warn(self, message: str, advice: str) -> None:
+        """Say something once in a run, however often it is resumed."""
+        if message not in self._state["told"]:
+            self._state["told"].append(message)
+            self._events.emit("warning", message=message, advice=advice)
+
+    def _check_still(self, step: int, values: Mapping[str, float]) -> None:
+        """No gradient in any of the first steps: nothing that is trained bears on the loss."""
+        norm = values.get("gradient_norm")
+        if norm is None or self._state["still"] < 0:
+            return
+        self._state["still"] = self._state["still"] + 1 if norm == 0.0 else -1
+        if self._state["still"] >= self._still_limit:
+            raise StepFault(
+                f"the gradient was zero in each of the first {step} steps: nothing is learnt",
+                "look whether the rows leave anything to learn within max_length, and whether what is"
+                " trained bears on the loss",
+            )
+
+    def _check_flat(self, step: int, values: Mapping[str, float]) -> None:
+        """No two completions of any prompt rewarded differently since the run began."""
+        same = values.get("frac_reward_zero_std")
+        if same is None or self._state["flat"] < 0:
+            return
+        self._state["flat"] = self._state["flat"] + 1 if same == 1.0 else -1
+        if self._state["flat"] >= self._flat_limit:
+            self._flat(step)
+
+    def _flat(self, step: int) -> None:
+        message = f"in {step} steps no prompt had two completions with different rewards: nothing is learnt"
+        advice = (
+            "sample some completions and score them: raise temperature or generations, make the reward"
+            " give part of it for less than the whole, or start from a model that succeeds at times"
+        )
+        if self._on_flat == "fail":
+            raise StepFault(message, advice + "; `on_flat_reward: warn` goes on all the same")
+        self.warn(message, advice)
+
+    def _check_cut(self, values: Mapping[str, float]) -> None:
+        cut = values.get("completions/clipped_ratio")
+        if cut is None:
+            return
+        self._state["cut"] = self._state["cut"] + 1 if cut == 1.0 else 0
+        if self._state["cut"] == _CUT_STEPS:
+            self.warn(
+                f"every completion of {_CUT_STEPS} steps in a row was cut at its longest length",
+                "raise max_tokens, or teach the model to end first: a completion that is cut is rarely"
+                " rewarded",
+            )
+
+
+def _check_finite(step: int, values: Mapping[str, float]) -> None:
+    for name in ("loss", "gradient_norm"):
+        value = values.get(name)
+        if value is not None and not math.isfinite(value):
+            raise StepFault(
+                f"at step {step} the {name.replace('_', ' ')} is {value}",
+                "lower the learning rate, raise warmup, or train in float32",
+            )

@@ -1,0 +1,83 @@
+"""A training stage that is killed goes on where it was, and ends with the same bytes, by every method.
+
+Each stage is run once without a disturbance and once with SIGKILL after a checkpoint; every file of
+the product must then be the same. docs/resume.md tells users of this table.
+"""
+
+import pytest
+from tests.runtime.methods.workbench import Bench, compiled, recipe
+
+pytestmark = pytest.mark.slow
+
+_ROWS = "steps: 12, learning_rate: 1.0e-3, batch: 8, max_length: 64, checkpoint_every: 3"
+_PROMPTS = "steps: 12, prompts: 4, generations: 4, learning_rate: 1.0e-3, max_tokens: 6, checkpoint_every: 3"
+_LORA = "lora: {train: sft, model: base, data: sums.train, adapter: {rank: 4}, params: {steps: 4}}"
+
+
+def rows(method: str, more: str = "", model: str = "sft", keys: str = "") -> str:
+    return f"it: {{train: {method}, model: {model}, data: sums.train, {keys} params: {{{_ROWS}{more}}}}}"
+
+
+def prompts(method: str, more: str = "", model: str = "sft", keys: str = "") -> str:
+    return (
+        f"it: {{train: {method}, model: {model}, data: sums.train, reward: solution, {keys}"
+        f" params: {{{_PROMPTS}{more}}}}}"
+    )
+
+
+CASES = {
+    "sft": rows("sft", model="base"),
+    "sft, micro-batches": rows("sft", ", micro_batch: 2", model="base"),
+    "sft, packed": rows("sft", ", packing: true, loss_on: all", model="base"),
+    "sft, a new adapter with dropout": rows("sft", keys="adapter: {rank: 4, dropout: 0.1},"),
+    "sft, an adapter that goes on": rows("sft", model="lora"),
+    "reward_model": rows("reward_model"),
+    "reward_model, a new adapter": rows("reward_model", keys="adapter: {rank: 4},"),
+    "dpo": rows("dpo"),
+    "dpo, a reference that moves": rows("dpo", ", reference_every: 2"),
+    "dpo, an adapter that goes on": rows("dpo", model="lora"),
+    "dpo, an adapter merged and a new one": rows("dpo", model="lora", keys="adapter: {carry: merge},"),
+    "ipo": rows("ipo"),
+    "kto": rows("kto"),
+    "kto, an adapter that goes on": rows("kto", model="lora"),
+    "orpo": rows("orpo"),
+    "cpo": rows("cpo"),
+    "simpo": rows("simpo"),
+    "grpo": prompts("grpo"),
+    "grpo, iterations and buffer": prompts("grpo", ", iterations: 2, buffer: 2, micro_batch: 8"),
+    "grpo, a reference that moves": prompts("grpo", ", beta: 0.1, reference_every: 2"),
+    "grpo, an adapter that goes on": prompts("grpo", ", beta: 0.1", model="lora"),
+    "rloo": prompts("rloo"),
+    "rloo, iterations and buffer": prompts("rloo", ", iterations: 2, buffer: 2"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: Bench) -> None:
+    plan = compiled(recipe(_LORA, CASES[case]))
+    step = plan.step("it")
+    bench.forget(step)  # micro_batch is no part of the key: another case may have left this product
+    undisturbed = bench.made(plan, step).content
+    bench.forget(step)
+
+    bench.lay_out(plan, step)
+    bench.killed(step, at=3)
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0, bench.failure(step)
+    assert any(event["kind"] == "resumed" for event in bench.events(step))
+    assert bench.commit(step).content == undisturbed
+
+
+def test_a_stage_killed_after_its_last_step_has_only_its_product_to_write(bench: Bench) -> None:
+    plan = compiled(recipe(_LORA, rows("dpo", ", keep_checkpoints: 3")))
+    step = plan.step("it")
+    undisturbed = bench.made(plan, step).content
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0
+    (bench.work(step) / "receipt.json").unlink()  # as if it had died just before it wrote this
+
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0, bench.failure(step)
+    assert [e["step"] for e in bench.events(step) if e["kind"] == "resumed"] == [12]
+    assert bench.commit(step).content == undisturbed

@@ -1,0 +1,173 @@
+"""Runs the steps of small recipes as the executor does, with a hand on each worker.
+
+Workers are forked from one process that has imported the stack, so a run takes a second or two.
+"""
+
+import json
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from posttrain.compiler.pipeline import compile_recipe
+from posttrain.compiler.source import Request, Source
+from posttrain.runtime import workplace
+from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.events import read_events
+from posttrain.runtime.home import Home
+from posttrain.runtime.locks import try_lock
+from posttrain.runtime.runners.process import ProcessRunner
+from posttrain.runtime.runs import run_key
+from posttrain.runtime.stack import installed_stack
+from posttrain.runtime.store import Product
+from posttrain.spec.plan import Plan, Step
+
+TEMPLATE = """\
+{%- for message in messages -%}
+{%- if message.role == 'assistant' -%}
+{%- generation -%}{{ message.content }}{{ eos_token }}{%- endgeneration -%}
+{%- else -%}{{ message.content }}{%- endif -%}
+{%- endfor -%}
+"""
+RECIPE = """\
+recipe: 1
+name: tiny
+seed: 3
+models:
+  base:
+    init: {family: FAMILY, layers: 1, hidden: 32, heads: 2, context: 64, spread: 0.06, tied: false}
+    tokenizer: {init: characters, alphabet: "0123456789+=?", words: [<answer>, </answer>]}
+    chat_template: chat.jinja
+datasets:
+  sums:
+    from: {arithmetic: {digits: 1, count: 81, seed: 1}}
+    steps:
+      - derive: {chosen: completion, rejected: "'<answer>?</answer>'"}
+      - derive: {label: "length(answer) = 1"}
+      - split: {test: 17}
+rewards:
+  solution:
+    reads: {completion: text, answer: text}
+    nodes:
+      tagged: {between: {of: completion, open: <answer>, close: </answer>}}
+      format: {score: {when: {present: tagged}, then: 1.0, else: -1.0}}
+      right: {score: {when: {equal: {of: tagged, to: answer}}, then: 3.0}}
+    returns: {sum: [format, right]}
+stages:
+  sft: {train: sft, model: base, data: sums.train, params: {steps: 12, learning_rate: 1.0e-2, batch: 16}}
+STAGES
+"""
+
+
+def recipe(*stages: str, family: str = "qwen2") -> str:
+    lines = "\n".join(f"  {stage}" for stage in stages)
+    return RECIPE.replace("STAGES", lines).replace("FAMILY", family)
+
+
+def compiled(text: str) -> Plan:
+    request = Request(
+        source=Source("recipe.yaml", text.encode()),
+        catalog=CATALOG,
+        read={"chat.jinja": TEMPLATE.encode()}.get,
+        stack=installed_stack(),
+    )
+    outcome = compile_recipe(request)
+    errors = [d for d in outcome.diagnostics if d.severity == "error"]
+    assert outcome.plan is not None, errors
+    return outcome.plan
+
+
+class Bench:
+    """A store, and workers to fill it."""
+
+    def __init__(self, root: Path, runner: ProcessRunner) -> None:
+        self.root = root
+        self.runner = runner
+        self.home = Home(root / "home")
+        self.home.prepare()
+        (root / "chat.jinja").write_text(TEMPLATE)
+
+    def run(self, text: str) -> dict[str, Product]:
+        """Carry out every step of a recipe that is not in the store yet."""
+        plan = compiled(text)
+        return {step.id: self.made(plan, step) for step in plan.steps}
+
+    def made(self, plan: Plan, step: Step) -> Product:
+        key = run_key(step, "test")
+        found = self.home.store.find(key)
+        if found is None:
+            self.lay_out(plan, step)
+            status = self.wait(step)
+            assert status == 0, self.failure(step)
+            found = self.commit(step)
+        return found
+
+    def work(self, step: Step) -> Path:
+        return self.home.work(run_key(step, "test"))
+
+    def lay_out(self, plan: Plan, step: Step) -> None:
+        """Prepare a step's workplace, after the steps that it reads."""
+        inputs = {role: self.made(plan, plan.step(given.step)).files for role, given in step.inputs.items()}
+        workplace.prepare(self.work(step), step, inputs, self.root)
+
+    def wait(self, step: Step, kill_at: int | None = None) -> int:
+        """Run a worker to its end, or kill it once it has sealed a checkpoint of this step or later."""
+        work = self.work(step)
+        lock = try_lock(self.home.lock(run_key(step, "test")))
+        assert lock is not None, "somebody else runs this step"
+        began = len(self.events(step))
+        handle = self.runner.start(work, step, {}, lock.descriptor)
+        try:
+            while (status := self.runner.poll(handle)) is None:
+                new = self.events(step)[began:]
+                if kill_at is not None and any(
+                    e["kind"] == "checkpoint" and e["step"] >= kill_at for e in new
+                ):
+                    self.runner.stop(handle, now=True)
+                    kill_at = None
+                time.sleep(0.002)
+        finally:
+            lock.release()
+        return status
+
+    def killed(self, step: Step, at: int) -> None:
+        """Run a worker and kill it after its checkpoint at this step."""
+        status = self.wait(step, kill_at=at)
+        assert status == -signal.SIGKILL, f"it was to be killed, and ended with {status}"
+
+    def commit(self, step: Step) -> Product:
+        work = self.work(step)
+        receipt = workplace.finished(work)
+        assert receipt is not None, "the worker left no receipt"
+        return workplace.commit(work, step, run_key(step, "test"), receipt, self.home.store)
+
+    def events(self, step: Step) -> list[dict[str, Any]]:
+        path = self.work(step) / "record" / "events.jsonl"
+        if not path.exists():
+            return []
+        lines = path.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def failure(self, step: Step) -> Mapping[str, Any]:
+        told = self.work(step) / "failure.json"
+        log = self.work(step) / "record" / "log"
+        found = json.loads(told.read_text()) if told.exists() else {"message": "no failure.json"}
+        return {**found, "log": log.read_text()[-3000:] if log.exists() else ""}
+
+    def forget(self, step: Step) -> None:
+        """Clear a step's workplace and product, so that it can be run again from nothing."""
+        workplace.clear(self.work(step))
+        shutil.rmtree(self.home.root / "store" / run_key(step, "test"), ignore_errors=True)
+
+
+def metrics(product: Product, name: str) -> list[float]:
+    """A figure of every step of a training stage, in order."""
+    events = read_events(product.record / "events.jsonl")
+    return [e["values"][name] for e in events if e["kind"] == "metrics" and name in e["values"]]
+
+
+def warnings(product: Product) -> list[str]:
+    events = read_events(product.record / "events.jsonl")
+    return [event["message"] for event in events if event["kind"] == "warning"]

@@ -1,0 +1,284 @@
+"""Runs as the runtime leaves them, made by its own classes; and a browser to look at their reports."""
+
+import fcntl
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posttrain.runtime import durable, workplace
+from posttrain.runtime.events import EventWriter
+from posttrain.runtime.home import Home
+from posttrain.runtime.journal import Journal
+from posttrain.runtime.report.collect import collect
+from posttrain.runtime.report.page import page
+from posttrain.runtime.report.record import RunRecord, StepRecord
+from posttrain.runtime.runs import finish_run, new_run, run_key
+from posttrain.spec.keys import digest, key_parts
+from posttrain.spec.plan import Input, Place, Plan, Step
+
+REWARD = {
+    "reads": {"completion": "text", "answer": "text"},
+    "nodes": [
+        {"id": "right.when", "op": "equal", "operands": {}, "params": {}},
+        {
+            "id": "right",
+            "op": "score",
+            "operands": {
+                "when": {"node": "right.when"},
+                "then": {"value": 3.0},
+                "else": {"value": -1.0},
+            },
+            "params": {},
+        },
+    ],
+    "returns": "right",
+}
+METRICS = {"accuracy": {"kind": "rate", "node": "right.when"}}
+
+
+def step_of(id: str, kind: str = "train", **given: Any) -> Step:
+    """A step as a plan has it; inputs may be given as the ids of other steps."""
+    inputs = given.pop("inputs", ())
+    if not isinstance(inputs, dict):
+        inputs = {name: Input(step=name) for name in inputs}
+    values = {"kind": kind, "id": id, "environment": {"torch": "2.13.0"}}
+    return Step(
+        id=id,
+        kind=kind,
+        entry="posttrain.runtime.verbs.script:run",
+        params=given.pop("params", {}),
+        place=Place(file="recipe.yaml", line=3, column=1),
+        key=digest(values),
+        key_parts=key_parts(values),
+        key_values=values,
+        inputs=inputs,
+        **given,
+    )
+
+
+def plan_of(*steps: Step, **given: Any) -> Plan:
+    about = {"name": "sums", "description": "It learns to add.", "seed": 7, "target": {"nodes": 1}}
+    return Plan(steps=steps, tracking=("tensorboard",), **{**about, **given})
+
+
+def run_of(*steps: Step | StepRecord, **given: Any) -> RunRecord:
+    """A run as the report sees it, without a folder: of plain steps each took ten seconds."""
+    records = [
+        StepRecord(step=s, key=s.key, state="done", attempt=1, began=10.0 * n, ended=10.0 * n + 10)
+        if isinstance(s, Step)
+        else s
+        for n, s in enumerate(steps)
+    ]
+    about = {
+        "name": "20260101-000000-sums",
+        "recipe": "recipe.yaml",
+        "plan": plan_of(*(record.step for record in records)),
+        "began": 0.0,
+        "ended": 10.0 * len(records),
+        "result": "finished",
+    }
+    return RunRecord(steps=tuple(records), **{**about, **given})
+
+
+class Workshop:
+    """Makes a run in a home by what the runtime itself uses."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = Home(root)
+        self.run = root
+        self.states: dict[str, str] = {}
+
+    def begin(self, *steps: Step, **about: Any) -> None:
+        self.run = new_run(self.home, plan_of(*steps, **about), Path("recipes/sums/recipe.yaml"))
+        self.journal = Journal(self.run / "journal.sqlite")
+        self.plan = plan_of(*steps)
+
+    def key(self, id: str) -> str:
+        return run_key(self.plan.step(id), self.run.name)
+
+    def work(self, id: str, events: list[tuple[str, dict[str, Any]]] = (), log: str = "") -> Path:
+        """The workplace of a step that has said something."""
+        work = self.home.work(self.key(id))
+        workplace.prepare(work, self.plan.step(id), {}, self.run)
+        writer = EventWriter(work / "record" / "events.jsonl")
+        writer.emit("started", attempt=1)
+        for kind, fields in events:
+            writer.emit(kind, **fields)
+        (work / "record" / "log").write_text(log)
+        self.journal.note(id, "running", reason="", attempt=1)
+        return work
+
+    def done(self, id: str, events: list[tuple[str, dict[str, Any]]] = (), **facts: Any) -> None:
+        work = self.work(id, events)
+        (work / "files").mkdir()
+        (work / "files" / "model.safetensors").write_bytes(b"weights")
+        receipt = {"facts": facts, "cost": {"seconds": 2.5, "peak_memory_mb": 120.0}}
+        workplace.commit(work, self.plan.step(id), self.key(id), receipt, self.home.store)
+        self.settle(id, "done", **receipt)
+
+    def cached(self, id: str) -> None:
+        manifest = durable.read_json(self.home.store.root / self.key(id) / "manifest.json")
+        self.settle(id, "cached", facts=manifest["facts"], cost=manifest["cost"])
+
+    def settle(self, id: str, state: str, reason: str = "", **known: Any) -> None:
+        self.states[id] = state
+        self.journal.note(id, state, reason=reason, **known)
+
+    def end(self) -> None:
+        finish_run(self.journal, self.states)
+        self.journal.close()
+
+    def record(self, **environment: str) -> RunRecord:
+        return collect(self.home, self.run, environment)
+
+    def page(self, **environment: str) -> str:
+        return page(self.record(**environment))
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path / "home")
+
+
+@pytest.fixture(scope="session")
+def make() -> Any:
+    """The makers above, for tests that need no folder."""
+
+    class Makers:
+        step = staticmethod(step_of)
+        plan = staticmethod(plan_of)
+        run = staticmethod(run_of)
+        reward = REWARD
+        metrics = METRICS
+
+    return Makers
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Browser"]:
+    found = Browser(chromium, tmp_path_factory.mktemp("profile"))
+    yield found
+    found.close()
+
+
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe whose ends stand clear of the descriptors that a program begins with."""
+    ends = os.pipe()
+    above = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends]
+    for end in ends:
+        os.close(end)
+    return above[0], above[1]
+
+
+class Browser:
+    """Chromium, told what to do over the pipes of its DevTools protocol."""
+
+    def __init__(self, program: Path, profile: Path) -> None:
+        (told, tell), (hear, said) = _pipe(), _pipe()
+        # The protocol is read from descriptor 3 and written to descriptor 4.
+        joined = f'exec "$0" "$@" 3<&{told} 4>&{said}'
+        command = ["bash", "-c", joined, str(program), *_FLAGS, f"--user-data-dir={profile}"]
+        quiet = subprocess.DEVNULL
+        self.process = subprocess.Popen(command, pass_fds=(told, said), stdout=quiet, stderr=quiet)
+        os.close(told)
+        os.close(said)
+        self._tell, self._hear = os.fdopen(tell, "wb"), os.fdopen(hear, "rb")
+        self._rest = b""
+        self._number = 0
+        self.session: str | None = None
+        self.events: list[dict[str, Any]] = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self.session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def close(self) -> None:
+        self.session = None
+        self.call("Browser.close")
+        self.process.wait(30)
+        self._tell.close()
+        self._hear.close()
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        self._tell.write(json.dumps(message).encode() + b"\0")
+        self._tell.flush()
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+            self.events.append(answer)
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            data = os.read(self._hear.fileno(), 1 << 20)
+            assert data, "the browser is gone"
+            self._rest += data
+        message, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(message)
+
+    def look(self, width: int = 1280, height: int = 900, scheme: str = "light", script: bool = True) -> None:
+        """How the page is to be shown."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", features=features)
+        self.call("Emulation.setScriptExecutionDisabled", value=not script)
+
+    def open(self, page: Path) -> None:
+        self.events.clear()
+        self.call("Page.navigate", url=page.as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._next())
+
+    def value(self, expression: str) -> Any:
+        """The value of an expression in the page."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def complaints(self) -> list[str]:
+        """What the console was told since the page was opened, of any level, and what was thrown."""
+        self.value("new Promise(requestAnimationFrame)")
+        told = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        return [json.dumps(event["params"]) for event in self.events if event.get("method") in told]
+
+    def requests(self) -> list[str]:
+        sent = [e["params"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
+        return [params["request"]["url"] for params in sent]
+
+    def move(self, x: float, y: float) -> None:
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def press(self, key: str) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)

@@ -1,0 +1,54 @@
+"""Compiles a reward written in YAML as a recipe has it, and scores rows by it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from posttrain.compiler.rewards.alone import Alone, compile_reward
+from posttrain.compiler.rewards.graph import Graph as Compiled
+from posttrain.compiler.source import Request, Source
+from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.rewards.graph import Graph, Scores
+from ruamel.yaml import YAML
+
+LIBRARY = Path(__file__).parents[3] / "recipes" / "library"
+
+
+def attempt(reward: Mapping[str, Any], beside: Mapping[str, bytes] | None = None, **sections: Any) -> Alone:
+    """What the compiler makes of a reward; `sections` stand beside it in the recipe."""
+    import io
+
+    text = io.StringIO()
+    YAML(typ="safe").dump({**sections, "rewards": {"it": dict(reward)}}, text)
+    source = Source("recipe.yaml", text.getvalue().encode())
+    return compile_reward(Request(source=source, catalog=CATALOG, read=dict(beside or {}).get), "it")
+
+
+def compiled(reward: Mapping[str, Any], **sections: Any) -> Compiled:
+    found = attempt(reward, **sections)
+    assert found.graph is not None, found.diagnostics
+    return found.graph
+
+
+def codes(found: Alone) -> list[str]:
+    return [diagnostic.code for diagnostic in found.diagnostics]
+
+
+def scored(
+    graph: Compiled, columns: Mapping[str, Sequence[Any]], groups: Sequence[int] | None = None
+) -> Scores:
+    ready = Graph.from_plan(graph.plan(), {}, graph.access())
+    return ready.evaluate({name: list(column) for name, column in columns.items()}, groups)
+
+
+def library(file: str, name: str, *settings: tuple[str, str]) -> Compiled:
+    """A reward of the library, by the way that recipes take it: through `extends`."""
+    text = f"recipe: 1\nname: user\nextends: library/{file}\n"
+    files = {f"library/{file}": (LIBRARY / file).read_bytes()}
+    request = Request(
+        source=Source("recipe.yaml", text.encode()), catalog=CATALOG, read=files.get, settings=settings
+    )
+    found = compile_reward(request, name)
+    assert found.diagnostics == ()
+    assert found.graph is not None
+    return found.graph

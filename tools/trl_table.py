@@ -1,0 +1,143 @@
+"""Writes the table of TRL's arguments that the compiler checks `trl:` against.
+
+    python tools/trl_table.py
+
+It reads the configuration classes of the installed TRL, which must be the pinned one, and writes
+compiler/posttrain/compiler/facts/trl.json: for each argument its types, its default, its choices where
+they are closed, and the first sentence of its documentation (TRL and transformers: Apache-2.0).
+A test makes the table anew and compares.
+"""
+
+import dataclasses
+import enum
+import json
+import types
+import typing
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+TABLE = Path(__file__).parent.parent / "compiler/posttrain/compiler/facts/trl.json"
+# How the types of Python are written in the table.
+_TYPES = {str: "text", int: "integer", float: "number", bool: "boolean", dict: "mapping", type(None): "null"}
+_LONGEST = 200  # characters of a line of documentation
+
+
+def main() -> None:
+    TABLE.write_text(text(table()), encoding="utf-8")
+
+
+def table() -> dict[str, Any]:
+    """The whole table: what most classes share once, and what each has of its own."""
+    classes = {kind.__name__: arguments(kind) for kind in configurations()}
+    every = list(classes.values())
+    shared = {
+        name: entry
+        for name, entry in every[0].items()
+        if all(other.get(name) == entry for other in every[1:])
+    }
+    own = {
+        kind: {name: entry for name, entry in found.items() if shared.get(name) != entry}
+        for kind, found in classes.items()
+    }
+    release = {name: version(name) for name in ("trl", "transformers")}
+    return {"release": release, "shared": shared, "classes": own}
+
+
+def configurations() -> list[type]:
+    """The configuration classes of the trainers that posttrain's methods stand on."""
+    from trl.experimental.cpo import CPOConfig
+    from trl.experimental.orpo import ORPOConfig
+    from trl.trainer.dpo_config import DPOConfig
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.kto_config import KTOConfig
+    from trl.trainer.reward_config import RewardConfig
+    from trl.trainer.rloo_config import RLOOConfig
+    from trl.trainer.sft_config import SFTConfig
+
+    return [SFTConfig, RewardConfig, DPOConfig, KTOConfig, ORPOConfig, CPOConfig, GRPOConfig, RLOOConfig]
+
+
+def arguments(kind: type) -> dict[str, Any]:
+    """Every argument of a configuration class."""
+    return {field.name: entry(field) for field in dataclasses.fields(kind) if field.init}
+
+
+def entry(field: dataclasses.Field[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": sorted(written(field.type)), "default": default(field)}
+    choices = field.metadata.get("choices") or enumerated(field.type)
+    if choices:
+        found["choices"] = sorted(str(choice) for choice in choices)
+    return {**found, "doc": documented(field.metadata)}
+
+
+def written(annotation: Any) -> set[str]:
+    """The types that a value may have in a recipe. A class that no recipe can write is left out."""
+    if annotation in _TYPES:
+        return {_TYPES[annotation]}
+    origin = typing.get_origin(annotation)
+    parts = typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return set().union(*(written(part) for part in parts))
+    if origin is typing.Literal:
+        return {_TYPES[type(part)] for part in parts}
+    if origin is dict:
+        return {"mapping"}
+    if origin in (list, tuple):
+        return {f"list<{one}>" for one in set().union(*(written(part) for part in parts))}
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return {"text"}
+    return set()
+
+
+def enumerated(annotation: Any) -> list[str]:
+    """The values of an enumeration within a type."""
+    parts = (annotation, *typing.get_args(annotation))
+    kinds = [part for part in parts if isinstance(part, type) and issubclass(part, enum.Enum)]
+    return [str(member.value) for kind in kinds for member in kind]
+
+
+def default(field: dataclasses.Field[Any]) -> Any:
+    value = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        value = field.default_factory()
+    if value is dataclasses.MISSING:
+        return None
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def documented(metadata: Mapping[str, Any]) -> str:
+    """The first sentence of an argument's documentation."""
+    words = " ".join(str(metadata.get("help", "")).replace("%%", "%").split())
+    sentence = words.split(". ")[0].rstrip(".")
+    return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 3] + "..."
+
+
+def text(value: dict[str, Any]) -> str:
+    """The table as JSON with an argument a line, so that a new release shows as a readable change."""
+    lines = [
+        "{",
+        f' "release": {_line(value["release"])},',
+        ' "shared": {',
+        *_entries(value["shared"], 2),
+        " },",
+    ]
+    lines.append(' "classes": {')
+    for index, (kind, own) in enumerate(value["classes"].items()):
+        comma = "," if index + 1 < len(value["classes"]) else ""
+        lines += [f'  "{kind}": {{', *_entries(own, 3), f"  }}{comma}"]
+    return "\n".join([*lines, " }", "}"]) + "\n"
+
+
+def _entries(entries: Mapping[str, Any], indent: int) -> list[str]:
+    lines = [f"{' ' * indent}{_line(name)}: {_line(entry)}," for name, entry in sorted(entries.items())]
+    return [*lines[:-1], lines[-1].rstrip(",")] if lines else []
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    main()
