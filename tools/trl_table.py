@@ -11,6 +11,7 @@ A test makes the table anew and compares.
 import dataclasses
 import enum
 import json
+import os
 import types
 import typing
 from collections.abc import Mapping
@@ -47,6 +48,7 @@ def table() -> dict[str, Any]:
 
 def configurations() -> list[type]:
     """The configuration classes of the trainers that posttrain's methods stand on."""
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     from trl.experimental.cpo import CPOConfig
     from trl.experimental.orpo import ORPOConfig
     from trl.trainer.dpo_config import DPOConfig

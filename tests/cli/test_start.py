@@ -7,12 +7,31 @@ import pytest
 
 from tests.recipe_command import ROOT
 
-HEAVY = {"torch", "transformers", "trl", "datasets", "docker", "numpy", "pyarrow", "rich", "jsonschema", "sqlite3"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "trl",
+    "datasets",
+    "docker",
+    "numpy",
+    "pyarrow",
+    "rich",
+    "jsonschema",
+    "sqlite3",
+}
 
 
 @pytest.mark.parametrize("verb", ["validate", "plan"])
 def test_nothing_heavy_is_imported(verb: str) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "posttrain.cli.main", verb, ROOT / "recipes" / "quickstart"]
+    command = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "posttrain.cli.main",
+        verb,
+        ROOT / "recipes" / "quickstart",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "pydantic" in imported

@@ -2,11 +2,40 @@
 
 from hypothesis import strategies as st
 
-WORDS = ["a", "b1", "c-d", "sums.train", "<answer>", "1e-5", "no", "012", "é", "日本", "x y", "2.0", "true", "~"]
-QUOTED = ["it's", 'say "hi"', "a: b", "# no comment", "", " padded ", "tab\\t", "${vars.n}", "2020-01-01", "*", "&x"]
+WORDS = [
+    "a",
+    "b1",
+    "c-d",
+    "sums.train",
+    "<answer>",
+    "1e-5",
+    "no",
+    "012",
+    "é",
+    "日本",
+    "x y",
+    "2.0",
+    "true",
+    "~",
+]
+QUOTED = [
+    "it's",
+    'say "hi"',
+    "a: b",
+    "# no comment",
+    "",
+    " padded ",
+    "tab\\t",
+    "${vars.n}",
+    "2020-01-01",
+    "*",
+    "&x",
+]
 
 scalars = st.sampled_from(WORDS) | st.sampled_from(QUOTED).map(lambda text: ("quoted", text))
-keys = st.sampled_from(["name", "stages", "models", "vars", "k", "a key", "x-1", "from", "recipe", "profiles"])
+keys = st.sampled_from(
+    ["name", "stages", "models", "vars", "k", "a key", "x-1", "from", "recipe", "profiles"]
+)
 trees = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
@@ -18,7 +47,9 @@ mappings = st.dictionaries(keys, trees, min_size=1, max_size=6)
 @st.composite
 def documents(draw: st.DrawFn) -> str:
     """A mapping, with quotes, flow, comments, indentation and empty lines as they come."""
-    lines = draw(st.lists(st.sampled_from(["# top", "", "---", "# yaml-language-server: x"]), max_size=2, unique=True))
+    lines = draw(
+        st.lists(st.sampled_from(["# top", "", "---", "# yaml-language-server: x"]), max_size=2, unique=True)
+    )
     lines = [line for line in lines if line != "---"] + ["---"] * ("---" in lines)
     return "\n".join([*lines, *_block(draw, draw(mappings), 0), *_beside(draw, 0)]) + "\n"
 
@@ -42,7 +73,11 @@ def _entry(draw: st.DrawFn, head: str, value: object, indent: int, step: int) ->
         return [head + trail, *_block(draw, value, indent + step)]
     space = " " * draw(st.integers(1, 3))
     if isinstance(value, str) and draw(st.integers(0, 9)) == 0:
-        return [f"{head}{space}|{draw(st.sampled_from(['', '-', '+']))}", f"{' ' * (indent + step)}{value}", ""]
+        return [
+            f"{head}{space}|{draw(st.sampled_from(['', '-', '+']))}",
+            f"{' ' * (indent + step)}{value}",
+            "",
+        ]
     return [f"{head}{space}{_flow(draw, value, indent + step)}{trail}"]
 
 

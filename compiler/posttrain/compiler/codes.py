@@ -1,6 +1,6 @@
 """All diagnostic codes, from the files that define them."""
 
-from posttrain.compiler import expand, files, interpolate, models, names, parse, shape, validate
+from posttrain.compiler import expand, files, interpolate, matrix, models, names, parse, shape, validate
 from posttrain.compiler.checks import trainings
 from posttrain.compiler.data import codes as data
 from posttrain.compiler.rewards import codes as rewards
@@ -11,6 +11,7 @@ _DEFINERS = (
     parse,
     expand,
     interpolate,
+    matrix,
     validate,
     shape,
     names,

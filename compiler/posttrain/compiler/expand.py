@@ -1,10 +1,9 @@
-"""Second pass: one tree from the file, what it extends, its profiles, --set and its variables."""
+"""Second pass: one tree from the file, what it extends, its profiles and --set."""
 
 import posixpath
 
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.findings import Findings
-from posttrain.compiler.interpolate import interpolate
 from posttrain.compiler.overlay import nest, overlay, without
 from posttrain.compiler.parse import parse
 from posttrain.compiler.source import Request, Source
@@ -44,12 +43,12 @@ CODES = (NO_SUCH_BASE, NO_SUCH_PROFILE, BAD_SETTING)
 
 
 def expand(root: Mapped, request: Request, findings: Findings) -> Mapped:
-    """The tree with everything laid over it and every variable filled in."""
+    """The tree with everything laid over it; its variables are filled in for each leg."""
     whole = _extended(root, request, findings, (request.source.name,), "")
     whole = _with_profiles(whole, request, findings)
     for setting in request.settings:
         whole = _with_setting(whole, setting, findings)
-    return interpolate(without(whole, "extends", "profiles"), findings)
+    return without(whole, "extends", "profiles")
 
 
 def _extended(
@@ -159,11 +158,12 @@ def _moved(node: Node, name: str, by: int) -> Node:
 
 
 def _first_not_mapping(root: Mapped, keys: list[str]) -> tuple[str, Node] | None:
-    node: Node = root
+    mapping = root
     for taken, key in enumerate(keys[:-1], 1):
-        if not isinstance(node, Mapped) or key not in node.entries:
+        if key not in mapping.entries:
             return None
-        node = node.entries[key].node
+        node = mapping.entries[key].node
         if not isinstance(node, Mapped):
             return ".".join(keys[:taken]), node
+        mapping = node
     return None

@@ -1,10 +1,14 @@
-"""Fills ${vars.NAME} in. A value that is nothing but one variable takes the variable's own type."""
+"""Third pass: fills ${vars.NAME} and ${matrix.NAME} in.
+
+A value that is nothing but one variable takes the variable's own type.
+"""
 
 import re
 from dataclasses import replace
 
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.findings import Findings
+from posttrain.compiler.matrix import Leg
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Entry, Leaf, Listed, Mapped, Node
 from posttrain.spec.diagnostic import Code, Label
@@ -13,7 +17,8 @@ UNKNOWN_VARIABLE = Code(
     "PT0121",
     "an unknown variable",
     "error",
-    "${vars.NAME} stands for a value of the section `vars`. Nothing else can stand between ${ and }."
+    "${vars.NAME} stands for a value of the section `vars`, ${matrix.NAME} for the leg's value. Nothing else"
+    " can stand between ${ and }."
     " Write $${ for a literal ${.",
     wrong=minimal(("count: 200", 'count: "${vars.rows}"')),
     right=minimal(("name: demo", "name: demo\nvars: {rows: 200}"), ("count: 200", 'count: "${vars.rows}"')),
@@ -30,18 +35,22 @@ CODES = (UNKNOWN_VARIABLE, CIRCULAR_VARIABLE)
 _USE = re.compile(r"\$?\$\{([^{}]*)\}")
 
 
-def interpolate(root: Mapped, findings: Findings) -> Mapped:
-    """The tree with all variables filled in."""
+def interpolate(root: Mapped, leg: Leg, used: set[str], findings: Findings) -> Mapped:
+    """The tree of one leg, with all variables filled in; `used` gains the matrix names it needed."""
     entry = root.entries.get("vars")
     declared = entry.node if entry and isinstance(entry.node, Mapped) else None
-    filler = _Filler(declared, findings)
+    filler = _Filler(declared, leg, used, findings)
     filled = filler.fill(root)
     assert isinstance(filled, Mapped)
     return filled
 
 
 class _Filler:
-    def __init__(self, declared: Mapped | None, findings: Findings) -> None:
+    def __init__(
+        self, declared: Mapped | None, leg: Leg, used: set[str], findings: Findings
+    ) -> None:
+        self.leg = leg
+        self.used = used
         self.raw = declared.entries if declared else {}
         self.done: dict[str, Leaf | None] = {}
         self.under_way: list[str] = []
@@ -85,8 +94,16 @@ class _Filler:
 
     def _variable(self, name: str, use: Leaf) -> Leaf | None:
         section, _, key = name.strip().partition(".")
+        if section == "matrix" and key in self.leg.values:
+            self.used.add(key)
+            return self.leg.values[key]
+        if section == "matrix" and self.leg.broken:
+            self.findings.refuse(use.span)
+            return None
         if section != "vars" or key not in self.raw:
-            help, _ = hint(name, [f"vars.{known}" for known in self.raw], what="variables")
+            axes = [f"matrix.{axis}" for axis in self.leg.values]
+            legal = [*(f"vars.{known}" for known in self.raw), *axes]
+            help, _ = hint(name, legal, what="variables")
             self.findings.at_span(UNKNOWN_VARIABLE, use.span, f"`${{{name}}}` names no variable", help=help)
             self.findings.refuse(use.span)
             return None

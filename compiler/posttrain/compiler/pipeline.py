@@ -1,6 +1,6 @@
 """The whole compiler, on one screen: text in; a plan, or diagnostics, out.
 
-    text -> tree -> expanded tree -> shaped recipe -> named -> checked -> plan
+    text -> tree -> expanded tree -> for each leg: filled tree -> shaped -> named -> checked -> plan
 
 A pass is a function in a file of its own. Each goes on as far as it can, so that one run reports
 every mistake; later passes stay silent about what an earlier one has refused.
@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from posttrain.compiler.check import check
 from posttrain.compiler.expand import expand
 from posttrain.compiler.findings import Findings
+from posttrain.compiler.interpolate import interpolate
 from posttrain.compiler.lower import lower
+from posttrain.compiler.matrix import Leg, check_used, legs
+from posttrain.compiler.merge import merge
 from posttrain.compiler.names import resolve
+from posttrain.compiler.overlay import without
 from posttrain.compiler.parse import parse
 from posttrain.compiler.shape import shape
 from posttrain.compiler.source import Request
+from posttrain.compiler.tree import Mapped
 from posttrain.spec.diagnostic import Diagnostic, in_file_order
 from posttrain.spec.plan import Plan
 
@@ -40,8 +45,19 @@ def _compiled(request: Request, findings: Findings) -> Plan | None:
         return None
     findings.attach(tree)
     whole = expand(tree, request, findings)
-    findings.attach(whole)
-    recipe = shape(whole, findings)
+    combinations = legs(whole, findings)
+    used: set[str] = set()
+    plans = [_leg(whole, leg, used, request, findings) for leg in combinations]
+    check_used(whole, combinations, used, findings)
+    whole_plans = [plan for plan in plans if plan is not None]
+    return merge(combinations, whole_plans) if len(whole_plans) == len(plans) else None
+
+
+def _leg(whole: Mapped, leg: Leg, used: set[str], request: Request, findings: Findings) -> Plan | None:
+    """The plan of one combination of the matrix, or of the recipe as it stands."""
+    filled = interpolate(without(whole, "matrix"), leg, used, findings)
+    findings.attach(filled)
+    recipe = shape(filled, findings)
     named = resolve(recipe, findings)
     checked = check(named, request, findings)
     return None if findings.failed else lower(checked, request)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from posttrain.cli.tables import duration
+from posttrain.runtime.report.figures import duration
 from posttrain.runtime.home import Home
 from posttrain.spec.plan import Plan
 
@@ -102,7 +102,9 @@ class Display:
         failed = [id for id, state in states.items() if state == "failed"]
         if failed:
             click.echo(f"look closer: recipe logs {failed[0]}")
-        click.echo(f"report: {_near(run / 'report.html')}")
+        report = run / "report.html"
+        if report.exists():
+            click.echo(f"report: {_near(report)}")
 
 
 def _near(path: Path) -> str:

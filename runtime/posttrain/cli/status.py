@@ -15,8 +15,9 @@ from posttrain.cli.homes import chosen_run, home_of, home_option
 )
 def command(home: str | None, name: str | None, form: str) -> None:
     """Show the steps of a run: state, time, what came out."""
-    from posttrain.cli.tables import duration, table
+    from posttrain.cli.tables import table
     from posttrain.runtime.journal import Journal
+    from posttrain.runtime.report.figures import duration
 
     folder = chosen_run(home_of(home), name)
     journal = Journal(folder / "journal.sqlite")

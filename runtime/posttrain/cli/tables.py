@@ -52,14 +52,3 @@ def plan_table(plan: Plan, prospects: Mapping[str, Prospect]) -> None:
     parts += [f"{counts['resume']} to resume"] if counts["resume"] else []
     parts += [f"{counts['cached']} cached"] if counts["cached"] else []
     click.echo(", ".join(parts))
-
-
-def duration(seconds: float | None) -> str:
-    """A length of time as people say it."""
-    if seconds is None:
-        return "-"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"

@@ -24,7 +24,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 class EventWriter:
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._file = path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
         self._last_progress = 0.0
 
     def emit(self, kind: str, **fields: Any) -> None:

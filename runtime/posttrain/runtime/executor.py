@@ -81,7 +81,7 @@ class _Execution:
         self.plan = plan
         self.around = around
         self.steps: dict[str, Progress] = {}
-        self.given_up = False
+        self.given_up: set[str] = set()
         for step in plan.steps:
             self.steps[step.id] = Progress(step, run_key(step, around.run))
 
@@ -144,7 +144,7 @@ class _Execution:
             found = self.steps[given.step]
             if found.state in ENDED and found.state not in FINISHED:
                 return "blocked", f"{given.step} was {found.state}"
-        if self.given_up and not self._shielded(step):
+        if self.given_up & {"", step.leg} and not self._shielded(step):
             return "blocked", "an earlier step failed"
         return None
 
@@ -253,7 +253,8 @@ class _Execution:
 
     def _fail(self, progress: Progress, failure: dict[str, Any]) -> None:
         self._release(progress)
-        self.given_up = self.given_up or progress.step.on_failure == "stop"
+        if progress.step.on_failure == "stop":
+            self.given_up.add(progress.step.leg)  # other legs of a matrix go on
         self._settle(progress, "failed", failure["message"], advice=failure["advice"])
 
     def _commit(self, progress: Progress, receipt: Mapping[str, Any]) -> None:

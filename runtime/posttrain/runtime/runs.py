@@ -100,5 +100,5 @@ def plan_of(run: Path) -> Plan | None:
     """A run's plan; None when it cannot be read."""
     try:
         return from_json((run / "plan.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

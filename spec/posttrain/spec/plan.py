@@ -58,6 +58,8 @@ class Place:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
     id: str
+    # The combination of the matrix that the step belongs to; empty for what all share.
+    leg: str = ""
     kind: str
     entry: str
     params: Json

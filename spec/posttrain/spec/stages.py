@@ -23,7 +23,7 @@ from posttrain.spec.recipe import (
 class Stage(Declaration):
     """What every stage may say."""
 
-    retry: Retry = Field(default=Retry(), description="Retries after passing failures.")
+    retry: Retry = Field(default_factory=Retry, description="Retries after passing failures.")
     timeout_minutes: float | None = Field(default=None, gt=0, description="The longest it may take.")
     on_failure: Literal["stop", "continue"] = Field(
         default="stop", description="Whether independent stages go on when this one fails."
@@ -78,7 +78,7 @@ class Evaluate(Stage):
     metrics: dict[Name, Any] = Field(
         description="Named metrics: a node (rate or mean by its type), {rate: NODE} or {mean: NODE}."
     )
-    sampling: Sampling = Field(default=Sampling(), description="How completions are drawn.")
+    sampling: Sampling = Field(default_factory=Sampling, description="How completions are drawn.")
 
 
 class Condition(Declaration):
@@ -118,7 +118,7 @@ class Generate(Stage):
     generate: str = Field(description="A model, an endpoint, or a stage.")
     data: str = Field(description="The rows to complete.")
     prompts: Prompts = Field(default="auto", description=_PROMPTS)
-    sampling: Sampling = Field(default=Sampling(), description="How completions are drawn.")
+    sampling: Sampling = Field(default_factory=Sampling, description="How completions are drawn.")
     reward: str | None = Field(default=None, description="A graph that scores what is written.")
     keep: Literal["all", "best"] = Field(default="all", description="All samples, or the best a row.")
 
@@ -155,7 +155,7 @@ class Header(Declaration):
     vars: dict[Name, Scalar] = Field(
         default_factory=dict[str, Scalar], description="Values for ${vars.NAME}, set with --set."
     )
-    hardware: Hardware = Field(default=Hardware(), description="The target machine.")
+    hardware: Hardware = Field(default_factory=Hardware, description="The target machine.")
     container: Container | None = Field(default=None, description="The image that steps run in.")
     tracking: list[str] = Field(
         default_factory=lambda: ["tensorboard"], description="Trackers that receive the metrics."

@@ -2,6 +2,7 @@
 
 from posttrain.compiler.checks.examples import MINIMAL, training
 from posttrain.compiler.checks.subject import Subject
+from posttrain.compiler.checks.trl import arguments_of
 from posttrain.compiler.facts.parameters import linear_names
 from posttrain.compiler.facts.shapes import architecture
 from posttrain.compiler.findings import Findings
@@ -96,11 +97,11 @@ def check_scale(subject: Subject, findings: Findings) -> None:
         findings.add(SCALE, (*subject.adapter_path, "alpha"), message, help=help)
 
 
-def check_dropout(subject: Subject, off: bool, findings: Findings) -> None:
-    """`off`: whether the method's trainer turns dropout off unless it is told otherwise."""
-    adapter = subject.adapter
-    if adapter is None or not subject.adapted or adapter.dropout == 0:
+def check_dropout(subject: Subject, findings: Findings) -> None:
+    adapter, kind = subject.adapter, subject.method.trl
+    if adapter is None or kind is None or not subject.adapted or adapter.dropout == 0:
         return
+    off = arguments_of(kind).get("disable_dropout", {}).get("default", False)
     if subject.stage.trl.get("disable_dropout", off):
         message = f"{subject.method.name} turns dropout off, so the adapter's has no effect"
         findings.add(DROPOUT, (*subject.adapter_path, "dropout"), message, help="remove it")

@@ -31,6 +31,7 @@ _CHECKS: tuple[Check, ...] = (
     adapters.check_targets,
     adapters.check_scale,
     adapters.check_quantised,
+    adapters.check_dropout,
     carrying.check_reference,
 )
 CODES = (
@@ -51,13 +52,6 @@ def check_trainings(named: Named, trainings: Mapping[str, Training], findings: F
     for subject in found.values():
         for check in _CHECKS:
             check(subject, findings)
-        adapters.check_dropout(subject, _without_dropout(subject), findings)
         carrying.check_carried(subject, found.get(subject.before or ""), findings)
     carrying.check_writers(named, trainings, findings)
 
-
-def _without_dropout(subject: Subject) -> bool:
-    """Whether the trainer turns dropout off by itself."""
-    if subject.method.trl is None:
-        return False
-    return bool(trl.arguments_of(subject.method.trl).get("disable_dropout", {}).get("default"))

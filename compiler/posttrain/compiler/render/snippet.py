@@ -17,10 +17,12 @@ class Mark:
     span: Span
     text: str
     kind: str
+    # Whether it is what the diagnostic is about.
+    main: bool = False
 
     @property
     def stroke(self) -> str:
-        return "-" if self.kind == "note" else "^"
+        return "^" if self.main else "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def _marked(
 
 def _focus(places: Sequence["Placed"], otherwise: int) -> tuple[int, int]:
     """The part of a line that must be seen: what the diagnostic is about, else all that is marked."""
-    wanted = [placed for placed in places if placed[2].kind != "note"] or list(places)
+    wanted = [placed for placed in places if placed[2].main] or list(places)
     starts = [start for start, _, _ in wanted] or [otherwise]
     return min(starts), max([end for _, end, _ in wanted] or [otherwise])
 
@@ -138,7 +140,7 @@ def _rows(places: Sequence[Placed]) -> list[list[Piece]]:
     """The strokes; what the last mark says beside them, what the others say below, last first."""
     if not places:
         return []
-    ordered = sorted(places, key=lambda placed: (placed[0], placed[2].kind != "note"))
+    ordered = sorted(places, key=lambda placed: (placed[0], placed[2].main))
     start, end, last = ordered[-1]
     rows = [_strokes(ordered)]
     rest = [placed for placed in ordered if placed[2].text]
@@ -156,8 +158,9 @@ def _rows(places: Sequence[Placed]) -> list[list[Piece]]:
 
 
 def _strokes(places: Sequence[Placed]) -> list[Piece]:
+    """All strokes on one line: where two meet, the shorter one is seen."""
     cells: dict[int, Piece] = {}
-    for start, end, mark in sorted(places, key=lambda placed: placed[2].kind != "note"):
+    for start, end, mark in sorted(places, key=lambda placed: (placed[0] - placed[1], placed[2].main)):
         cells |= dict.fromkeys(range(start, end), (mark.stroke, mark.kind))
     return _joined([cells.get(place, (" ", "")) for place in range(max(cells) + 1)])
 

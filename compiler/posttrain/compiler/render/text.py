@@ -61,7 +61,7 @@ def _block(diagnostic: Diagnostic, texts: Texts, names: Mapping[str, str], style
 def _marks(diagnostic: Diagnostic) -> dict[str, list[Mark]]:
     """What to underline, by file: the place of the diagnostic, then its labels."""
     same = [label.text for label in diagnostic.labels if label.span == diagnostic.span]
-    found = {diagnostic.span.file: [Mark(diagnostic.span, "; ".join(same), diagnostic.severity)]}
+    found = {diagnostic.span.file: [Mark(diagnostic.span, "; ".join(same), diagnostic.severity, main=True)]}
     for label in diagnostic.labels:
         if label.span != diagnostic.span:
             found.setdefault(label.span.file, []).append(Mark(label.span, label.text, "note"))

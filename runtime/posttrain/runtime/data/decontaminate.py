@@ -22,7 +22,7 @@ class Decontaminate(Params):
         default=13,
         ge=1,
         le=100,
-        description="A run of so many words in both is a piece of it; a shorter row of the other must be met whole.",
+        description="A run of so many words is a piece; a shorter row of the other counts as a whole.",
     )
 
     @field_validator("columns", "in_columns", mode="before")

@@ -5,7 +5,7 @@ many random orders of all runs, the first; two sets agree in a place as often as
 that agree in all places of some band are compared in full, so that nothing is left out by accident.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -16,7 +16,6 @@ from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
 
 _PLACES = 128
-_PRIME = (1 << 61) - 1
 
 
 class NearDuplicates(Params):
@@ -52,27 +51,38 @@ EXTENSION = DataOp(
 def run(params: NearDuplicates, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
     rows = texts(connection, "rows", params.columns)
-    sets = [shingles(text, params.words) for _, text in rows]
+    sets = (shingles(text, params.words) for _, text in rows)
     dropped(connection, [rows[place][0] for place in repeated(sets, params.similarity, seed)])
 
 
-def repeated(sets: Sequence[set[int]], similarity: float, seed: int) -> list[int]:
+def repeated(sets: Iterable[set[int]], similarity: float, seed: int) -> list[int]:
     """The places of sets that are as similar to an earlier one that is kept. Empty sets are like none."""
+    import numpy as np
+
+    signer = _signer(rows_in_band(similarity), seed)
     seen: dict[tuple[int, bytes], list[int]] = {}
+    kept: dict[int, Any] = {}
     found: list[int] = []
-    for place, bands in _banded(sets, similarity, seed):
-        near = {other for key in bands for other in seen.get(key, ())}
-        if any(overlap(sets[place], sets[other]) >= similarity for other in near):
+    for place, members in enumerate(sets):
+        if not members:
+            continue
+        values = np.fromiter(members, dtype=np.uint64, count=len(members))
+        bands = signer(values)
+        near = sorted({other for key in bands for other in seen.get(key, ())})
+        if any(overlap(values, kept[other]) >= similarity for other in near):
             found.append(place)
             continue
+        kept[place] = values
         for key in bands:
             seen.setdefault(key, []).append(place)
     return found
 
 
-def overlap(left: set[int], right: set[int]) -> float:
+def overlap(left: Any, right: Any) -> float:
     """The share of what either has that both have."""
-    both = len(left & right)
+    import numpy as np
+
+    both = len(np.intersect1d(left, right, assume_unique=True))
     return both / (len(left) + len(right) - both)
 
 
@@ -85,29 +95,18 @@ def rows_in_band(similarity: float) -> int:
     return max(fitting, default=1)
 
 
-def _banded(
-    sets: Sequence[set[int]], similarity: float, seed: int
-) -> Iterator[tuple[int, list[tuple[int, bytes]]]]:
-    """Each set that is not empty, with its signature in bands."""
+def _signer(width: int, seed: int) -> Callable[[Any], list[tuple[int, bytes]]]:
+    """A function from the members of a set to its signature, in bands of so many places."""
     import numpy as np
 
     draw = np.random.default_rng(seed)
-    factors = draw.integers(1, 1 << 32, size=_PLACES, dtype=np.uint64)[:, None]
-    shifts = draw.integers(0, 1 << 32, size=_PLACES, dtype=np.uint64)[:, None]
-    width = rows_in_band(similarity)
-    for place, members in enumerate(sets):
-        if not members:
-            continue
-        values = np.fromiter(members, dtype=np.uint64, count=len(members))[None, :]
-        # Multiply-shift on both halves: the high bits of a product are well mixed.
-        mixed = (values * (factors << np.uint64(1) | np.uint64(1)) + shifts) ^ (
-            values >> np.uint64(32)
-        ) * factors
-        signature = (mixed >> np.uint64(16)).min(axis=1)
-        yield (
-            place,
-            [
-                (band, signature[band * width : (band + 1) * width].tobytes())
-                for band in range(_PLACES // width)
-            ],
-        )
+    # Each pair gives an order of all numbers: that of the high bits of factor * number + shift.
+    factors = draw.integers(0, 1 << 63, size=(_PLACES, 1), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    shifts = draw.integers(0, 1 << 63, size=(_PLACES, 1), dtype=np.uint64)
+
+    def signature(values: Any) -> list[tuple[int, bytes]]:
+        least = ((factors * values + shifts) >> np.uint64(16)).min(axis=1)
+        bands = range(_PLACES // width)
+        return [(band, least[band * width : (band + 1) * width].tobytes()) for band in bands]
+
+    return signature

@@ -44,14 +44,16 @@ def run(params: Pair, connection: Any, seed: int) -> None:
     """Change the table `rows`. Columns that are neither answer nor score are those of the best answer."""
     by, score, completion = (quoted(name) for name in (params.by, params.score, params.completion))
     least = f"> {params.margin}" if params.margin == 0 else f">= {params.margin}"
+    there = " AND ".join(f"{column} IS NOT NULL" for column in (by, score, completion))
     numbered = (
         f"SELECT *, row_number() OVER (PARTITION BY __part, {by} ORDER BY {score} DESC, __row) AS __best,"
-        f" first_value({completion}) OVER lowest AS rejected, first_value(CAST({score} AS DOUBLE)) OVER lowest"
-        f" AS __lowest FROM rows WHERE {score} IS NOT NULL AND {completion} IS NOT NULL AND {by} IS NOT NULL"
+        f" first_value({completion}) OVER lowest AS rejected,"
+        f" first_value(CAST({score} AS DOUBLE)) OVER lowest AS __lowest FROM rows WHERE {there}"
         f" WINDOW lowest AS (PARTITION BY __part, {by} ORDER BY {score}, __row)"
     )
+    kept = f"* EXCLUDE ({completion}, {score}, rejected, __best, __lowest)"
     replaced(
         connection,
-        f"SELECT * EXCLUDE ({completion}, {score}, __best, __lowest), {completion} AS chosen FROM ({numbered})"
+        f"SELECT {kept}, {completion} AS chosen, rejected FROM ({numbered})"
         f" WHERE __best = 1 AND CAST({score} AS DOUBLE) - __lowest {least} ORDER BY __row",
     )

@@ -32,6 +32,7 @@ IGNORED = frozenset(("angle", "triangle", "prime"))
 PERIODS = frozenset(("overline", "dot", "bar"))
 CIRCULAR = frozenset(("sin", "cos", "tan", "cot", "sec", "csc"))
 CONSTANTS: dict[str, Node] = {"pi": PI, "infty": Constant("infinity")}
+DIFFERENTIAL = Symbol("d")
 HALF = Number(Fraction(1, 2))
 
 
@@ -111,7 +112,7 @@ class Atoms(Cursor):
     def _built(self, name: str) -> Node:
         match name:
             case "frac":
-                return Quotient(self._piece(), self._piece())
+                return _fraction(self._piece(), self._piece())
             case "binom":
                 return Call("binomial", (self._piece(), self._piece()))
             case "cbrt":
@@ -159,7 +160,7 @@ class Atoms(Cursor):
         return negative(node) if sign else node
 
     def _function_arguments(self) -> tuple[Node, ...]:
-        if self.here() in ("(", "[", "{"):
+        if self.here() in ("(", "[", "{", "\\{"):
             return self.arguments()
         negated = self.here() == "-"
         self.at += negated
@@ -170,6 +171,12 @@ class Atoms(Cursor):
             self.take()
             node = Quotient(node, self.power())
         return (negative(node) if negated else node,)
+
+
+def _fraction(over: Node, under: Node) -> Node:
+    if over == DIFFERENTIAL and isinstance(under, Product) and under.factors[0] == DIFFERENTIAL:
+        raise Unknown("d/dx")
+    return Quotient(over, under)
 
 
 def times(left: Node, right: Node) -> Node:

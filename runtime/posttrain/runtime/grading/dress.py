@@ -14,15 +14,19 @@ JOINT_AT_MOST = 40
 
 PAIRS = (
     ("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("__", "__"), ("```", "```"),
-    ("`", "`"), ('"', '"'), ("'", "'"), ("``", "''"), ("*", "*"),
+    ("`", "`"), ("<answer>", "</answer>"), ('"', '"'), ("'", "'"), ("``", "''"), ("*", "*"),
 )  # fmt: skip
 PAIR_STARTS = frozenset(opening[0] for opening, _ in PAIRS)
 LEAD = re.compile(
-    r"\s*(?:\*\*|__)?(?:(?:so|thus|hence|therefore|then)\b,?\s*)?(?:(?:the|my|our)\s+)?(?:(?:final|correct|required)\s+)?"
-    r"(?:answer|ans|solution|result)s?\b\s*(?:(?:is|are|:|=)\s*:?\s*)+(?:(?:\*\*|__)\s*:?)?(?=\s*\S)",
+    r"\s*(?P<mark>\*\*|__)?(?:(?:so|thus|hence|therefore|then)\b,?\s*)?(?:(?:the|my|our)\s+)?(?:(?:final|correct|required)\s+)?"
+    r"(?:answer|ans|solution|result)s?\b\s*(?:(?:is|are|:|=)\s*:?\s*)+(?(mark)(?:(?P=mark)\s*:?)?)(?=\s*\S)",
     re.IGNORECASE,
 )
-OPEN_LEAD = re.compile(r"\s*(?:(?:so|thus|hence|therefore|\\therefore)\b,?\s+)?(?:=|\\approx\b)\s*(?=\S)")
+OPEN_LEAD = re.compile(
+    r"\s*(?:(?:so|thus|hence|therefore|\\therefore)\b,?\s+)?"
+    r"(?:=|\\approx\b|(?:approximately|approx\.|about|roughly)(?=\s))\s*(?=\S)",
+    re.IGNORECASE,
+)
 HOPE = re.compile(r"\bI hope (?:it|this) is correct\.?\s*$", re.IGNORECASE)
 TAIL = re.compile(r"(?:(?<!\.)\.|[,;:]|\\\\|\\[,;! ]|\s)+$")
 DOLLAR = re.compile(r"(?<!\\)\$\$?")

@@ -91,11 +91,11 @@ SPELLED = {
 
 # Short words that are no product of variables.
 STOP_WORDS = """
-let get got set sum its but had how who why see use way new now old our own too top say put per off nor non
-low did end far few lot job try age big box boy car dog eat egg fee fit fun gas guy hat hit hot key kid lay
-leg lie map mix net pay pen run sit tip won yet is are and or the of in no yes not to by at on if it as an be
-we so he do up us me my has was all any one two ten six for odd out men am pm th st nd rd mod day days USD EUR GBP INR Rs tie can may his her she you they AM PM NO
-YES
+let get got set sum its but had how who why see use way new now old our own too top say put per off nor
+non low did end far few lot job try age big box boy car dog eat egg fee fit fun gas guy hat hit hot key
+kid lay leg lie map mix net pay pen run sit tip won yet is are and or the of in no yes not to by at on if
+it as an be we so he do up us me my has was all any one two ten six for odd out men am pm th st nd rd mod
+day days USD EUR GBP INR Rs tie can may his her she you they AM PM NO YES
 """
 STOP = frozenset(STOP_WORDS.split())
 LETTERS_AT_MOST = 3

@@ -18,9 +18,11 @@ from posttrain.runtime.grading.tree import (
     Ratio,
     Text,
     holds,
+    holds_call,
 )
 from posttrain.runtime.grading.units import Measure, measure
 
+INVERSE = frozenset(("asin", "acos", "atan", "acot", "asec", "acsc"))
 HUNDRED = Number(Fraction(100))
 
 
@@ -77,7 +79,7 @@ def _one(quantity: Quantity, other: Node, context: Context, swapped: bool) -> Ou
     if context.options.units == "require":
         return Outcome(False, f"only one side says '{quantity.unit}'")
     values: list[Node] = [quantity.value]
-    if quantity.unit == "deg" and holds(other, Constant):
+    if quantity.unit == "deg" and (holds(other, Constant) or holds_call(other, INVERSE)):
         values.append(Product((quantity.value, DEGREE)))
     pairs = [(other, value) if swapped else (value, other) for value in values]
     return any_of([context.compare(one, two, context) for one, two in pairs])

@@ -147,9 +147,24 @@ def _spoken(node: Node) -> bool:
     return isinstance(node, Call)
 
 
+def _remainder(left: Node, right: Node, context: Context) -> Outcome:
+    """7 mod 3 as the number 1."""
+    sides = [_modulo(node) if isinstance(node, Congruence) else node for node in (left, right)]
+    if sides[0] is None or sides[1] is None:
+        return Outcome(False, "a congruence against something else")
+    return context.compare(sides[0], sides[1], context)
+
+
+def _modulo(node: Congruence) -> Node | None:
+    if node.left != Text(""):
+        return None
+    times = Call("floor", (Quotient(node.right, node.modulus),))
+    return Sum((node.right, negative(Product((node.modulus, times)))))
+
+
 def _congruences(left: Node, right: Node, context: Context) -> Outcome:
     if not (isinstance(left, Congruence) and isinstance(right, Congruence)):
-        return Outcome(False, "a congruence against something else")
+        return _remainder(left, right, context)
     moduli = same(left.modulus, right.modulus, context)
     if not moduli.equal:
         return moduli._replace(reason="different moduli" if moduli.equal is False else moduli.reason)

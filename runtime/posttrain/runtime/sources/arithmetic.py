@@ -5,10 +5,9 @@ from typing import Any
 
 from pydantic import Field
 
+from posttrain.runtime.context import Context
 from posttrain.spec.extension import Params, Source
 from posttrain.spec.types import Columns
-
-from posttrain.runtime.context import Context
 
 
 class Arithmetic(Params):

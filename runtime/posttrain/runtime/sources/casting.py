@@ -13,7 +13,7 @@ from posttrain.spec.types import Columns, Type
 
 _KINDS = {
     "text": "'VARCHAR', 'BIGINT', 'UBIGINT', 'DOUBLE', 'BOOLEAN'",
-    "integer": "'BIGINT'",
+    "integer": "'BIGINT', 'UBIGINT'",
     "number": "'BIGINT', 'UBIGINT', 'DOUBLE'",
     "boolean": "'BOOLEAN'",
 }
@@ -22,7 +22,7 @@ _KINDS = {
 def from_json(connection: Any, table: str, columns: Columns) -> None:
     """Make the table `source` from one whose columns are all JSON."""
     for name, type in columns.items():
-        _check(connection, table, name, type)
+        _check_values(connection, table, name, type)
     _select(connection, table, {name: _value(quoted(name), type) for name, type in columns.items()})
 
 
@@ -58,16 +58,21 @@ def _select(connection: Any, table: str, made: dict[str, str]) -> None:
     connection.execute(f"CREATE TABLE source AS SELECT {listed} FROM {table}")
 
 
-def _check(connection: Any, table: str, name: str, type: Type) -> None:
-    """A fault for the first row whose value does not fit, and for a column that no row has."""
+def check_some(connection: Any, table: str, columns: Columns) -> None:
+    """A fault for a column that no row has: its name is mistaken."""
+    for name in columns:
+        some, rows = connection.execute(f"SELECT count({quoted(name)}), count(*) FROM {table}").fetchone()
+        if rows and not some:
+            raise StepFault(f"no row has anything in the column `{name}`", "mend `columns`")
+
+
+def _check_values(connection: Any, table: str, name: str, type: Type) -> None:
+    """A fault for the first row whose value does not fit."""
     column = quoted(name)
-    if not connection.execute(f"SELECT count({column}) FROM {table}").fetchone()[0]:
-        some = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-        if some:
-            raise StepFault(f"no row has the column `{name}`", "mend `columns`")
+    there = f"{column} IS NOT NULL AND json_type({column}) != 'NULL'"
     bad = connection.execute(
         f"SELECT place, {column} FROM (SELECT row_number() OVER () AS place, {column} FROM {table})"
-        f" WHERE {column} IS NOT NULL AND json_type({column}) != 'NULL' AND NOT coalesce({_fits(column, type)}, false)"
+        f" WHERE {there} AND NOT coalesce({_fits(column, type)}, false)"
         " ORDER BY place LIMIT 1"
     ).fetchone()
     if bad is not None:
@@ -81,7 +86,8 @@ def _check(connection: Any, table: str, name: str, type: Type) -> None:
 def _fits(value: str, type: Type, depth: int = 0) -> str:
     """An SQL condition: the JSON value can be read as this type."""
     if type in _KINDS:
-        return f"json_type({value}) IN ({_KINDS[type]})"
+        small = f" AND TRY_CAST({value} AS BIGINT) IS NOT NULL" if type == "integer" else ""
+        return f"json_type({value}) IN ({_KINDS[type]}){small}"
     if type == "any":
         return "true"
     one = f"x{depth}"

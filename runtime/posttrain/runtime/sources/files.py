@@ -71,16 +71,16 @@ def infer(params: Files, contents: Sequence[bytes]) -> tuple[Columns, int | None
     rows: list[dict[str, Any]] = []
     texts = False
     for path, data in zip(params.path, contents, strict=True):
-        format = format_of(path, params.format)
-        text = _text(path, format, data)
+        kind = format_of(path, params.format)
+        text = _text(path, kind, data)
         if text is None:
             if params.columns is None:
                 raise ValueError(
                     f"the columns of `{path}` cannot be told here; add `columns`, with their types"
                 )
             return params.columns, None
-        rows += _rows(path, format, text)
-        texts = texts or format == "csv"
+        rows += _rows(path, kind, text)
+        texts = texts or kind == "csv"
     if not rows:
         raise ValueError("there are no rows")
     found = columns_of(rows)
@@ -99,9 +99,9 @@ def _loosest(name: str, declared: Columns, found: Columns) -> str:
     return type if type == "text" or found[name] == "text" or readable(type, found[name]) else found[name]
 
 
-def _text(path: str, format: str, data: bytes) -> str | None:
+def _text(path: str, kind: str, data: bytes) -> str | None:
     """A file's text; None when it is too large, or only the database reads such a file."""
-    if format == "parquet" or path.endswith(".zst"):
+    if kind == "parquet" or path.endswith(".zst"):
         return None
     if path.endswith(".gz"):
         try:
@@ -117,10 +117,10 @@ def _text(path: str, format: str, data: bytes) -> str | None:
         raise ValueError(f"`{path}` is not UTF-8: byte {error.start}") from None
 
 
-def _rows(path: str, format: str, text: str) -> list[dict[str, Any]]:
-    if format == "csv":
+def _rows(path: str, kind: str, text: str) -> list[dict[str, Any]]:
+    if kind == "csv":
         return _csv_rows(path, text)
-    if format == "json":
+    if kind == "json":
         found = _value(path, text)
         values = cast(list[Any], found) if isinstance(found, list) else [found]
         places = [f"{path}: row {number}" for number in range(1, len(values) + 1)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.sources.casting import check_there, from_json, from_text, from_types
+from posttrain.runtime.sources.casting import check_some, check_there, from_json, from_text, from_types
 from posttrain.spec.types import Columns
 
 _SHAPES = {"jsonl": "newline_delimited", "json": "auto"}
@@ -12,23 +12,25 @@ _SHAPES = {"jsonl": "newline_delimited", "json": "auto"}
 
 def read_files(connection: Any, paths: Sequence[Path], formats: Sequence[str], columns: Columns) -> None:
     """Make the table `source` of all files' rows, in order."""
-    for number, (path, format) in enumerate(zip(paths, formats, strict=True)):
-        _READERS[format](connection, str(path), format, columns)
+    for number, (path, kind) in enumerate(zip(paths, formats, strict=True)):
+        _READERS[kind](connection, str(path), kind, columns)
         connection.execute(f"ALTER TABLE source RENAME TO piece{number}")
     pieces = " UNION ALL ".join(f"SELECT * FROM piece{number}" for number in range(len(paths)))
     connection.execute(f"CREATE TABLE source AS {pieces}")
 
 
-def _json(connection: Any, path: str, format: str, columns: Columns) -> None:
+def _json(connection: Any, path: str, kind: str, columns: Columns) -> None:
     shape = "{" + ", ".join(f"{_text(name)}: 'JSON'" for name in columns) + "}"
     connection.execute(
-        f"CREATE OR REPLACE TABLE given AS SELECT * FROM read_json(?, format='{_SHAPES[format]}', columns={shape})",
+        "CREATE OR REPLACE TABLE given AS SELECT * FROM"
+        f" read_json(?, format='{_SHAPES[kind]}', columns={shape})",
         [path],
     )
+    check_some(connection, "given", columns)
     from_json(connection, "given", columns)
 
 
-def _csv(connection: Any, path: str, format: str, columns: Columns) -> None:
+def _csv(connection: Any, path: str, kind: str, columns: Columns) -> None:
     connection.execute(
         "CREATE OR REPLACE TABLE given AS SELECT * FROM"
         " read_csv(?, header=true, all_varchar=true, delim=',', quote='\"', escape='\"')",
@@ -39,7 +41,7 @@ def _csv(connection: Any, path: str, format: str, columns: Columns) -> None:
     from_text(connection, "given", columns)
 
 
-def _parquet(connection: Any, path: str, format: str, columns: Columns) -> None:
+def _parquet(connection: Any, path: str, kind: str, columns: Columns) -> None:
     connection.execute("CREATE OR REPLACE TABLE given AS SELECT * FROM read_parquet(?)", [path])
     from_types(connection, "given", columns)
 

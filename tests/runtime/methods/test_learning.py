@@ -1,0 +1,114 @@
+"""Every method learns: from its first steps to its last, what it optimises gets better."""
+
+import pytest
+from tests.runtime.methods.workbench import Bench, metrics, recipe, warnings
+
+pytestmark = pytest.mark.slow
+
+_ROWS = "steps: 12, learning_rate: 2.0e-3, batch: 8, max_length: 64"
+_PROMPTS = "steps: 30, prompts: 8, generations: 8, learning_rate: 3.0e-3, max_tokens: 6"
+
+
+def stage(method: str, params: str, keys: str = "") -> str:
+    return f"it: {{train: {method}, model: sft, data: sums.train, {keys} params: {{{params}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("method", "figure", "least"),
+    [
+        ("dpo", "preference/margin", 0.3),
+        ("ipo", "preference/margin", 0.3),
+        ("kto", "preference/margin", 0.3),
+        ("reward_model", "preference/margin", 0.5),
+        ("simpo", "preference/margin", 0.5),
+        ("cpo", "preference/margin", 0.1),
+    ],
+)
+def test_a_method_learns_from_pairs(method: str, figure: str, least: float, bench: Bench) -> None:
+    product = bench.run(recipe(stage(method, _ROWS)))["it"]
+    found = metrics(product, figure)
+    assert found[-1] - found[0] > least
+    assert warnings(product) == []
+
+
+def test_orpo_imitates_and_prefers_at_once(bench: Bench) -> None:
+    product = bench.run(recipe(stage("orpo", _ROWS)))["it"]
+    losses = metrics(product, "loss")
+    assert min(losses[-4:]) < losses[0] - 0.1
+    assert metrics(product, "log_odds_chosen")[-1] > metrics(product, "log_odds_chosen")[0]
+
+
+@pytest.mark.parametrize("method", ["grpo", "rloo"])
+def test_a_method_learns_from_a_reward(method: str, bench: Bench) -> None:
+    product = bench.run(recipe(stage(method, _PROMPTS, "reward: solution,")))["it"]
+    rewards = metrics(product, "reward")
+    assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "hinge",
+        "exo_pair, label_smoothing: 1.0e-3",
+        "nca_pair",
+        "robust, label_smoothing: 0.1",
+        "bco_pair",
+        "sppo_hard",
+        "aot",
+        "aot_unpaired",
+        "apo_zero",
+        "apo_down",
+        "discopop",
+        "sft",
+        "sigmoid_norm",
+        "[sigmoid, sft], loss_weights: [1.0, 0.2]",
+    ],
+)
+def test_every_loss_of_dpo_runs(loss: str, bench: Bench) -> None:
+    product = bench.run(recipe(stage("dpo", f"steps: 3, learning_rate: 2.0e-3, batch: 8, loss: {loss}")))[
+        "it"
+    ]
+    losses = metrics(product, "loss")
+    assert len(losses) == 3
+    assert losses[-1] != losses[0]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["grpo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo, ratio: sequence", "vespo", "grpo, ratio: sequence"],
+)
+def test_every_loss_of_grpo_runs(loss: str, bench: Bench) -> None:
+    params = f"steps: 2, prompts: 4, generations: 4, learning_rate: 1.0e-3, max_tokens: 6, loss: {loss}"
+    product = bench.run(recipe(stage("grpo", params, "reward: solution,")))["it"]
+    assert len(metrics(product, "loss")) == 2
+
+
+def test_kto_takes_labelled_rows_too(bench: Bench) -> None:
+    changed = recipe(stage("kto", _ROWS + ", wanted_weight: 1.5")).replace(
+        "- split: {test: 17}",
+        "- select: [prompt, completion, answer, label]\n      - split: {test: 17}",
+    )
+    product = bench.run(changed)["it"]
+    assert len(metrics(product, "loss")) == 12
+
+
+def test_packed_rows_do_not_see_each_other(bench: Bench) -> None:
+    """All rows in a step, packed or not, have the same loss before anything is learnt."""
+    alike = "steps: 1, learning_rate: 1.0e-3, batch: 64, max_length: 64"
+    apart = bench.run(recipe(f"it: {{train: sft, model: sft, data: sums.train, params: {{{alike}}}}}"))["it"]
+    packed = bench.run(
+        recipe(f"it: {{train: sft, model: sft, data: sums.train, params: {{{alike}, packing: true}}}}")
+    )["it"]
+    assert metrics(packed, "loss") == pytest.approx(metrics(apart, "loss"), rel=1e-4)
+
+
+def test_the_rate_of_an_adapter_is_ten_times_the_method_s(bench: Bench) -> None:
+    params = "params: {steps: 2, batch: 8, schedule: constant}"
+    made = bench.run(
+        recipe(
+            f"whole: {{train: dpo, model: sft, data: sums.train, {params}}}",
+            f"it: {{train: dpo, model: sft, data: sums.train, adapter: {{rank: 4}}, {params}}}",
+        )
+    )
+    assert metrics(made["whole"], "learning_rate")[0] == pytest.approx(1e-6)
+    assert metrics(made["it"], "learning_rate")[0] == pytest.approx(1e-5)
