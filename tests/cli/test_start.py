@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import pytest
-
 from tests.recipe_command import ROOT
 
 HEAVY = {

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from posttrain.compiler.checks.trainings import check_trainings
+from posttrain.compiler.checks.unused import check_unused
 from posttrain.compiler.data.datasets import Rows, check_datasets, part_of, table_of
 from posttrain.compiler.files import user_file
 from posttrain.compiler.findings import Findings
@@ -63,6 +64,7 @@ def check(named: Named, request: Request, findings: Findings) -> Checked:
             case _:
                 pass
     check_trainings(named, trainings, findings)
+    check_unused(named, request.source.name, findings)
     _check_unused_nodes(named, graphs, evals, findings)
     return Checked(
         named=named,

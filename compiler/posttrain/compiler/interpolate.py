@@ -36,7 +36,7 @@ _USE = re.compile(r"\$?\$\{([^{}]*)\}")
 
 
 def interpolate(root: Mapped, leg: Leg, used: set[str], findings: Findings) -> Mapped:
-    """The tree of one leg, with all variables filled in; `used` gains the matrix names it needed."""
+    """The tree of one leg, with all variables filled in; `used` gains the names it needed."""
     entry = root.entries.get("vars")
     declared = entry.node if entry and isinstance(entry.node, Mapped) else None
     filler = _Filler(declared, leg, used, findings)
@@ -95,7 +95,7 @@ class _Filler:
     def _variable(self, name: str, use: Leaf) -> Leaf | None:
         section, _, key = name.strip().partition(".")
         if section == "matrix" and key in self.leg.values:
-            self.used.add(key)
+            self.used.add(f"matrix.{key}")
             return self.leg.values[key]
         if section == "matrix" and self.leg.broken:
             self.findings.refuse(use.span)
@@ -107,6 +107,7 @@ class _Filler:
             self.findings.at_span(UNKNOWN_VARIABLE, use.span, f"`${{{name}}}` names no variable", help=help)
             self.findings.refuse(use.span)
             return None
+        self.used.add(f"vars.{key}")
         if key in self.under_way:
             circle = " -> ".join((*self.under_way, key))
             self.findings.at_span(CIRCULAR_VARIABLE, use.span, f"variables in a circle: {circle}")

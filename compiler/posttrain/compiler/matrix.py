@@ -126,6 +126,6 @@ def check_used(root: Mapped, legs: Sequence[Leg], used: set[str], findings: Find
     if entry is None or not isinstance(entry.node, Mapped):
         return
     for name in legs[0].values:
-        if name not in used:
+        if f"matrix.{name}" not in used:
             span = entry.node.entries[name].key_span
             findings.at_span(UNUSED_AXIS, span, f"nothing names ${{matrix.{name}}}")

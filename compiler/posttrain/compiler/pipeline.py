@@ -9,6 +9,7 @@ every mistake; later passes stay silent about what an earlier one has refused.
 from dataclasses import dataclass
 
 from posttrain.compiler.check import check
+from posttrain.compiler.checks.unused import check_unused_variables
 from posttrain.compiler.expand import expand
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.interpolate import interpolate
@@ -49,6 +50,7 @@ def _compiled(request: Request, findings: Findings) -> Plan | None:
     used: set[str] = set()
     plans = [_leg(whole, leg, used, request, findings) for leg in combinations]
     check_used(whole, combinations, used, findings)
+    check_unused_variables(whole, used, request.source.name, findings)
     whole_plans = [plan for plan in plans if plan is not None]
     return merge(combinations, whole_plans) if len(whole_plans) == len(plans) else None
 

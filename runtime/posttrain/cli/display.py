@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from posttrain.runtime.report.figures import duration
 from posttrain.runtime.home import Home
+from posttrain.runtime.report.figures import duration
 from posttrain.spec.plan import Plan
 
 _MARKS = {

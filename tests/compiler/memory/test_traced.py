@@ -41,17 +41,15 @@ def everywhere(workload: Workload) -> Workload:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("checkpointing", [False, True], ids=["kept", "recomputed"])
-def test_a_step_that_trains_everything(tracer, name, checkpointing):
-    workload = small(name, rows=4, checkpointing=checkpointing)
-    assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.05)
+def test_a_step_that_trains_everything(tracer, name):
+    workload = small(name, rows=4)
+    assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.03)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("checkpointing", [False, True], ids=["kept", "recomputed"])
-def test_a_step_that_trains_an_adapter(tracer, name, checkpointing):
-    workload = everywhere(small(name, rows=8, checkpointing=checkpointing))
-    assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.08)
+def test_a_step_that_trains_an_adapter_and_recomputes(tracer, name):
+    workload = everywhere(small(name, rows=8, checkpointing=True))
+    assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -71,16 +69,15 @@ def test_a_step_that_trains_an_adapter(tracer, name, checkpointing):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("name", ["llama", "qwen3"])
-def test_a_step_in_other_formats_and_batches(tracer, name, options):
-    workload = small(name, rows=4, **options)
-    assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.05)
+def test_a_step_in_other_formats_and_batches(tracer, options):
+    workload = small("qwen3", rows=4, **options)
+    assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.03)
 
 
 @pytest.mark.parametrize("adapter", [Adapter(element=2), Adapter(dropout=0.05), Adapter(rank=128)], ids=str)
 def test_a_step_with_other_adapters(tracer, adapter):
     workload = replace(small("qwen2", rows=8), adapter=adapter)
-    assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.05)
+    assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.03)
 
 
 def test_the_tracer_counts_what_it_is_given(tracer):

@@ -4,13 +4,14 @@ import json
 import re
 from pathlib import Path
 
+from tests.compiler.render.diagnostics import CASES, NAMES
+from tests.compiler.render.golden import same_as
+
 from posttrain.compiler.codes import all_codes
 from posttrain.compiler.render.github import render_github
 from posttrain.compiler.render.json import render_json
 from posttrain.compiler.render.sarif import render_sarif
 from posttrain.spec.diagnostic import Diagnostic, Span
-from tests.compiler.render.diagnostics import CASES, NAMES
-from tests.compiler.render.golden import same_as
 
 GOLDEN = Path(__file__).parent / "golden"
 CODES = {code.id: code for code in all_codes()}

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.compiler.render.diagnostics import CASES, FILE, LINES, NAMES
+from tests.compiler.render.golden import same_as
 
 from posttrain.compiler.render.columns import shown
 from posttrain.compiler.render.text import Styler, render
 from posttrain.spec.diagnostic import Diagnostic, Label, Span
-from tests.compiler.render.diagnostics import CASES, FILE, LINES, NAMES
-from tests.compiler.render.golden import same_as
 
 GOLDEN = Path(__file__).parent / "golden"
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -41,7 +41,7 @@ def test_the_last_line_counts() -> None:
 characters = st.characters(
     blacklist_categories=("Cs",), blacklist_characters="\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 )
-texts = st.lists(st.text(characters, max_size=150), min_size=1, max_size=8)
+texts = st.lists(st.text(characters, max_size=140), min_size=1, max_size=4)
 
 
 @st.composite
@@ -53,7 +53,7 @@ def spans(draw: st.DrawFn, lines: list[str]) -> Span:
     return Span(FILE, first, begin, last, end)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_place_in_any_text_can_be_shown(data: st.DataObject) -> None:
     lines = data.draw(texts)
@@ -69,7 +69,7 @@ def printable(line: str) -> bool:
     return all(character >= " " and character != "\x7f" for character in line)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(st.sampled_from("ab 日\té"), min_size=1, max_size=60), st.data())
 def test_the_stroke_is_exactly_under_the_words(line: str, data: st.DataObject) -> None:
     line = line.rstrip() + "."

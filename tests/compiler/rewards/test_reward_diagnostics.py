@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from posttrain.compiler.codes import all_codes
 from posttrain.compiler.pipeline import Outcome, compile_recipe
 from posttrain.compiler.rewards.alone import Alone, compile_reward
@@ -19,6 +20,15 @@ def alone(nodes: str, returns: str = "{length: completion}", before: str = "") -
     return compile_reward(
         Request(source=Source("recipe.yaml", text.encode()), catalog=CATALOG, read=lambda _: None), "it"
     )
+
+
+NEVER = "{compare: {of: {length: completion}, below: 0}}"
+
+
+def steps(first: float, second: float) -> str:
+    """A node that steps up at two values of something between 0 and 1."""
+    rows = f"[{{at_least: {first}, then: 1}}, {{at_least: {second}, then: 2}}]"
+    return f"{{thresholds: {{of: {{repetition: completion}}, steps: {rows}, otherwise: 3}}}}"
 
 
 def only(found: Alone) -> Diagnostic:
@@ -47,29 +57,107 @@ def under(found: Diagnostic, nodes: str) -> str:
 @pytest.mark.parametrize(
     ("nodes", "code", "message", "help", "marked"),
     [
-        ("{equal: {of: completion, too: answer}}", "PT0201", "unknown key `too`", "did you mean `to`?", "too"),
-        ("{equal: {of: completion, to: answer, spaces: exact}}", "PT0201", "unknown key `spaces`", "did you mean `space`?", "spaces"),
-        ("{equal: {of: completion, to: answer, space: exactly}}", "PT0204", "`exactly` is none of the values that this field takes", "did you mean `exact`?", "exactly"),
-        ("{between: {of: completion, open: <a>}}", "PT0202", "the key `close` is missing", "The closing tag.", "between"),
+        (
+            "{equal: {of: completion, too: answer}}",
+            "PT0201",
+            "unknown key `too`",
+            "did you mean `to`?",
+            "too",
+        ),
+        (
+            "{equal: {of: completion, to: answer, spaces: exact}}",
+            "PT0201",
+            "unknown key `spaces`",
+            "did you mean `space`?",
+            "spaces",
+        ),
+        (
+            "{equal: {of: completion, to: answer, space: exactly}}",
+            "PT0204",
+            "`exactly` is none of the values that this field takes",
+            "did you mean `exact`?",
+            "exactly",
+        ),
+        (
+            "{between: {of: completion, open: <a>}}",
+            "PT0202",
+            "the key `close` is missing",
+            "The closing tag.",
+            "between",
+        ),
         ("{equal: {of: completion}}", "PT0504", "the operand `to` is missing", "", "{of: completion}"),
-        ("{equal: {of: completion, to: sure}}", "PT0503", "text is wanted here; this is a boolean", "", "sure"),
-        ("{score: {when: {length: completion}}}", "PT0503", "a boolean is wanted here; this is an integer", "", "{length: completion}"),
-        ("{equall: {of: completion, to: answer}}", "PT0501", "there is no reward op `equall`", "did you mean `equal`?", "equall"),
-        ("{equal: {of: completion, to: answr}}", "PT0502", "`answr` is neither read nor a node of this graph", "did you mean `answer`?", "answr"),
+        (
+            "{equal: {of: completion, to: sure}}",
+            "PT0503",
+            "text is wanted here; this is a boolean",
+            "",
+            "sure",
+        ),
+        (
+            "{score: {when: {length: completion}}}",
+            "PT0503",
+            "a boolean is wanted here; this is an integer",
+            "",
+            "{length: completion}",
+        ),
+        (
+            "{equall: {of: completion, to: answer}}",
+            "PT0501",
+            "there is no reward op `equall`",
+            "did you mean `equal`?",
+            "equall",
+        ),
+        (
+            "{equal: {of: completion, to: answr}}",
+            "PT0502",
+            "`answr` is neither read nor a node of this graph",
+            "did you mean `answer`?",
+            "answr",
+        ),
         ("{sum: []}", "PT0504", "a list of nodes is wanted here", "", "[]"),
-        ("{cases: {of: [{when: sure, than: 1}], otherwise: 0}}", "PT0504", "each of these is written {when: ..., then: ...}", "", "{when: sure, than: 1}"),
-        ("{cases: {of: sure, otherwise: 0}}", "PT0504", "a list of {when: ..., then: ...} is wanted here", "", "sure"),
-        ("{compare: {of: {length: completion}}}", "PT0504", "`compare` needs one or more of `at_least`, `above`, `at_most`, `below`, `equal`", "", "{of: {length: completion}}"),
+        (
+            "{cases: {of: [{when: sure, than: 1}], otherwise: 0}}",
+            "PT0504",
+            "each of these is written {when: ..., then: ...}",
+            "",
+            "{when: sure, than: 1}",
+        ),
+        (
+            "{cases: {of: sure, otherwise: 0}}",
+            "PT0504",
+            "a list of {when: ..., then: ...} is wanted here",
+            "",
+            "sure",
+        ),
+        (
+            "{compare: {of: {length: completion}}}",
+            "PT0504",
+            "`compare` needs one or more of `at_least`, `above`, `at_most`, `below`, `equal`",
+            "",
+            "{of: {length: completion}}",
+        ),
         ("{weighted: {of: [1, 2], weights: [1]}}", "PT0504", "there are 2 parts and 1 weights", "", "[1]"),
         ("{clip: {of: {length: completion}, low: 2, high: 1}}", "PT0504", "`low` lies above `high`", "", "2"),
-        ("{one_of: completion}", "PT0504", "`one_of` needs `values`, or a list to look `among`", "", "completion"),
+        (
+            "{one_of: completion}",
+            "PT0504",
+            "`one_of` needs `values`, or a list to look `among`",
+            "",
+            "completion",
+        ),
         ("{regex: {of: completion, pattern: '(a'}}", "PT0204", "", "", "'(a'"),
         ("{regex: {of: completion, pattern: a, group: 1}}", "PT0204", "", "", "regex"),
         ("{json_schema: {of: completion, schema: {type: objekt}}}", "PT0204", "", "", "{type: objekt}"),
         ("{json_path: {of: completion, path: 'a..b'}}", "PT0204", "", "", "'a..b'"),
-        ("{judge: {of: completion, endpoint: critic, rubric: Kind?}}", "PT0509", "there is no endpoint `critic`", "", "critic"),
+        (
+            "{judge: {of: completion, endpoint: critic, rubric: Kind?}}",
+            "PT0509",
+            "there is no endpoint `critic`",
+            "",
+            "critic",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_said_once_at_its_place(nodes: str, code: str, message: str, help: str, marked: str):
     found = only(alone(nodes))
     assert found.code == code
@@ -96,11 +184,12 @@ def test_every_mistake_is_found_in_one_go():
         ("{any: [sure, {not: {all: [{text_is: 1}]}}]}", ["PT0501"]),
         ("{all: [sure, {not: {compare: {of: {length: completion}, below: 0}}}]}", ["PT0512"]),
         ("{max: [{score: sure}, 1]}", ["PT0512"]),
-        ("{cases: {of: [{when: {compare: {of: {length: completion}, below: 0}}, then: 1}], otherwise: sure}}", ["PT0511", "PT0512"]),
-        ("{thresholds: {of: {repetition: completion}, steps: [{at_least: 0, then: 1}, {at_least: 0.5, then: 2}], otherwise: 3}}", ["PT0512", "PT0511", "PT0511"]),
-        ("{thresholds: {of: {repetition: completion}, steps: [{at_least: 1.5, then: 1}, {at_least: 0.5, then: 2}], otherwise: 3}}", ["PT0511"]),
+        (f"{{cases: {{of: [{{when: {NEVER}, then: 1}}], otherwise: sure}}}}", ["PT0511", "PT0512"]),
+        (steps(0, 0.5), ["PT0512", "PT0511", "PT0511"]),
+        (steps(1.5, 0.5), ["PT0511"]),
+        (steps(0.9, 0.5), []),
     ],
-)  # fmt: skip
+)
 def test_what_the_ranges_show_is_warned_of(nodes: str, codes: list[str]):
     found = alone(nodes)
     assert [diagnostic.code for diagnostic in found.diagnostics] == codes

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+
 from posttrain.compiler.pipeline import Outcome, compile_recipe
 from posttrain.compiler.source import Request, Source
 from posttrain.runtime.catalog import CATALOG, load
@@ -11,7 +13,6 @@ from posttrain.runtime.context import Context
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.products import parts_of, read_rows
 from posttrain.spec.plan import Plan, from_json, to_json
-from ruamel.yaml import YAML
 
 
 def outcome(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Outcome:

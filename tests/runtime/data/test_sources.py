@@ -12,10 +12,10 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.runtime.data.making import Made, made, outcome, planned
+
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.sources.text import Text, passages
-
-from tests.runtime.data.making import Made, made, outcome, planned
 
 TURN = st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": st.text(max_size=5)})
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -124,7 +124,8 @@ def in_database(folder: Path, name: str, query: str, how: str) -> bytes:
 
 
 def test_parquet_and_zstandard_are_read_with_declared_columns(tmp_path: Path):
-    query = "SELECT 'a' AS prompt, 3::INTEGER AS n, 1.5::DECIMAL(4,2) AS x, [{'role': 'user', 'content': 'b'}] AS turns"
+    turns = "[{'role': 'user', 'content': 'b'}]"
+    query = f"SELECT 'a' AS prompt, 3::INTEGER AS n, 1.5::DECIMAL(4,2) AS x, {turns} AS turns"
     columns = {"prompt": "text", "n": "number", "x": "number", "turns": "messages"}
     for name, how in {
         "rows.parquet": "FORMAT parquet",

@@ -1,6 +1,6 @@
 """Data steps that are no SQL: what they do to rows, to columns and to what the compiler knows of them."""
 
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.runtime.data.making import Made, made, outcome
+
 from posttrain.runtime.data.decontaminate import holds
 from posttrain.runtime.data.near_duplicates import overlap, repeated, rows_in_band
 from posttrain.runtime.data.shingles import shingles, words
 from posttrain.runtime.faults import StepFault
-
-from tests.runtime.data.making import Made, made, outcome
 
 WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=14).map(" ".join)
 
@@ -23,8 +23,13 @@ def codes(steps: list[Any], rows: list[dict[str, Any]], **others: Any) -> list[s
     return [diagnostic.code for diagnostic in found.diagnostics]
 
 
-def fresh() -> Path:
-    return Path(tempfile.mkdtemp(prefix="posttrain-test-"))
+Fresh = Callable[[], Path]
+
+
+@pytest.fixture(scope="session")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
+    """A new folder each time that it is called."""
+    return lambda: tmp_path_factory.mktemp("made")
 
 
 def test_chat_makes_turns_and_leaves_out_those_without_words(tmp_path: Path):
@@ -42,7 +47,7 @@ def test_chat_makes_turns_and_leaves_out_those_without_words(tmp_path: Path):
     assert found.columns("it") == {"a": "text", "q": "messages"}
 
 
-def test_conversations_become_messages(tmp_path: Path):
+def test_conversations_become_messages(tmp_path: Path, fresh: Fresh):
     rows = [
         {"conversations": [{"from": "human", "value": "a", "more": 1}, {"from": "gpt", "value": "b"}]},
         {"conversations": []},
@@ -74,7 +79,7 @@ def test_a_turn_of_an_unknown_role_ends_the_step(tmp_path: Path, turn: dict[str,
     st.sampled_from(["characters", "words"]),
 )
 def test_a_percentile_keeps_at_least_its_share_and_the_shortest(
-    texts: list[str | None], keep: int, unit: str
+    texts: list[str | None], keep: int, unit: str, fresh: Fresh
 ):
     rows = [
         {"id": n, "a": text, "m": [{"role": "user", "content": text or ""}]} for n, text in enumerate(texts)
@@ -160,7 +165,7 @@ def test_a_text_holds_a_piece_when_a_run_of_words_is_in_both(text: str, other: s
     assert holds(text, pieces) == bool(runs & mine)
 
 
-def test_rows_that_hold_a_piece_of_a_test_set_go(tmp_path: Path):
+def test_rows_that_hold_a_piece_of_a_test_set_go(tmp_path: Path, fresh: Fresh):
     rows = [
         {"q": "Well: what is the SUM of two and two, friend?"},
         {"q": "what is the sum"},
@@ -190,7 +195,7 @@ def test_rows_that_hold_a_piece_of_a_test_set_go(tmp_path: Path):
     assert [row["q"] for row in found.rows("it")] == expected
 
 
-def test_pairs_become_single_answers_and_back(tmp_path: Path):
+def test_pairs_become_single_answers_and_back(tmp_path: Path, fresh: Fresh):
     rows = [{"prompt": f"p{n}", "chosen": f"good {n}", "rejected": f"bad {n}"} for n in range(3)]
     found = made(tmp_path, {"unpair": {}}, rows=rows)
     assert found.columns("it") == {"prompt": "text", "completion": "text", "label": "boolean"}
@@ -211,7 +216,9 @@ def test_pairs_become_single_answers_and_back(tmp_path: Path):
     st.lists(st.tuples(st.sampled_from("pq"), st.none() | st.integers(0, 3)), min_size=1, max_size=10),
     st.sampled_from([0.0, 1.0, 2.0]),
 )
-def test_a_pair_is_the_best_and_the_worst_of_a_prompt(answers: list[tuple[str, int | None]], margin: float):
+def test_a_pair_is_the_best_and_the_worst_of_a_prompt(
+    answers: list[tuple[str, int | None]], margin: float, fresh: Fresh
+):
     rows = [{"prompt": p, "completion": f"{n}", "score": score} for n, (p, score) in enumerate(answers)]
     if all(score is None for _, score in answers):
         return
@@ -241,12 +248,18 @@ def test_a_pair_is_the_best_and_the_worst_of_a_prompt(answers: list[tuple[str, i
         ({"near_duplicates": {"columns": ["a", "b"]}}, "there is no column `b` here"),
         ({"unpair": {"chosen": "a", "rejected": "m"}}, "`a` and `m` are of different types"),
         ({"unpair": {"chosen": "a", "rejected": "a", "completion": "n"}}, "there is a column `n` already"),
-        ({"pair": {"by": "a", "completion": "a", "score": "a"}}, "`a` is text; number or integer or boolean is wanted"),
+        (
+            {"pair": {"by": "a", "completion": "a", "score": "a"}},
+            "`a` is text; number or integer or boolean is wanted",
+        ),
         ({"decontaminate": {"columns": "a", "against": "other"}}, "in `other`: there is no column `a` here"),
-        ({"decontaminate": {"columns": "a", "in_columns": "x", "against": "other.test"}}, "the data is not split"),
+        (
+            {"decontaminate": {"columns": "a", "in_columns": "x", "against": "other.test"}},
+            "the data is not split",
+        ),
         ({"decontaminate": {"columns": "a", "against": "othr"}}, "nothing is named `othr`"),
     ],
-)  # fmt: skip
+)
 def test_a_step_that_does_not_fit_its_columns_is_told_when_the_recipe_is_compiled(step: Any, said: str):
     rows = [{"a": "x", "n": 1, "m": [{"role": "user", "content": "x"}]}]
     other = {"from": {"rows": [{"x": "y"}]}}
@@ -255,7 +268,7 @@ def test_a_step_that_does_not_fit_its_columns_is_told_when_the_recipe_is_compile
     assert any(said in text for text in texts), texts
 
 
-def test_steps_are_seeded_by_the_recipe_and_say_what_they_read():
+def test_steps_are_seeded_by_the_recipe_and_say_what_they_read(fresh: Fresh):
     found = Made(
         fresh(), {"it": {"from": {"rows": [{"a": "x y"}]}, "steps": [{"near_duplicates": {"columns": "a"}}]}}
     )

@@ -8,7 +8,7 @@ import pytest
 from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
 
 from posttrain.runtime.faults import StepFault
-from posttrain.runtime.models import adapters
+from posttrain.runtime.models import adapters, quantized
 from posttrain.runtime.models.agreement import check_agreement, probe
 from posttrain.runtime.models.load import load_model, load_tokenizer
 from posttrain.runtime.store import Product
@@ -127,7 +127,8 @@ def test_an_adapter_is_measured_and_writes(bench: Bench) -> None:
     made = bench.run(
         recipe(
             _LORA,
-            f"measured: {{eval: lora, data: sums.test, reward: solution, metrics: {{f: format}}, {sampling}}}",
+            "measured: {eval: lora, data: sums.test, reward: solution, metrics: {f: format},"
+            f" {sampling}}}",
             f"written: {{generate: lora, data: sums.test, {sampling}}}",
         )
     )
@@ -167,23 +168,25 @@ def test_a_base_that_is_gone_is_told(bench: Bench, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
-    [
-        ("adapter: {kind: qlora}", "need a CUDA GPU, and this machine has none"),
-        ("adapter: {targets: auto}", ""),
-    ],
+    ("gpu", "told"), [(False, "need a CUDA GPU"), (True, "need bitsandbytes, which is not installed")]
 )
-def test_four_bits_need_a_gpu(changed: str, told: str, bench: Bench) -> None:
-    import torch
+def test_four_bits_need_a_gpu_and_their_library(
+    gpu: bool, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(StepFault, match=told):
+        quantized.arguments("nf4")
+    assert quantized.arguments("none") == {}
 
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU, on which it works")
-    plan = compiled(recipe(f"it: {{train: sft, model: base, {changed}, {_ROWS}}}"))
+
+def test_a_stage_in_four_bits_says_so_before_its_first_step(bench: Bench) -> None:
+    plan = compiled(recipe(f"it: {{train: sft, model: base, adapter: {{kind: qlora}}, {_ROWS}}}"))
     step = plan.step("it")
     bench.lay_out(plan, step)
-    status = bench.wait(step)
-    assert (status != 0) == bool(told)
-    assert told in str(bench.failure(step)["message"])
+    assert quantized.wanted(step.params["adapter"], bench.home.root) == "nf4"
+    if bench.wait(step) != 0:  # a machine with a GPU trains it
+        assert "weights in nf4 need" in bench.failure(step)["message"]
 
 
 def test_unknown_modules_are_told_with_those_that_exist(bench: Bench) -> None:

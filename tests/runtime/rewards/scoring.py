@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+
 from posttrain.compiler.rewards.alone import Alone, compile_reward
 from posttrain.compiler.rewards.graph import Graph as Compiled
 from posttrain.compiler.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.rewards.graph import Graph, Scores
-from ruamel.yaml import YAML
 
 LIBRARY = Path(__file__).parents[3] / "recipes" / "library"
 

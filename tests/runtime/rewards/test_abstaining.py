@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from posttrain.runtime.rewards.logic import every, some
-
 from tests.runtime.rewards.scoring import attempt, codes, compiled, scored
+
+from posttrain.runtime.rewards.logic import every, some
 
 TRUTHS = [True, False, None]
 # Two nested repeats with a part in common: no engine finds out in time that this does not match.

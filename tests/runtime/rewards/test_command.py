@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from tests.recipe_command import call
 from tests.runtime.rewards.scoring import LIBRARY
 
@@ -38,7 +37,21 @@ def test_a_table_for_people(rows: Path):
     done = call("reward", TWO_PHASE, "two_phase", "--rows", rows)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["row", "solution", "in_order", "format_exact", "reasoning_closes", "solution_opens", "solution_closes", "format_near", "exact", "answer_score", "first", "number_score", "returns"]  # fmt: skip
+    assert lines[0].split() == [
+        "row",
+        "solution",
+        "in_order",
+        "format_exact",
+        "reasoning_closes",
+        "solution_opens",
+        "solution_closes",
+        "format_near",
+        "exact",
+        "answer_score",
+        "first",
+        "number_score",
+        "returns",
+    ]
     assert lines[1].split()[-1] == "12.5"
     assert lines[3].split()[-1] == "-"
     assert lines[4].split()[0] == "mean"

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.runtime.rewards.scoring import compiled, scored
+
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.graph import Graph
 from posttrain.runtime.rewards.nodes import Node
 from posttrain.runtime.rewards.training import prompt_groups, summary
-
-from tests.runtime.rewards.scoring import compiled, scored
 
 
 def slow(id: str, run: Any, *reads: str, needs: Sequence[str] = ()) -> Node:

@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from posttrain.spec.types import Interval
-
 from tests.runtime.rewards.scoring import library, scored
+
+from posttrain.spec.types import Interval
 
 TWO_PHASE = library("two-phase-rewards.yaml", "two_phase")
 ZERO = library("r1-zero-reward.yaml", "r1_zero")

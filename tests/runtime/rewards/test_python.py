@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.rewards.scoring import attempt, codes
+
 from posttrain.compiler.rewards.graph import Graph as Compiled
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.rewards import user_calls
 from posttrain.runtime.rewards.graph import Graph, Scores
 from posttrain.spec.types import Interval
-
-from tests.runtime.rewards.scoring import attempt, codes
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +112,7 @@ def test_a_call_that_fails_is_told_and_scored_as_the_recipe_says(tmp_path: Path,
     scores = score(tmp_path, code, ["ok", "bad", "ok"], low=0.0, high=1.0, on_error=-1.0)
     assert scores.values["node"] == [0.5, -1.0, 0.5]
     assert scores.reasons["node"][1].startswith("`grade.py:score`: ")
-    with pytest.raises(StepFault, match="the reward's node `node`: `grade.py:score`: "):
+    with pytest.raises(StepFault, match=r"the reward's node `node`: `grade\.py:score`: "):
         score(tmp_path, code, ["bad"], low=0.0, high=1.0)
 
 

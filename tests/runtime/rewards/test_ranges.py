@@ -10,9 +10,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from posttrain.spec.types import Interval
-
 from tests.runtime.rewards.scoring import attempt, scored
+
+from posttrain.spec.types import Interval
 
 NUMBERS = st.floats(-9, 9).map(lambda number: round(number, 2)) | st.integers(-5, 5).map(float)
 CONDITION, NUMBER = "?", "#"  # places of a drawn expression that a read fills

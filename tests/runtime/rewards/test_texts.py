@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from posttrain.runtime.rewards.between import Between, between
 from posttrain.runtime.rewards.boxed import boxes
 from posttrain.runtime.rewards.code_block import CodeBlock, code_block

@@ -27,6 +27,8 @@ def _mlp(graph: Graph, block: Block, kept: tuple[Saved, ...]) -> float:
         width = shape.computed_experts * shape.expert_width + shape.shared_width
     gone = sum(p.per_token for p in kept if p.name == "MLP output")
     factors = 3 if shape.architecture.gated else 2
+    if shape.architecture.activation == "gelu_steps":
+        factors, e = 3, 4 if graph.autocast else e
     return graph.stream * shape.hidden + factors * e * width - gone
 
 

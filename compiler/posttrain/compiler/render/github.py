@@ -24,13 +24,12 @@ def _command(found: Diagnostic, names: Mapping[str, str], codes: Mapping[str, Co
 def _place(span: Span, names: Mapping[str, str], recipe: str) -> dict[str, str | int]:
     if span.file.startswith("--"):
         return {"file": recipe, "line": 1}
-    file: dict[str, str | int] = {"file": names.get(span.file, span.file)}
-    return file | {
-        "line": span.line,
-        "col": span.column,
-        "endLine": span.end_line,
-        "endColumn": span.end_column,
-    }
+    file: dict[str, str | int] = {"file": names.get(span.file, span.file), "line": span.line}
+    last = span.end_line - (span.end_column == 1)  # at the beginning of a line nothing of it is meant
+    if last > span.line:  # columns are taken on one line only
+        return {**file, "endLine": last}
+    end = span.end_column if span.end_line == span.line else span.column + 1
+    return {**file, "col": span.column, "endLine": span.line, "endColumn": end}
 
 
 def _message(found: Diagnostic, names: Mapping[str, str]) -> str:

@@ -72,13 +72,17 @@ NODE_CIRCLE = Code(
 _JUDGE = "{judge: {of: completion, endpoint: critic, rubric: Is it polite?, scale: [1, 5]}}"
 _JUDGED = ("rewards:\n", f"rewards:\n  polite: {{reads: {{completion: text}}, returns: {_JUDGE}}}\n")
 _CRITIC = "endpoints:\n  critic: {provider: vllm, model: judge, url: http://localhost:8000/v1}\n"
+_MEASURED = (
+    "  check:",
+    "  manners: {eval: sft, data: sums.test, reward: polite, metrics: {score: {mean: returns}}}\n  check:",
+)
 UNKNOWN_ENDPOINT = Code(
     "PT0509",
     "an unknown endpoint",
     "error",
     "A node that asks another model names one of the endpoints declared under `endpoints`.",
-    wrong=minimal(_JUDGED),
-    right=minimal(_JUDGED, ("rewards:\n", f"{_CRITIC}rewards:\n")),
+    wrong=minimal(_JUDGED, _MEASURED),
+    right=minimal(_JUDGED, _MEASURED, ("rewards:\n", f"{_CRITIC}rewards:\n")),
 )
 _RIGHT = "{score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}"
 DROWNED_TERM = Code(

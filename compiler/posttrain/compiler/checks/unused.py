@@ -1,0 +1,68 @@
+"""Declarations that no stage goes back to: most often the trace of a renamed reference."""
+
+from collections.abc import Iterator
+
+from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.names import Named
+from posttrain.compiler.tree import Mapped
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.stages import Evaluate, Generate, Train
+
+UNUSED = Code(
+    "PT0304",
+    "a declaration that nothing uses",
+    "warning",
+    "No stage goes back to it, so it is checked but not made. Things that come from a file which the recipe"
+    " extends are not reported: a library need not be used up.",
+    wrong=minimal(("rewards:", "  spare: {from: {arithmetic: {digits: 2, count: 10}}}\nrewards:")),
+    right=MINIMAL,
+)
+UNUSED_VARIABLE = Code(
+    "PT0305",
+    "a variable that nothing uses",
+    "warning",
+    "No ${vars.NAME} names it, so setting it changes nothing.",
+    wrong=minimal(("name: demo", "name: demo\nvars: {size: 64}")),
+    right=minimal(("name: demo", "name: demo\nvars: {size: 64}"), ("hidden: 64", 'hidden: "${vars.size}"')),
+)
+CODES = (UNUSED, UNUSED_VARIABLE)
+
+
+def check_unused(named: Named, file: str, findings: Findings) -> None:
+    """Report declarations of `file` that no stage needs. With errors about, the use may be among them."""
+    if findings.failed:
+        return
+    needed = _needed(named)
+    for section, thing in (("models", "model"), ("datasets", "dataset"), ("rewards", "reward")):
+        for name in getattr(named.recipe, section):
+            path = (section, name)
+            if f"{thing}:{name}" not in needed and findings.span(path, key=True).file == file:
+                findings.add(UNUSED, path, f"nothing uses the {thing} `{name}`", key=True)
+
+
+def check_unused_variables(root: Mapped, used: set[str], file: str, findings: Findings) -> None:
+    entry = root.entries.get("vars")
+    if findings.failed or entry is None or not isinstance(entry.node, Mapped):
+        return
+    for name, declared in entry.node.entries.items():
+        if f"vars.{name}" not in used and declared.key_span.file == file:
+            findings.at_span(UNUSED_VARIABLE, declared.key_span, f"nothing names ${{vars.{name}}}")
+
+
+def _needed(named: Named) -> set[str]:
+    """What stages are made from, and what that is made from."""
+    needed = set(_rewards(named))
+    made_from: dict[str, list[str]] = {}
+    for (owner, _), ref in named.refs.items():
+        made_from.setdefault(owner, []).append(ref.node)
+    for node in reversed(named.order):
+        if node.startswith("stage:") or node in needed:
+            needed.update(made_from.get(node, ()))
+    return needed
+
+
+def _rewards(named: Named) -> Iterator[str]:
+    for stage in named.recipe.stages.values():
+        if isinstance(stage, Train | Evaluate | Generate) and stage.reward is not None:
+            yield f"reward:{stage.reward}"

@@ -1,0 +1,258 @@
+"""`recipe fmt` writes a recipe in one way, and never changes what it says."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.cli.shipped import PARTS, RECIPES, RIGHT, name_of, tree_of
+from tests.cli.written import documents
+from tests.recipe_command import RECIPE, call
+
+from posttrain.compiler.format.recipe import formatted
+from posttrain.compiler.format.syntax import unspoken
+from posttrain.compiler.source import Source
+from posttrain.compiler.tree import plain
+
+SHIPPED = [path.read_text() for path in (*RECIPES, *PARTS)] + list(dict.fromkeys(RIGHT.values()))
+
+
+def written(text: str) -> str | None:
+    return formatted(Source("recipe.yaml", text.encode())).text
+
+
+def holds(text: str) -> None:
+    """What must hold of every text that is a recipe at all."""
+    tree = tree_of(text)
+    assume(tree is not None)
+    assert tree is not None
+    made = written(text)
+    assert made is not None
+    after = tree_of(made)
+    assert after is not None
+    assert typed(plain(after)) == typed(plain(tree))
+    assert unspoken(made) == unspoken(text)
+    assert written(made) == made
+
+
+def typed(value: object) -> object:
+    """A value that differs where 1, 1.0 and true do; but not by the order of keys."""
+    if isinstance(value, dict):
+        return {key: typed(item) for key, item in value.items()}
+    return [typed(item) for item in value] if isinstance(value, list) else (type(value).__name__, repr(value))
+
+
+@pytest.mark.parametrize("path", [*RECIPES, *PARTS], ids=name_of)
+def test_every_recipe_of_the_project_can_be_formatted(path: Path) -> None:
+    holds(path.read_text())
+
+
+@settings(max_examples=150, deadline=None)
+@given(documents())
+def test_however_it_is_written_it_says_the_same(text: str) -> None:
+    holds(text)
+
+
+@st.composite
+def disturbed(draw: st.DrawFn) -> str:
+    """A recipe of the project with comments and empty lines put in, and spaces doubled."""
+    lines = draw(st.sampled_from(SHIPPED)).splitlines()
+    for _ in range(draw(st.integers(1, 8))):
+        place = draw(st.integers(0, len(lines) - 1))
+        match draw(st.sampled_from(["comment", "trail", "empty", "spaces", "quotes"])):
+            case "comment":
+                lines.insert(place, " " * draw(st.integers(0, 8)) + f"# {draw(st.integers(0, 99))}")
+            case "trail":
+                lines[place] += f"   # {draw(st.integers(0, 99))}"
+            case "empty":
+                lines.insert(place, "")
+            case "spaces":
+                lines[place] = lines[place].replace(": ", ":   ").replace(", ", " ,  ")
+            case _:
+                lines[place] = lines[place].replace('"', "'")
+    return "\n".join(lines) + "\n"
+
+
+@settings(max_examples=150, deadline=None)
+@given(disturbed())
+def test_a_recipe_keeps_its_comments_and_its_meaning(text: str) -> None:
+    holds(text)
+
+
+SECTIONS = """\
+# The file's own words.
+
+# About the stages.
+stages:
+    sft:  {train: sft, model: base,data: sums}   # how
+# About the name.
+name:   'demo'
+profiles: {smoke: {seed: 1}}
+
+recipe: 1
+models:
+
+  base: {init: {family: qwen2, layers: 2, hidden: 64, heads: 4}, tokenizer: {init: characters, words: [<answer>, </answer>]}}
+
+  # The last word on models.
+datasets:
+  sums:
+    from: {files: {path: rows.jsonl,
+       columns: {prompt: text}}}  # made by hand
+    steps:
+    - where: "length(prompt) > 2"
+    -   split:
+          test: 100
+# The last word.
+"""
+CANONICAL = """\
+# The file's own words.
+
+recipe: 1
+# About the name.
+name: "demo"
+
+models:
+  base:
+    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}
+    tokenizer: {init: characters, words: [<answer>, </answer>]}
+
+  # The last word on models.
+
+datasets:
+  sums:
+    from: {files: {path: rows.jsonl, columns: {prompt: text}}}  # made by hand
+    steps:
+      - where: "length(prompt) > 2"
+      - split:
+          test: 100
+
+# About the stages.
+stages:
+  sft: {train: sft, model: base, data: sums}  # how
+
+profiles: {smoke: {seed: 1}}
+# The last word.
+"""
+
+
+def test_the_canonical_form() -> None:
+    assert written(SECTIONS) == CANONICAL
+
+
+LINED_UP = """\
+recipe: 1     # the version
+name:   demo  # the name
+
+stages:
+  sft:    {train: sft, model: base}
+  export: {export: sft}
+  grpo: {train: grpo, model: sft}
+"""
+
+
+def test_what_was_lined_up_stays_so() -> None:
+    made = written(LINED_UP.replace("{train: sft, model: base}", "{train: sft,model: base}"))
+    assert made == LINED_UP
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("a: no\nb: 1e-5\nc: 012\nd: 2020-01-01\ne: .5\n", "a: no\n\nb: 1e-5"),
+        ("a: 'it''s'\n", 'a: "it\'s"'),
+        ("a: 'say \"hi\"'\n", "a: 'say \"hi\"'"),
+        ("a: 'back\\slash'\n", "a: 'back\\slash'"),
+        ("a: &x {b: 1}\nc: *x\nd: {<<: *x, e: 2}\n", "c: *x"),
+        ("a: |\n      two\n\n      lines\n", "a: |\n  two\n\n  lines"),
+        ("a: >-\n   folded\n   text\n", "a: >-\n  folded\n  text"),
+        ("a: plain\n     and more\n", "a: plain\n  and more"),
+        ("\ufeffa: 1\r\nb: 2\r\n", "a: 1"),
+        ("a: {}\nb: []\nc:\nd: {e, f: }\n", "d: {e, f}"),
+    ],
+)
+def test_words_stay_as_they_were_meant(text: str, kept: str) -> None:
+    made = written(text)
+    assert made is not None
+    assert kept in made
+    holds(text)
+
+
+def test_an_alias_never_comes_before_its_anchor() -> None:
+    text = "stages: &s {a: 1}\nmodels: *s\n"
+    made = written(text)
+    assert made is not None
+    assert made.index("&s") < made.index("*s")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("%YAML 1.2\n---\na: 1\n", "directive"),
+        ("a: ! b\n", "tag"),
+        ("&k a: 1\n", "`a`"),
+    ],
+)
+def test_what_is_not_safe_is_left_alone(text: str, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "recipe.yaml"
+    file.write_text(text)
+    ended = call("fmt", file)
+    assert ended.returncode == 1
+    assert "left as it is" in ended.stderr
+    assert reason in ended.stderr
+    assert file.read_text() == text
+
+
+def test_a_file_is_rewritten_in_place(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.yaml"
+    file.write_text(SECTIONS)
+    file.chmod(0o640)
+    link = tmp_path / "link.yaml"
+    link.symlink_to(file)
+    assert call("fmt", link).returncode == 0
+    assert file.read_text() == CANONICAL
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink()
+    again = call("fmt", tmp_path)
+    assert (again.returncode, again.stdout) == (0, "")
+
+
+def test_check_and_diff_write_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.yaml"
+    file.write_text(SECTIONS)
+    checked = call("fmt", "--check", file)
+    assert checked.returncode == 1
+    assert str(file) in checked.stdout
+    shown = call("fmt", "--diff", file)
+    assert shown.returncode == 0
+    assert "-name:   'demo'\n+name: \"demo\"\n" in shown.stdout
+    assert call("fmt", "--check", "--diff", file).returncode == 1
+    assert file.read_text() == SECTIONS
+    file.write_text(CANONICAL)
+    assert call("fmt", "--check", file).returncode == 0
+
+
+def test_a_file_that_cannot_be_read_is_told_and_kept(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.yaml"
+    file.write_text("name: demo\nname: again\n")
+    ended = call("fmt", file)
+    assert ended.returncode == 1
+    assert "error[PT0103]" in ended.stderr
+    assert file.read_text() == "name: demo\nname: again\n"
+
+
+def test_standard_input_goes_to_standard_output() -> None:
+    ended = subprocess.run(
+        [*RECIPE, "fmt", "-"], input=SECTIONS.encode(), capture_output=True, check=False, env=os.environ
+    )
+    assert ended.returncode == 0
+    assert ended.stdout.decode() == CANONICAL
+
+
+def test_several_files_are_each_formatted(tmp_path: Path) -> None:
+    for name in ("one.yaml", "two.yaml"):
+        (tmp_path / name).write_text(SECTIONS)
+    assert call("fmt", tmp_path / "one.yaml", tmp_path / "two.yaml").returncode == 0
+    assert all((tmp_path / name).read_text() == CANONICAL for name in ("one.yaml", "two.yaml"))

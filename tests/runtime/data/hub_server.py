@@ -1,0 +1,73 @@
+"""A server of this machine that speaks as much of the hub's interface as reading a dataset takes."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+COMMIT = "a" * 40
+
+
+@contextmanager
+def hub(repository: str, files: Mapping[str, bytes]) -> Iterator[str]:
+    """The address of a hub that has one dataset."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(repository, files))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def _handler(repository: str, files: Mapping[str, bytes]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            path = self.path.partition("?")[0]
+            if path.startswith(f"/datasets/{repository}/resolve/"):
+                self.send(files.get(path.split("/", 6)[-1]))
+            elif path.startswith(f"/api/datasets/{repository}/tree/"):
+                inside = path.split("/tree/")[1].partition("/")[2]
+                self.send(json.dumps(listed(files, inside)).encode())
+            elif path.startswith(f"/api/datasets/{repository}"):
+                names = [{"rfilename": name} for name in files]
+                about = {"id": repository, "sha": COMMIT, "siblings": names, "private": False, "tags": []}
+                self.send(json.dumps({**about, "downloads": 0, "likes": 0}).encode())
+            else:
+                self.send(None)
+
+        def send(self, data: bytes | None) -> None:
+            self.send_response(404 if data is None else 200)
+            self.send_header("X-Repo-Commit", COMMIT)
+            self.send_header("ETag", f'"{hashlib.sha1(data or b"").hexdigest()}"')
+            self.send_header("X-Error-Code", "EntryNotFound") if data is None else None
+            self.send_header("content-length", str(len(data or b"")))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(data or b"")
+
+        def do_GET(self) -> None:
+            self.answer()
+
+        def do_HEAD(self) -> None:
+            self.answer()
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    return Handler
+
+
+def listed(files: Mapping[str, bytes], folder: str) -> list[dict[str, Any]]:
+    """What lies in a folder and below it; folders of the top too."""
+    inside = {name: data for name, data in files.items() if not folder or name.startswith(f"{folder}/")}
+    found = [
+        {"type": "file", "oid": hashlib.sha1(data).hexdigest(), "size": len(data), "path": name}
+        for name, data in inside.items()
+    ]
+    folders = {name.partition("/")[0] for name in files if "/" in name} if not folder else set()
+    return found + [
+        {"type": "directory", "oid": "0" * 40, "size": 0, "path": name} for name in sorted(folders)
+    ]

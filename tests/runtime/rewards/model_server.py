@@ -1,0 +1,71 @@
+"""A model behind a real HTTP server of this machine, in the forms of each provider."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Model:
+    """A model that answers by a function from the request's body to a status and a text."""
+
+    url: str = ""
+    answer: Callable[[dict[str, Any]], tuple[int, str]] = lambda body: (200, "fine\nVERDICT: 7")
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    seen: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    under_way: int = 0
+    most: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+FORMS: dict[str, Callable[[str], Any]] = {
+    "/chat/completions": lambda text: {"choices": [{"message": {"content": text}}]},
+    "/messages": lambda text: {
+        "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": text}]
+    },
+    ":generateContent": lambda text: {"candidates": [{"content": {"parts": [{"text": text}]}}]},
+}
+
+
+def handler_of(model: Model) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            with model.lock:
+                model.under_way += 1
+                model.most = max(model.most, model.under_way)
+                model.seen.append({"path": self.path, "headers": dict(self.headers), "body": body})
+            status, text = model.answer(body)
+            with model.lock:
+                model.under_way -= 1
+            shaped = next((form for end, form in FORMS.items() if self.path.endswith(end)), None)
+            data = json.dumps(shaped(text) if shaped and status == 200 else text).encode()
+            self.send_response(status)
+            for name, value in {
+                "content-length": str(len(data)),
+                **(model.headers if status != 200 else {}),
+            }.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    return Handler
+
+
+@contextmanager
+def serving(model: Model) -> Iterator[Model]:
+    """The model with its address, for as long as it is asked."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(model))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    model.url = f"http://127.0.0.1:{server.server_port}/v1"
+    yield model
+    server.shutdown()
+    server.server_close()

@@ -1,0 +1,80 @@
+"""GRPO, evaluated before, with a judge behind a server of this machine and a function of the user's."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.recipe_command import RECIPE, TINY, product
+from tests.runtime.rewards.model_server import Model, serving
+
+from posttrain.runtime.events import read_events
+from posttrain.runtime.products import read_rows
+
+pytestmark = pytest.mark.slow
+NODES = """\
+rewards:
+  judged:
+    reads: {completion: text, answer: text}
+    nodes:
+      digits: {python: {call: grade.py:digits, with: {text: completion}, low: 0, high: 1}}
+      liked: {judge: {of: completion, endpoint: critic, rubric: Is it short?, scale: [0, 10], with: {answer: answer}}}
+    returns: {sum: [digits, {scale: {of: liked, by: 0.1}}]}
+stages:
+  before: {eval: base, data: sums.test, reward: judged, metrics: {liked: liked}, sampling: {max_tokens: 6}}
+  grpo:
+    train: grpo
+    model: base
+    data: sums.train
+    reward: judged
+    params: {steps: 3, prompts: 4, generations: 4, learning_rate: 1.0e-3, max_tokens: 6}
+"""
+GRADE = """\
+def digits(text):
+    share = sum(c.isdigit() for c in text) / max(1, len(text))
+    return share, f"{share:.0%} digits"
+"""
+
+
+def by_length(body: dict[str, Any]) -> tuple[int, str]:
+    text = body["messages"][-1]["content"].split("<judged>\n")[1].split("\n</judged>")[0]
+    return 200, f"it has {len(text)} characters\nVERDICT: {max(0, 10 - len(text))}"
+
+
+def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Path):
+    shutil.copytree(TINY, tmp_path / "recipe")
+    recipe = tmp_path / "recipe" / "recipe.yaml"
+    head = recipe.read_text().partition("rewards:\n")[0]
+    (tmp_path / "recipe" / "grade.py").write_text(GRADE)
+    with serving(Model(answer=by_length)) as model:
+        critic = f"endpoints:\n  critic: {{provider: vllm, model: m, url: '{model.url}', key: {{env: JUDGE_KEY}}}}\n"
+        recipe.write_text(head + critic + NODES)
+        command = [*RECIPE, "run", str(recipe), "--home", str(tmp_path / "home")]
+        environment = {**os.environ, "JUDGE_KEY": "s3cret-of-the-judge"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(seen["headers"]["Authorization"] == "Bearer s3cret-of-the-judge" for seen in model.seen)
+
+    scored = read_rows(product(tmp_path / "home", "before"), "completions")
+    assert len(scored) == 17
+    for row in scored:
+        length = len(row["completion"])
+        assert row["node:liked"] == max(0, 10 - length)
+        assert row["reason:liked"].startswith(f"it has {length} characters")
+        assert row["reason:digits"] == f"{row['node:digits']:.0%} digits"
+        assert row["node:returns"] == pytest.approx(row["node:digits"] + 0.1 * row["node:liked"])
+
+    events = read_events(product(tmp_path / "home", "grpo").parent / "record" / "events.jsonl")
+    steps = [event["values"] for event in events if event["kind"] == "metrics"]
+    assert len(steps) == 3
+    for values in steps:
+        assert values["unscored"] == 0
+        assert values["reward/returns"] == pytest.approx(
+            values["reward/digits"] + 0.1 * values["reward/liked"]
+        )
+        assert "spread/liked" in values
+
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file())
+    assert b"s3cret-of-the-judge" not in kept
