@@ -19,7 +19,7 @@ INSTALL = $(BIN)/uv pip install --python $(BIN)/python
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help quickstart test check format lock clean
+.PHONY: help quickstart test chaos check format lock image clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ quickstart: $(TRAIN) $(PACKAGE) ## train, evaluate and export a small model with
 
 test: $(DEV) $(PACKAGE) ## run the tests; PYTEST_ARGS="-k name" and the like go to pytest
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+N ?= 500
+chaos: $(DEV) $(PACKAGE) ## kill runs at N random instants (500) and compare what comes out; SEED=7 repeats
+	$(BIN)/python -m tests.runtime.chaos --kills $(N) $(if $(SEED),--seed $(SEED))
 
 check: $(DEV) $(PACKAGE) ## lint, formatting, types and the direction of imports
 	$(BIN)/ruff check
@@ -45,6 +49,9 @@ format: $(DEV) ## format the code and mend what the linter can mend
 LOCK = $(BIN)/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 SAME = -c requirements/cuda.txt
+
+image: ## build the CPU image, posttrain-cpu:latest; BASE=... and TAG=... change what it is
+	containers/build cpu $(or $(TAG),posttrain-cpu:latest) $(if $(BASE),--build-arg BASE=$(BASE))
 
 lock: $(TOOLS) ## write requirements/*.txt anew from pyproject.toml; UPGRADE=1 takes newer versions
 	$(LOCK) --extra train --extra cuda -o requirements/cuda.txt
@@ -87,4 +94,6 @@ $(DEV): requirements/dev.txt $(TOOLS)
 $(PACKAGE): pyproject.toml $(TOOLS)
 	@echo 'Installing posttrain itself'
 	@$(INSTALL) -q --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q spec compiler runtime $$($(BIN)/python -c \
+	'import click, pydantic, ruamel.yaml as y; print(*(m.__path__[0] for m in (click, pydantic, y)))')
 	@touch $@

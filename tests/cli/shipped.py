@@ -13,12 +13,10 @@ from posttrain.compiler.tree import Mapped
 
 STARTERS = Path(new.__file__).parent / "starters"
 RECIPES = sorted(
-    [
-        *ROOT.glob("recipes/**/recipe.yaml"),
-        *ROOT.glob("tests/recipes/**/recipe.yaml"),
-        *STARTERS.glob("*/recipe.yaml"),
-    ]
-)
+    path
+    for path in (*ROOT.glob("recipes/**/recipe.yaml"), *ROOT.glob("tests/recipes/**/recipe.yaml"))
+    if ".recipe" not in path.parts
+) + sorted(STARTERS.glob("*/recipe.yaml"))
 # Files that others extend: no recipes by themselves.
 PARTS = sorted(path for path in ROOT.glob("recipes/**/*.yaml") if path.name != "recipe.yaml")
 RIGHT = {code.id: code.right for code in all_codes()}

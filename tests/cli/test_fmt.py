@@ -26,7 +26,6 @@ def written(text: str) -> str | None:
 def holds(text: str) -> None:
     """What must hold of every text that is a recipe at all."""
     tree = tree_of(text)
-    assume(tree is not None)
     assert tree is not None
     made = written(text)
     assert made is not None
@@ -49,9 +48,10 @@ def test_every_recipe_of_the_project_can_be_formatted(path: Path) -> None:
     holds(path.read_text())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(documents())
 def test_however_it_is_written_it_says_the_same(text: str) -> None:
+    assume(tree_of(text) is not None)
     holds(text)
 
 
@@ -75,9 +75,10 @@ def disturbed(draw: st.DrawFn) -> str:
     return "\n".join(lines) + "\n"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(disturbed())
 def test_a_recipe_keeps_its_comments_and_its_meaning(text: str) -> None:
+    assume(tree_of(text) is not None)
     holds(text)
 
 
@@ -94,7 +95,8 @@ profiles: {smoke: {seed: 1}}
 recipe: 1
 models:
 
-  base: {init: {family: qwen2, layers: 2, hidden: 64, heads: 4}, tokenizer: {init: characters, words: [<answer>, </answer>]}}
+  base: {init: {family: qwen2, layers: 2, hidden: 64, heads: 4, intermediate: 128, context: 512},
+         tokenizer: {init: characters, words: [<answer>, </answer>]}}
 
   # The last word on models.
 datasets:
@@ -116,7 +118,7 @@ name: "demo"
 
 models:
   base:
-    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}
+    init: {family: qwen2, layers: 2, hidden: 64, heads: 4, intermediate: 128, context: 512}
     tokenizer: {init: characters, words: [<answer>, </answer>]}
 
   # The last word on models.
@@ -161,7 +163,7 @@ def test_what_was_lined_up_stays_so() -> None:
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        ("a: no\nb: 1e-5\nc: 012\nd: 2020-01-01\ne: .5\n", "a: no\n\nb: 1e-5"),
+        ("a: no\nb: 1e-5\nc: 012\nd: 2020-01-01\ne: .5\n", "a: no\nb: 1e-5\nc: 012\nd: 2020-01-01\ne: .5\n"),
         ("a: 'it''s'\n", 'a: "it\'s"'),
         ("a: 'say \"hi\"'\n", "a: 'say \"hi\"'"),
         ("a: 'back\\slash'\n", "a: 'back\\slash'"),
@@ -227,7 +229,8 @@ def test_check_and_diff_write_nothing(tmp_path: Path) -> None:
     assert str(file) in checked.stdout
     shown = call("fmt", "--diff", file)
     assert shown.returncode == 0
-    assert "-name:   'demo'\n+name: \"demo\"\n" in shown.stdout
+    assert "\n-name:   'demo'\n" in shown.stdout
+    assert '\n+name: "demo"\n' in shown.stdout
     assert call("fmt", "--check", "--diff", file).returncode == 1
     assert file.read_text() == SECTIONS
     file.write_text(CANONICAL)

@@ -8,6 +8,7 @@ the seed, every kill with what it hit, and at the end the figures.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -84,10 +85,8 @@ def one_kill(home: Path, log: Path, draw: random.Random, longest: float, figures
 
 
 def _kill(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def compare(home: Path, whole: dict[str, dict[str, str]]) -> list[str]:
@@ -124,7 +123,9 @@ def chaos(kills: int, seed: int, folder: Path) -> Figures:
             if figures.kills >= kills:
                 last = call("run", TINY, "--home", home)
                 if last.returncode:
-                    figures.lost.append(f"run {figures.runs} ended with {last.returncode}: {last.stdout[-400:]}")
+                    figures.lost.append(
+                        f"run {figures.runs} ended with {last.returncode}: {last.stdout[-400:]}"
+                    )
                 break
         figures.runs += 1
         figures.lost += [f"run {figures.runs}: {stage} differs" for stage in compare(home, whole)]

@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from tests.runtime.chaos import chaos
 
 pytestmark = pytest.mark.slow

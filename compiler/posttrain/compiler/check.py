@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from posttrain.compiler.checks.image import check_images
 from posttrain.compiler.checks.trainings import check_trainings
 from posttrain.compiler.checks.unused import check_unused
 from posttrain.compiler.data.datasets import Rows, check_datasets, part_of, table_of
@@ -64,6 +65,7 @@ def check(named: Named, request: Request, findings: Findings) -> Checked:
             case _:
                 pass
     check_trainings(named, trainings, findings)
+    check_images(named.recipe, findings)
     check_unused(named, request.source.name, findings)
     _check_unused_nodes(named, graphs, evals, findings)
     return Checked(

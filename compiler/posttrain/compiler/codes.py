@@ -1,7 +1,7 @@
 """All diagnostic codes, from the files that define them."""
 
 from posttrain.compiler import expand, files, interpolate, matrix, models, names, parse, shape, validate
-from posttrain.compiler.checks import trainings, unused
+from posttrain.compiler.checks import image, trainings, unused
 from posttrain.compiler.data import codes as data
 from posttrain.compiler.rewards import codes as rewards
 from posttrain.compiler.stages import evals, gates, training
@@ -24,6 +24,7 @@ _DEFINERS = (
     evals,
     gates,
     models,
+    image,
 )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.render.text import Styler, render
 from posttrain.compiler.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Diagnostic
@@ -88,6 +87,8 @@ def _read(folder: Path, name: str) -> bytes | None:
 
 def show(diagnostics: Sequence[Diagnostic], path: Path) -> None:
     """Print diagnostics to standard error."""
+    from posttrain.compiler.render.text import Styler, render
+
     texts = {path.name: _lines(path)}
     for diagnostic in diagnostics:
         for span in (diagnostic.span, *(label.span for label in diagnostic.labels)):
@@ -95,7 +96,8 @@ def show(diagnostics: Sequence[Diagnostic], path: Path) -> None:
             if span.file not in texts and beside.is_file():
                 texts[span.file] = _lines(beside)
     names = {name: shown_name(path.parent / name) for name in texts}
-    click.echo(render(diagnostics, texts, names, Styler(colour_wanted(sys.stderr))), err=True, nl=False)
+    styler = Styler(colour_wanted(sys.stderr), _width(sys.stderr))
+    click.echo(render(diagnostics, texts, names, styler), err=True, nl=False)
 
 
 def shown_name(path: Path) -> str:
@@ -106,6 +108,15 @@ def shown_name(path: Path) -> str:
 
 def _lines(path: Path) -> list[str]:
     return path.read_bytes().decode("utf-8-sig", "replace").splitlines()
+
+
+def _width(stream: Any) -> int:
+    """How much of a source line fits beside its number: what the terminal has, or enough elsewhere."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    return max(40, columns - 8) if columns else 120
 
 
 def colour_wanted(stream: Any) -> bool:

@@ -1,6 +1,9 @@
 """`recipe`: the commands, each loaded when it is called."""
 
+import errno
+import os
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -18,6 +21,7 @@ _COMMANDS = (
     "logs",
     "report",
     "reward",
+    "image",
     "explain",
     "schema",
 )
@@ -42,6 +46,28 @@ class Commands(click.Group):
 
             ctx.fail(f"there is no command `{args[0]}`; {hint(args[0], _COMMANDS, what='commands')[0]}")
         return super().resolve_command(ctx, args)
+
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carry a command out. What nobody foresaw ends in a sentence, not in a traceback."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if os.environ.get("RECIPE_TRACEBACK"):
+                raise
+            raise click.ClickException(_unforeseen(error)) from None
+
+
+def _unforeseen(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "the disk is full; free space and run again: what was finished is kept"
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        return f"the system refused: {error.strerror or error}{where}"
+    kind = type(error).__name__
+    return f"this should not happen, and is a mistake of ours: {kind}: {error}; RECIPE_TRACEBACK=1 shows where"
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

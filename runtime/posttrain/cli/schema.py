@@ -4,7 +4,8 @@ import click
 
 
 @click.command("schema")
-def command() -> None:
+@click.option("--overlay", is_flag=True, help="For a file that others extend: nothing in it is required.")
+def command(overlay: bool) -> None:
     """Print the JSON Schema of a recipe, with every installed extension.
 
     The YAML language server of an editor takes it for completion, documentation and errors: write it
@@ -17,4 +18,4 @@ def command() -> None:
     from posttrain.compiler.schema.recipe import recipe_schema
     from posttrain.runtime.catalog import CATALOG
 
-    click.echo(json.dumps(recipe_schema(CATALOG), indent=1))
+    click.echo(json.dumps(recipe_schema(CATALOG, whole=not overlay), indent=1))

@@ -1,6 +1,7 @@
 """`recipe status`: where the newest run stands."""
 
 import json
+from sqlite3 import DatabaseError
 
 import click
 
@@ -16,12 +17,16 @@ from posttrain.cli.homes import chosen_run, home_of, home_option
 def command(home: str | None, name: str | None, form: str) -> None:
     """Show the steps of a run: state, time, what came out."""
     from posttrain.cli.tables import table
-    from posttrain.runtime.journal import Journal
+    from posttrain.runtime.journal import DamagedJournal, Journal
     from posttrain.runtime.report.figures import duration
 
     folder = chosen_run(home_of(home), name)
-    journal = Journal(folder / "journal.sqlite")
-    entries = journal.entries()
+    try:
+        journal = Journal(folder / "journal.sqlite")
+        entries = journal.entries()
+    except (DamagedJournal, DatabaseError) as damage:
+        advice = "what was finished is kept in the store: `recipe run` goes on from there"
+        raise click.ClickException(f"{damage}; {advice}") from None
     if form == "json":
         steps = [{**vars(entry), "cost": dict(entry.cost), "facts": dict(entry.facts)} for entry in entries]
         about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}

@@ -18,7 +18,7 @@ from posttrain.runtime.gating import opens
 from posttrain.runtime.home import Home
 from posttrain.runtime.journal import Journal
 from posttrain.runtime.locks import Lock, try_lock
-from posttrain.runtime.runners.process import Handle, ProcessRunner
+from posttrain.runtime.runners.by_step import Handle, Runners
 from posttrain.runtime.runs import run_key
 from posttrain.runtime.store import Product
 from posttrain.runtime.worker import STOPPED
@@ -66,7 +66,7 @@ class Surroundings:
     watch: Watch
     # The run's name: products of steps that are not pinned belong to it alone.
     run: str
-    runner: ProcessRunner = field(default_factory=ProcessRunner)
+    runner: Runners = field(default_factory=Runners)
     stopping: Stopping = field(default_factory=Stopping)
     cpus: int = os.cpu_count() or 1
 
@@ -168,8 +168,11 @@ class _Execution:
         progress.lock = lock
         found = self.around.home.store.find(progress.key)
         work = self.around.home.work(progress.key)
-        receipt = None if found else workplace.finished(work)
-        if found is None and receipt is not None:
+        left = None if found else self.around.runner.attach(work, progress.step)
+        receipt = None if found or left else workplace.finished(work)
+        if left is not None:
+            self._under_way(progress, left, "an earlier client left it running")
+        elif receipt is not None:
             self._commit(progress, receipt)
         elif found is None:
             self._launch(progress, work)
@@ -195,12 +198,16 @@ class _Execution:
             self._fail(progress, {"message": str(fault), "advice": fault.advice, "retriable": False})
             return
         assert progress.lock is not None, "a step is launched under its lock"
-        progress.attempt += 1
         secrets = {name: os.environ[name] for name in step.secrets if name in os.environ}
-        progress.handle = self.around.runner.start(work, step, secrets, progress.lock.descriptor)
-        if step.timeout_minutes is not None:
-            progress.deadline = time.monotonic() + step.timeout_minutes * 60
-        self._settle(progress, "running", "", attempt=progress.attempt)
+        handle = self.around.runner.start(work, step, secrets, progress.lock.descriptor)
+        self._under_way(progress, handle, "")
+
+    def _under_way(self, progress: Progress, handle: Handle, reason: str) -> None:
+        progress.handle = handle
+        progress.attempt += 1
+        if progress.step.timeout_minutes is not None:
+            progress.deadline = time.monotonic() + progress.step.timeout_minutes * 60
+        self._settle(progress, "running", reason, attempt=progress.attempt)
 
     def _make_again(self, damaged: Progress, damage: str) -> None:
         aside = self.around.home.store.set_aside(damaged.key)

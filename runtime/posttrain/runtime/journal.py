@@ -34,9 +34,20 @@ class Entry:
     facts: Mapping[str, Any]
 
 
+class DamagedJournal(Exception):
+    """A journal that cannot be read. It is a record: what was finished stands in the store."""
+
+
 class Journal:
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
+        try:
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise DamagedJournal(f"the journal {path} is damaged ({error})") from None
+
+    def _prepare(self) -> None:
         # A record for people: it may lose its last lines with the machine, but never its consistency.
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")

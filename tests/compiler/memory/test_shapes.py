@@ -107,14 +107,12 @@ def test_an_adapter_has_as_many_parameters_as_peft_gives_it(family):
     from peft import LoraConfig, get_peft_model
 
     shape = smallest(family)
-    model = built(transformers_config(shape))
     for targets in (shape.architecture.lora, parameters.linear_names(shape)):
-        config = LoraConfig(r=8, target_modules=list(targets))
+        config = LoraConfig(r=8, target_modules=list(targets), fan_in_fan_out=family == "gpt2")
         with torch.device("meta"):
             adapted = get_peft_model(built(transformers_config(shape)), config)
         learning = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
         assert parameters.adapter_count(shape, targets, 8) == learning
-    assert counted(model) == parameters.count(shape)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -79,7 +79,7 @@ def test_a_turn_of_an_unknown_role_ends_the_step(tmp_path: Path, turn: dict[str,
     st.sampled_from(["characters", "words"]),
 )
 def test_a_percentile_keeps_at_least_its_share_and_the_shortest(
-    texts: list[str | None], keep: int, unit: str, fresh: Fresh
+    fresh: Fresh, texts: list[str | None], keep: int, unit: str
 ):
     rows = [
         {"id": n, "a": text, "m": [{"role": "user", "content": text or ""}]} for n, text in enumerate(texts)
@@ -217,7 +217,7 @@ def test_pairs_become_single_answers_and_back(tmp_path: Path, fresh: Fresh):
     st.sampled_from([0.0, 1.0, 2.0]),
 )
 def test_a_pair_is_the_best_and_the_worst_of_a_prompt(
-    answers: list[tuple[str, int | None]], margin: float, fresh: Fresh
+    fresh: Fresh, answers: list[tuple[str, int | None]], margin: float
 ):
     rows = [{"prompt": p, "completion": f"{n}", "score": score} for n, (p, score) in enumerate(answers)]
     if all(score is None for _, score in answers):

@@ -4,6 +4,8 @@ Each stage is run once without a disturbance and once with SIGKILL after a check
 the product must then be the same. docs/resume.md tells users of this table.
 """
 
+from pathlib import Path
+
 import pytest
 from tests.runtime.methods.workbench import Bench, compiled, recipe
 
@@ -66,6 +68,13 @@ def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: Bench) -> Non
     assert bench.wait(step) == 0, bench.failure(step)
     assert any(event["kind"] == "resumed" for event in bench.events(step))
     assert bench.commit(step).content == undisturbed
+
+
+def test_the_documentation_has_this_table() -> None:
+    lines = (Path(__file__).parents[3] / "docs" / "resume.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")][1:]
+    told = {f"{method}, {how}".removesuffix(", all weights"): exact for method, how, exact in rows}
+    assert told == dict.fromkeys(CASES, "yes")
 
 
 def test_a_stage_killed_after_its_last_step_has_only_its_product_to_write(bench: Bench) -> None:

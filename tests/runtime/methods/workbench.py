@@ -66,11 +66,11 @@ def recipe(*stages: str, family: str = "qwen2") -> str:
     return RECIPE.replace("STAGES", lines).replace("FAMILY", family)
 
 
-def compiled(text: str) -> Plan:
+def compiled(text: str, template: str = TEMPLATE) -> Plan:
     request = Request(
         source=Source("recipe.yaml", text.encode()),
         catalog=CATALOG,
-        read={"chat.jinja": TEMPLATE.encode()}.get,
+        read={"chat.jinja": template.encode()}.get,
         stack=installed_stack(),
     )
     outcome = compile_recipe(request)

@@ -17,9 +17,7 @@ from posttrain.runtime.rewards.training import prompt_groups, summary
 
 def slow(id: str, run: Any, *reads: str, needs: Sequence[str] = ()) -> Node:
     operands: dict[str, Any] = {name: {"node" if name in needs else "read": name} for name in reads}
-    return Node(
-        id=id, run=run, params=None, operands=operands, needs=frozenset(needs), slow=True, abstains=True
-    )
+    return Node(id=id, run=run, params=None, operands=operands, needs=frozenset(needs), slow=True)
 
 
 @settings(deadline=None)

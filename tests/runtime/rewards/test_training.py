@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 from tests.recipe_command import RECIPE, TINY, product
 from tests.runtime.rewards.model_server import Model, serving
@@ -20,7 +21,8 @@ rewards:
     reads: {completion: text, answer: text}
     nodes:
       digits: {python: {call: grade.py:digits, with: {text: completion}, low: 0, high: 1}}
-      liked: {judge: {of: completion, endpoint: critic, rubric: Is it short?, scale: [0, 10], with: {answer: answer}}}
+      liked:
+        judge: {of: completion, endpoint: critic, rubric: Short?, scale: [0, 10], with: {answer: answer}}
     returns: {sum: [digits, {scale: {of: liked, by: 0.1}}]}
 stages:
   before: {eval: base, data: sums.test, reward: judged, metrics: {liked: liked}, sampling: {max_tokens: 6}}
@@ -49,8 +51,8 @@ def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Pat
     head = recipe.read_text().partition("rewards:\n")[0]
     (tmp_path / "recipe" / "grade.py").write_text(GRADE)
     with serving(Model(answer=by_length)) as model:
-        critic = f"endpoints:\n  critic: {{provider: vllm, model: m, url: '{model.url}', key: {{env: JUDGE_KEY}}}}\n"
-        recipe.write_text(head + critic + NODES)
+        critic = f"{{provider: vllm, model: m, url: '{model.url}', key: {{env: JUDGE_KEY}}}}"
+        recipe.write_text(f"{head}endpoints:\n  critic: {critic}\n{NODES}")
         command = [*RECIPE, "run", str(recipe), "--home", str(tmp_path / "home")]
         environment = {**os.environ, "JUDGE_KEY": "s3cret-of-the-judge"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -75,6 +77,13 @@ def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Pat
             values["reward/digits"] + 0.1 * values["reward/liked"]
         )
         assert "spread/liked" in values
+
+    trace = sorted((product(tmp_path / "home", "grpo").parent / "record" / "trace").iterdir())
+    assert [path.name for path in trace] == [f"step-{step:06}-0-rank-0.parquet" for step in range(3)]
+    rows = parquet.read_table(trace[2].parent).to_pylist()
+    assert [row["step"] for row in rows] == [0] * 16 + [1] * 16 + [2] * 16
+    assert all(row["node:liked"] == max(0, 10 - len(row["completion"])) for row in rows)
+    assert all(row["reason:digits"] == f"{row['node:digits']:.0%} digits" for row in rows)
 
     kept = b"".join(path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file())
     assert b"s3cret-of-the-judge" not in kept

@@ -23,6 +23,7 @@ class Device(NamedTuple):
     gb_per_s: float  # memory bandwidth
     dollars_per_hour: float
     kind: Literal["gpu", "cpu"] = "gpu"
+    maker: str = "nvidia"
 
 
 @functools.cache
@@ -38,6 +39,7 @@ def accelerator(name: str) -> Device | None:
                 gb_per_s=row["gb_per_s"],
                 dollars_per_hour=row["dollars_per_hour"],
                 kind=row.get("kind", "gpu"),
+                maker=row.get("maker", "nvidia"),
             )
     return None
 

@@ -34,13 +34,18 @@ class Comments:
             return self.waiting.pop()
         return None
 
-    def before(self, upto: int, line: int | None = None, column: int = 0) -> list[str]:
-        """The comments up to a place, from a column on; "" for empty lines, also before `line`."""
+    def before(self, upto: int, column: int = 0) -> list[str]:
+        """The comments up to a place, from a column on; "" for the empty lines before them."""
         found: list[str] = []
         while self.waiting and self.waiting[-1].index < upto and self.waiting[-1].column >= column:
             comment = self.waiting.pop()
             found += ["", comment.text] if self._empty(comment.line - 1) else [comment.text]
-        return [*found, ""] if line is not None and self._empty(line - 1) else found
+        return found
+
+    def above(self, mark: Any) -> list[str]:
+        """The comments before what begins at a mark, and "" when there is an empty line right above it."""
+        first = not self.lines[mark.line][: mark.column].strip()
+        return [*self.before(mark.index), *([""] if first and self._empty(mark.line - 1) else [])]
 
     def _empty(self, line: int) -> bool:
         return line >= 0 and not self.lines[line].strip()

@@ -150,7 +150,9 @@ def _fits(entry: Entry, width: int) -> bool:
 
 def joined(lines: Sequence[Line]) -> str:
     """The text, with the comments at the ends of lines two spaces away, or lined up as they were."""
-    lines = [line for above, line in zip((Line(""), *lines), lines, strict=False) if line.text or not above.open]
+    lines = [
+        line for above, line in zip((Line(""), *lines), lines, strict=False) if line.text or not above.open
+    ]
     texts: list[str] = []
     start = 0
     for end in range(1, len(lines) + 1):

@@ -6,7 +6,7 @@ from typing import Any
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.format.layout import Line, block, joined
 from posttrain.compiler.format.sections import arranged
-from posttrain.compiler.format.syntax import Unsafe, read_syntax, unspoken
+from posttrain.compiler.format.syntax import Document, Unsafe, read_syntax, unspoken
 from posttrain.compiler.parse import parse
 from posttrain.compiler.source import Source
 from posttrain.compiler.tree import Leaf, Listed, Mapped, Node
@@ -29,20 +29,21 @@ def formatted(source: Source) -> Formatted:
         return Formatted(text=None, diagnostics=tuple(findings.found))
     text = source.data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     try:
-        made = _written(text)
+        document = read_syntax(text)
     except Unsafe as unsafe:
         return Formatted(text=None, reason=str(unsafe))
+    made = _written(document)
     again = Findings()
     after = parse(Source(source.name, made.encode()), again)
     same = after is not None and not again.failed and _said(after) == _said(tree)
-    if not same or unspoken(made) != unspoken(text):
+    if not same or unspoken(made) != document.unspoken:
         return Formatted(text=None, reason="it is written in a way that cannot be rewritten safely")
     return Formatted(text=made)
 
 
-def _written(text: str) -> str:
-    document = arranged(read_syntax(text))
-    return joined([*(Line(line) for line in document.head), *block(document.root, 0)])
+def _written(document: Document) -> str:
+    arrangement = arranged(document)
+    return joined([*(Line(line) for line in arrangement.head), *block(arrangement.root, 0)])
 
 
 def _said(tree: Mapped) -> Any:

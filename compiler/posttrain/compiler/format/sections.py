@@ -9,7 +9,8 @@ from posttrain.spec.stages import Recipe
 def order() -> list[str]:
     """The sections as the language declares them; what is laid over them first, overlays last."""
     declared = [field.alias or name for name, field in Recipe.model_fields.items()]
-    return ["<<", declared[0], "extends", *declared[1:]]
+    after = declared.index("vars") + 1
+    return ["<<", declared[0], "extends", *declared[1:after], "matrix", *declared[after:]]
 
 
 def arranged(document: Document) -> Document:
@@ -23,7 +24,7 @@ def arranged(document: Document) -> Document:
     kept = moved if _anchors_first(moved) else entries
     spaced = tuple(_spaced(entry, kept[place - 1] if place else None) for place, entry in enumerate(kept))
     head = document.head[1:] if document.head[:1] == ("",) else document.head
-    return Document(replace(document.root, entries=spaced), head)
+    return replace(document, root=replace(document.root, entries=spaced), head=head)
 
 
 def _spaced(entry: Entry, above: Entry | None) -> Entry:

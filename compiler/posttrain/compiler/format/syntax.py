@@ -1,6 +1,6 @@
 """A recipe as it is written: words kept to the letter, comments where they belong, no meaning yet."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,11 +48,16 @@ class Entry:
     padded: bool = False
 
 
+# What a text holds beside its values: its comments and its anchors, in no order.
+Unspoken = tuple[list[str], list[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     root: Group
     # Comments that belong to the file and not to its first section.
     head: tuple[str, ...]
+    unspoken: Unspoken
 
 
 def read_syntax(text: str) -> Document:
@@ -60,13 +65,15 @@ def read_syntax(text: str) -> Document:
     return _Reader(text).document()
 
 
-def unspoken(text: str) -> tuple[list[str], list[str]]:
-    """What a text holds beside its values: its comments and its anchors, in no order."""
+def unspoken(text: str) -> Unspoken:
     tokens = _tokens(text)
-    names = (
-        f"{type(t).__name__} {t.value}" for t in tokens if type(t).__name__ in ("AnchorToken", "AliasToken")
-    )
-    return sorted(comment.text for comment in Comments(text, tokens).waiting), sorted(names)
+    return _unspoken(Comments(text, tokens), tokens)
+
+
+def _unspoken(comments: Comments, tokens: Sequence[Any]) -> Unspoken:
+    kinds = ("AnchorToken", "AliasToken")
+    names = (f"{type(t).__name__} {t.value}" for t in tokens if type(t).__name__ in kinds)
+    return sorted(comment.text for comment in comments.waiting), sorted(names)
 
 
 def _tokens(text: str) -> list[Any]:
@@ -92,6 +99,7 @@ class _Reader:
         }
         self.dashes = iter([t.start_mark for t in tokens if type(t).__name__ == "BlockEntryToken"])
         self.comments = Comments(text, tokens)
+        self.unspoken = _unspoken(self.comments, tokens)
         self.events: Iterator[Any] = iter(YAML(typ="safe", pure=True).parse(text))
 
     def document(self) -> Document:
@@ -101,7 +109,7 @@ class _Reader:
         entries = (replace(root.entries[0], lead=tuple(own)), *root.entries[1:]) if root.entries else ()
         head = [*([beside.text] if beside else []), *head]
         tail = (*root.tail, *self.comments.before(self.end))
-        return Document(replace(root, entries=entries, tail=tail), tuple(head))
+        return Document(replace(root, entries=entries, tail=tail), tuple(head), self.unspoken)
 
     def _node(self, event: Any, above: int) -> tuple[Node, Comment | None]:
         """A node below the column `above`, and a comment that stands beside its beginning."""
@@ -143,7 +151,7 @@ class _Reader:
         return None
 
     def _entry(self, event: Any, first: Any, mapping: bool, column: int) -> Entry:
-        lead = self.comments.before(first.index, first.line)
+        lead = self.comments.above(first)
         key, end = "", first.index + 1
         if mapping:
             key, end = self._key(event), event.end_mark.index + 1

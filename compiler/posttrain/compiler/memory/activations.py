@@ -26,7 +26,7 @@ class Pass(NamedTuple):
     loss_backward: float
     gradients: float
     layer_gradient: float  # of one layer, the largest
-    down_gradient: float  # of the first matrix of a layer to get one
+    early_gradient: float  # of those matrices of a layer that have one at its peak
     embedding_gradient: float
     head_gradient: float  # as large; none where the model scores
 
@@ -49,7 +49,7 @@ def micro_batch(workload: Workload, shape: Shape) -> Pass:
         loss_backward=loss.backward(workload, g),
         gradients=state.gradients(workload, shape),
         layer_gradient=element * max(b.elements for b in blocks) / state.shards(workload, 2),
-        down_gradient=element * shape.intermediate * shape.hidden,
+        early_gradient=element * _early(g, blocks) / state.shards(workload, 2),
         embedding_gradient=element * shape.vocab * shape.hidden,
         head_gradient=0 if scores else element * shape.vocab * shape.hidden,
     )
@@ -67,6 +67,14 @@ def _layers(workload: Workload, g: Graph, blocks: tuple[Block, ...]) -> tuple[fl
         return inputs, max(whole[b] + passing[b] for b in blocks)
     everything = sum(b.layers * whole[b] for b in blocks) - tokens * _first_norm(g)
     return everything, max(passing.values())
+
+
+def _early(g: Graph, blocks: tuple[Block, ...]) -> int:
+    """A layer's backward is largest in its MLP, or in attention where that is written out."""
+    parts = ("down",)
+    if g.attention in ("eager", "plain"):
+        parts = ("down", "gate_up", "attention_out")
+    return max(sum(m.elements for m in b.matrices if m.part in parts) for b in blocks)
 
 
 def _first_norm(g: Graph) -> float:

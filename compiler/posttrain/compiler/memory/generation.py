@@ -4,6 +4,7 @@ from posttrain.compiler.facts import parameters
 from posttrain.compiler.facts.accelerators import Device
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory import sharding
+from posttrain.compiler.memory.passing import layer_forward
 from posttrain.compiler.memory.terms import GIB, Moment, Term, count, gib, moment, term
 from posttrain.compiler.memory.workload import Rollout, Workload
 
@@ -98,7 +99,7 @@ def _engine_weights(workload: Workload, rollout: Rollout) -> float:
 
 def _engine_scratch(workload: Workload, rollout: Rollout) -> float:
     shape = workload.model
-    layer = BATCHED_TOKENS * ELEMENT * (4 * shape.hidden + 3 * shape.intermediate)
+    layer = BATCHED_TOKENS * layer_forward(shape, ELEMENT)
     sampled = min(rollout.sequences, 256) * SAMPLING * shape.vocab
     return (layer + sampled) / rollout.tensor_parallel
 
@@ -129,7 +130,7 @@ def _transformers(workload: Workload, rollout: Rollout, always: tuple[Term, ...]
 
 def _prompt(shape: Shape, rollout: Rollout) -> tuple[Term, ...]:
     tokens = rollout.sequences * rollout.prompt
-    widest = tokens * ELEMENT * (4 * shape.hidden + 3 * shape.intermediate)
+    widest = tokens * layer_forward(shape, ELEMENT)
     return (
         _cache_term(shape, rollout.sequences, rollout.prompt),
         term("layer under way", widest, f"{count(tokens)} prompt tokens at once", passing=True),

@@ -154,9 +154,12 @@ def _linear(graph: Graph) -> float:
     shape, e = graph.shape, graph.compute
     heads, dim = shape.linear_values, shape.linear_dim
     keys, values = shape.linear_keys * dim, heads * dim
+    chunks, states = heads * CHUNK, heads * dim * dim // CHUNK
     convolved = 2 * e * (2 * keys + values)
-    written_out = 4 * (14 * values + 5 * heads * CHUNK + heads * dim * dim // CHUNK + 9 * heads)
-    return convolved + written_out + 2 * e * values
+    written_out = 4 * (14 * values + 5 * chunks + states + 9 * heads)
+    # autocast multiplies bf16 copies, and keeps the sums that it adds in fp32
+    cast = 5.5 * values - 6 * chunks + 4 * states if graph.autocast else 0
+    return convolved + written_out + cast + 2 * e * values
 
 
 def _mlp(graph: Graph, block: Block) -> tuple[Saved, ...]:

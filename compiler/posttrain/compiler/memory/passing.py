@@ -1,6 +1,7 @@
 """What exists only for a moment while one layer runs backward, beside what its forward kept."""
 
 from posttrain.compiler.facts.parameters import Block
+from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory.graph import Graph
 from posttrain.compiler.memory.layers import Saved, per_token
 
@@ -13,6 +14,7 @@ def layer_backward(graph: Graph, block: Block, kept: tuple[Saved, ...]) -> float
     """
     return max(
         _mlp(graph, block, kept),
+        _routed(graph, block),
         _adapter_cast(graph, block),
         _attention(graph, kept),
         _norm_behind(graph),
@@ -30,6 +32,16 @@ def _mlp(graph: Graph, block: Block, kept: tuple[Saved, ...]) -> float:
     if shape.architecture.activation == "gelu_steps":
         factors, e = 3, 4 if graph.autocast else e
     return graph.stream * shape.hidden + factors * e * width - gone
+
+
+def _routed(graph: Graph, block: Block) -> float:
+    """Tokens on their way from the experts back into their order: gathered, weighed, summed."""
+    shape = graph.shape
+    if block.mlp != "experts" or shape.architecture.every_expert:
+        return 0
+    # what entered the experts is kept if they learn, and still there if they do not
+    copies = 2 if graph.trains else 3
+    return graph.stream * shape.hidden + copies * shape.active_experts * graph.compute * shape.hidden
 
 
 def _adapter_cast(graph: Graph, block: Block) -> float:
@@ -62,6 +74,15 @@ def _norm_behind(graph: Graph) -> float:
     if graph.shape.architecture.norms not in ("sandwich", "after"):
         return 0
     return (graph.stream + 12) * graph.shape.hidden
+
+
+def layer_forward(shape: Shape, element: int) -> int:
+    """Bytes per token of the widest moment of a layer that keeps nothing: generating, scoring."""
+    width, copies = shape.intermediate, 4
+    if shape.experts:
+        width = shape.computed_experts * shape.expert_width + shape.shared_width
+        copies += 2 * shape.computed_experts
+    return element * (3 * width + copies * shape.hidden)
 
 
 def dequantised(graph: Graph, block: Block) -> int:

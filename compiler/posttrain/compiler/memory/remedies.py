@@ -213,6 +213,7 @@ def _shorter(workload: Workload, device: Device) -> Iterator[tuple[str, Workload
 def _larger_device(workload: Workload, device: Device) -> Iterator[Remedy]:
     known = (accelerator(name) for name in accelerators())
     gpus = [d for d in known if d and d.kind == "gpu" and d.memory > device.memory]
+    gpus = [d for d in gpus if d.maker == device.maker]
     for other in sorted(gpus, key=lambda d: (d.memory, d.dollars_per_hour)):
         remedy = _fitting(f"{other.name} instead of {device.name}", workload, other)
         if remedy and device.kind == "gpu":

@@ -10,19 +10,21 @@ from posttrain.compiler.facts import parameters
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory import loss, sharding, state
 from posttrain.compiler.memory.activations import Pass, micro_batch
+from posttrain.compiler.memory.passing import layer_forward
 from posttrain.compiler.memory.terms import Moment, Term, count, moment, term
 from posttrain.compiler.memory.workload import Frozen, Workload
 
 
 def standing(workload: Workload) -> tuple[Term, ...]:
     """What is there all the time: the trained models and the frozen ones beside them."""
+    frozen = tuple(_frozen(workload, f) for f in workload.frozen)
     if not workload.train and workload.rollout and workload.rollout.engine == "vllm":
-        return ()  # the engine loads weights of its own
+        return frozen  # the engine loads weights of its own
     value = _value(workload)
     return (
         *_standing(workload, workload.model, ""),
         *(_standing(value, value.model, "value ") if value else ()),
-        *(_frozen(workload, f) for f in workload.frozen),
+        *frozen,
     )
 
 
@@ -47,7 +49,7 @@ def forward_moments(workload: Workload) -> tuple[Moment, ...]:
     if workload.rollout is not None:
         return ()
     shape, e = workload.model, workload.element
-    widest = workload.tokens * e * (3 * shape.intermediate + 4 * shape.hidden)
+    widest = workload.tokens * layer_forward(shape, e)
     logits = loss.forward_only(shape, workload.tokens, e, workload.loss == "chunked")
     why = f"{workload.rows} x {workload.length} tokens"
     passing = term("layer under way", widest + logits, why, passing=True)
@@ -59,7 +61,7 @@ def _late(
 ) -> tuple[Moment, ...]:
     """When most gradients are there."""
     tied = workload.model.tied and step.head_gradient > 0
-    missing = step.layer_gradient - step.down_gradient / state.shards(workload, 2)
+    missing = step.layer_gradient - step.early_gradient
     missing += 0 if tied else step.embedding_gradient / state.shards(workload, 2)
     last = step.gradients if workload.accumulation > 1 else step.gradients - missing
     value = _value_gradients(workload)
@@ -156,8 +158,11 @@ def _under_way(workload: Workload, step: Pass) -> tuple[Term, ...]:
 
 
 def _head(workload: Workload, step: Pass) -> tuple[Term, ...]:
-    size = step.head_gradient / state.shards(workload, 2)
-    return (term("head gradient", size, "the head's gradient comes first"),)
+    """With accumulation their places are there already, but a tied head's waits for its sum."""
+    again = workload.accumulation > 1
+    size = 0 if again and not workload.model.tied else step.head_gradient
+    size = size / state.shards(workload, 2) + (0 if again else step.early_gradient)
+    return (term("first gradients", size, "of the head and of the layer under way"),)
 
 
 def _top(step: Pass, size: float) -> tuple[Term, ...]:
@@ -203,7 +208,7 @@ def _frozen_forward(
     """A frozen model keeps nothing, but its widest layer and its logits are there for a moment."""
     tokens = model.rows * workload.length
     shape, e = model.shape, model.element
-    widest = tokens * e * (3 * shape.intermediate + 4 * shape.hidden)
+    widest = tokens * layer_forward(shape, e)
     logits = 0 if model.scores else loss.forward_only(shape, tokens, e, workload.loss == "chunked")
     passing = term(f"{model.role} forward", widest + logits, "its widest layer", passing=True)
     return moment(f"{model.role} forward", *early, _top(step, 0), (passing,))

@@ -60,6 +60,8 @@ def _step(name: str, schema: Schema) -> Topic:
 def _topic(kind: Kind, name: str, extension: Extension, schema: Schema) -> Topic:
     where, notes = _ABOUT[kind](name, extension)
     own = _PLACES[kind]
+    if kind in ("source", "data"):
+        notes = [*notes, *_shortened(name, schema)]
     full = next((s for s in schema.get("anyOf", ()) if "properties" in s), schema)
     return Topic(
         name=name,
@@ -104,6 +106,12 @@ def _reward(name: str, extension: Extension) -> About:
     if extension.shorthand in extension.operands and needed <= {extension.shorthand}:
         notes.append(f"`{name}: VALUE` is short for `{name}: {{{extension.shorthand}: VALUE}}`.")
     return f"in a reward graph, where {typed(extension.yields)} is wanted", notes
+
+
+def _shortened(name: str, schema: Schema) -> list[str]:
+    """The note about a bare value that may stand for the mapping."""
+    short = [s for s in schema.get("anyOf", ()) if "properties" not in s]
+    return [f"`{name}: VALUE`, where VALUE is {words(short[0])}, is short for the mapping."] if short else []
 
 
 def _elsewhere(where: str) -> Callable[[str, Extension], About]:

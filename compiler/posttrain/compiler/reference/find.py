@@ -90,7 +90,7 @@ def _found(word: str, known: Reference) -> list[Entry]:
     steps = word.split(".")
     for dropped in range(_OWN_NAMES + 1):
         found: dict[Entry, None] = {}
-        for places in combinations(range(1, len(steps)), dropped):
+        for places in combinations(range(1, len(steps) - 1), dropped):
             path = ".".join(step for place, step in enumerate(steps) if place not in places)
             found |= dict.fromkeys(known.entries.get(path, ()))
         if found:

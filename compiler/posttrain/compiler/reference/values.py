@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from posttrain.compiler.scalars import resolve
 
-_PLAIN = re.compile(r"[A-Za-z0-9_<>/.$+-](?:[A-Za-z0-9_<>/.$() =+-]*[A-Za-z0-9_<>/.$()+-])?\Z")
+_PLAIN = re.compile(r"[A-Za-z0-9_<>/.$](?:[A-Za-z0-9_<>/.$() =+-]*[A-Za-z0-9_<>/.$()+-])?\Z")
 
 
 def flow(value: Any) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from posttrain.compiler.expand import expand
 from posttrain.compiler.findings import Findings
+from posttrain.compiler.interpolate import interpolate
+from posttrain.compiler.matrix import legs
 from posttrain.compiler.parse import parse
 from posttrain.compiler.rewards.graph import Graph, build
 from posttrain.compiler.source import Request
@@ -37,6 +39,10 @@ def _compiled(request: Request, name: str, findings: Findings) -> tuple[tuple[st
         return (), None
     findings.attach(tree)
     whole = expand(tree, request, findings)
+    # Of a matrix, the first combination: it is enough to try a reward out.
+    leg = legs(whole, findings)[0]
+    about = {name: entry for name, entry in whole.entries.items() if name in ("vars", "rewards", "endpoints")}
+    whole = interpolate(Mapped(about, whole.span), leg, set(), findings)
     findings.attach(whole)
     rewards = _section(whole, "rewards")
     if findings.failed or name not in rewards:

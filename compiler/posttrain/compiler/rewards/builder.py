@@ -7,6 +7,7 @@ from posttrain.compiler.files import user_file
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.rewards import codes
 from posttrain.compiler.rewards.body import Body, read_body
+from posttrain.compiler.rewards.operands import OperandReader
 from posttrain.compiler.rewards.values import (
     BOOLEAN,
     Operands,
@@ -21,7 +22,7 @@ from posttrain.compiler.source import Request
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.extension import Operand, Params, RewardOp
+from posttrain.spec.extension import Params, RewardOp
 from posttrain.spec.plan import UserFile
 from posttrain.spec.recipe import Endpoint, Reward
 from posttrain.spec.types import Interval, Type, accepts
@@ -59,6 +60,7 @@ class Builder:
         self._values: dict[str, Value | None] = {}
         self._under_way: list[str] = []
         self._depth = 0
+        self._reader = OperandReader(self.expression, self.fail)
 
     def result(self, value: Value) -> str:
         """The name under which a value is found: a bare number becomes a node of its own."""
@@ -133,7 +135,7 @@ class Builder:
             message = f"there is no reward op `{name}`"
             return self.fail(codes.UNKNOWN_OP, where, message, key=True, help=help, replace=meant)
         read = read_body(op, body, where, self.findings)
-        operands = self._operands(op, read, id)
+        operands = self._reader.read(op, read, id)
         if operands is None or read.params is None or read.mistaken:
             self.failed = True
             return None
@@ -155,86 +157,6 @@ class Builder:
         self.nodes.append({"id": id, "op": op, "operands": operands, "params": params})
         self.types[id] = type
         self.ranges[id] = reach
-
-    def _operands(self, op: RewardOp, body: Body, id: str) -> dict[str, Value | list[Value]] | None:
-        found: dict[str, Value | list[Value]] = {}
-        good = True
-        for field, operand in op.operands.items():
-            if field not in body.given:
-                good = self._default(field, operand, body, found) and good
-            elif operand.fields:
-                good = self._rows(field, operand, body, id, found) and good
-            elif operand.named:
-                good = self._names(field, operand, body, id, found) and good
-            else:
-                value = self._operand(body.given[field], operand, body.at(field), f"{id}.{field}")
-                good = good and value is not None
-                if value is not None:
-                    found[field] = value
-        return found if good else None
-
-    def _default(
-        self, field: str, operand: Operand, body: Body, found: dict[str, Value | list[Value]]
-    ) -> bool:
-        if operand.required:
-            if field not in body.meant:  # a misspelt one was reported as such
-                self.fail(codes.BAD_NODE, body.path, f"the operand `{field}` is missing")
-            return False
-        if operand.default is not None:
-            value = self.expression(operand.default, body.path, field, operand.type)
-            assert value is not None, "a default that does not fit its own operand"
-            found[field] = value
-        return True
-
-    def _operand(self, given: Any, operand: Operand, path: Path, id: str) -> Value | list[Value] | None:
-        if not operand.many:
-            return self.expression(given, path, id, operand.type)
-        if not isinstance(given, list) or not given:
-            return self.fail(codes.BAD_NODE, path, "a list of nodes is wanted here")
-        items = cast(list[Any], given)
-        values = [
-            self.expression(item, (*path, index), f"{id}.{index}", operand.type)
-            for index, item in enumerate(items)
-        ]
-        kept = [value for value in values if value is not None]
-        return kept if len(kept) == len(values) else None
-
-    def _rows(
-        self, field: str, operand: Operand, body: Body, id: str, found: dict[str, Value | list[Value]]
-    ) -> bool:
-        """An operand that is a list of mappings, each with the same keys."""
-        keys = list(operand.fields)
-        form = "{" + ", ".join(f"{key}: ..." for key in keys) + "}"
-        rows, path = body.given[field], body.at(field)
-        if not isinstance(rows, list) or not rows:
-            return bool(self.fail(codes.BAD_NODE, path, f"a list of {form} is wanted here"))
-        columns: dict[str, list[Value | None]] = {key: [] for key in keys}
-        for index, row in enumerate(cast(list[Any], rows)):
-            where = (*path, index)
-            if not isinstance(row, dict) or set(cast(dict[str, Any], row)) != set(keys):
-                return bool(self.fail(codes.BAD_NODE, where, f"each of these is written {form}"))
-            for key, inner in operand.fields.items():
-                given = cast(dict[str, Any], row)[key]
-                value = self.expression(given, (*where, key), f"{id}.{field}.{index}.{key}", inner.type)
-                columns[key].append(value)
-        for key, values in columns.items():
-            found[f"{field}.{key}"] = [value for value in values if value is not None]
-        return not any(None in values for values in columns.values())
-
-    def _names(
-        self, field: str, operand: Operand, body: Body, id: str, found: dict[str, Value | list[Value]]
-    ) -> bool:
-        """An operand that is a mapping from names of the user's own."""
-        given, path = body.given[field], body.at(field)
-        if not isinstance(given, dict) or not given:
-            return bool(self.fail(codes.BAD_NODE, path, "a mapping from names to nodes is wanted here"))
-        good = True
-        for name, item in cast(dict[str, Any], given).items():
-            value = self.expression(item, (*path, name), f"{id}.{field}.{name}", operand.type)
-            good = good and value is not None
-            if value is not None:
-                found[f"{field}.{name}"] = value
-        return good
 
     def _suits(self, op: RewardOp, body: Body, operands: Operands) -> bool:
         """What the op itself has to say about its operands."""

@@ -1,5 +1,6 @@
 """Mappings of one key: a source, a data step, a reward op, each with its parameters."""
 
+from posttrain.compiler.schema.liberties import with_bare, with_singles
 from posttrain.compiler.schema.models import Definitions, Schema, definitions, reference
 from posttrain.spec.extension import Catalog, Extension, Kind
 
@@ -31,8 +32,9 @@ def parameters(kind: Kind, extension: Extension) -> Definitions:
     """The definition of an extension's parameters, `KIND.NAME`, and of the models in them."""
     name = f"{kind}.{extension.name}"
     found = definitions(extension.params, f"{name}.")
-    own = found[f"{name}.{extension.params.__name__}"]
-    return {**found, name: {**own, "description": extension.summary}}
+    own = with_singles(extension.params, found[f"{name}.{extension.params.__name__}"])
+    made = {**own, "description": extension.summary}
+    return {**found, name: with_bare(extension.params, made) if kind in ("source", "data") else made}
 
 
 def open_choice(kind: Kind, catalog: Catalog) -> dict[str, Schema]:

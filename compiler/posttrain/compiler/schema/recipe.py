@@ -8,10 +8,23 @@ from posttrain.compiler.schema.variables import loosened
 from posttrain.spec.extension import Catalog
 
 _PATH: Schema = {"type": "string", "description": "A recipe file, relative to this one."}
+_SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
+_LEG: Schema = {"type": "object", "additionalProperties": _SCALAR}
+_LEGS: Schema = {"anyOf": [_LEG, {"type": "array", "items": _LEG}]}
+# Sections that are gone once the recipe is one tree: no declared model holds them.
 OVERLAYS: dict[str, Schema] = {
     "extends": {
         "description": "Recipe files that this one is laid over.",
         "anyOf": [_PATH, {"type": "array", "items": _PATH}],
+    },
+    "matrix": {
+        "type": "object",
+        "description": "Lists of values by name; ${matrix.NAME} is one of them in each leg of the plan.",
+        "properties": {
+            "include": {"description": "Legs to add, each with a value for every name.", **_LEGS},
+            "exclude": {"description": "Legs to drop: those that agree with one of these.", **_LEGS},
+        },
+        "additionalProperties": {"type": "array", "items": _SCALAR, "minItems": 1},
     },
     "profiles": {
         "type": "object",
@@ -21,22 +34,25 @@ OVERLAYS: dict[str, Schema] = {
 }
 
 
-def recipe_schema(catalog: Catalog) -> Schema:
-    """The schema of a recipe file. One that extends others may leave out what they hold."""
+def recipe_schema(catalog: Catalog, whole: bool = True) -> Schema:
+    """The schema of a recipe file. One that extends others may leave out what they hold.
+
+    With `whole` false: of a file that others extend, in which nothing is required.
+    """
     found = with_examples(language(catalog))
     partial = partial_definitions(found)
     profile = partial[f"{PREFIX}Recipe"]
     defined = {**found, **partial, "profile": profile}
     for name in ("Recipe", f"{PREFIX}Recipe"):
-        whole = defined[name]
-        defined[name] = {**whole, "properties": {**whole["properties"], **OVERLAYS}}
+        declared = defined[name]
+        defined[name] = {**declared, "properties": {**declared["properties"], **OVERLAYS}}
+    overlay = reference(f"{PREFIX}Recipe")
+    either = {"if": {"required": ["extends"]}, "then": overlay, "else": reference("Recipe")}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "description": "A posttrain recipe.",
         "type": "object",
-        "if": {"required": ["extends"]},
-        "then": reference(f"{PREFIX}Recipe"),
-        "else": reference("Recipe"),
+        **(either if whole else overlay),
         "$defs": {name: loosened(schema) for name, schema in sorted(_reached(defined).items())},
     }
 

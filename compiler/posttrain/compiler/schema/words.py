@@ -49,10 +49,10 @@ def _typed(type: str, schema: Schema) -> str:
             return f"{_PLAIN[type]}, {' and '.join(limits)}"
         case "array" if schema.get("items"):
             return f"a list of {_many(words(schema['items']))}"
-        case "object" if schema.get("properties") and not schema.get("minProperties"):
-            return "{" + ", ".join(f"{name}: ..." for name in schema["properties"]) + "}"
         case "object" if _values(schema):
             return f"a mapping from names to {_many(words(_values(schema)))}"
+        case "object" if schema.get("properties") and not schema.get("minProperties"):
+            return "{" + ", ".join(f"{name}: ..." for name in schema["properties"]) + "}"
         case _:
             return _PLAIN[type]
 

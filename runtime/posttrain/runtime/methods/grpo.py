@@ -6,8 +6,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import NEUTRAL, STACK
-from posttrain.runtime.training.rollouts import RolloutParams, rollout_arguments, rollout_schedule
+from posttrain.runtime.training.params import STACK
+from posttrain.runtime.training.rollouts import (
+    ROLLOUT_NEUTRAL,
+    RolloutParams,
+    rollout_arguments,
+    rollout_schedule,
+)
 from posttrain.spec.extension import Method, Schedule
 
 
@@ -68,7 +73,7 @@ EXTENSION = Method(
     params=Grpo,
     stack=STACK,
     heavy=("trl.trainer.grpo_trainer", "pyarrow.parquet"),
-    neutral=NEUTRAL,
+    neutral=ROLLOUT_NEUTRAL,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     schedule=schedule,
     needs_reward=True,

@@ -5,8 +5,13 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import NEUTRAL, STACK
-from posttrain.runtime.training.rollouts import RolloutParams, rollout_arguments, rollout_schedule
+from posttrain.runtime.training.params import STACK
+from posttrain.runtime.training.rollouts import (
+    ROLLOUT_NEUTRAL,
+    RolloutParams,
+    rollout_arguments,
+    rollout_schedule,
+)
 from posttrain.spec.extension import Method
 
 
@@ -38,7 +43,7 @@ EXTENSION = Method(
     params=Rloo,
     stack=STACK,
     heavy=("trl.trainer.rloo_trainer", "pyarrow.parquet"),
-    neutral=NEUTRAL,
+    neutral=ROLLOUT_NEUTRAL,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     schedule=rollout_schedule,
     needs_reward=True,

@@ -22,9 +22,13 @@ class Node:
     operands: Mapping[str, Any]
     # The nodes that it reads.
     needs: frozenset[str]
+    type: str = "number"
     slow: bool = False
-    # Whether None says that there is no value, and not that it is absent.
-    abstains: bool = False
+
+    @property
+    def abstains(self) -> bool:
+        """Whether None says that there is no value, and not that it is absent."""
+        return self.type in _ABSTAINING
 
 
 def node_from(plan: Mapping[str, Any]) -> Node:
@@ -33,19 +37,18 @@ def node_from(plan: Mapping[str, Any]) -> Node:
     needs = frozenset(one["node"] for one in _each(operands) if "node" in one)
     if plan["op"] == "literal":
         value = plan["params"]["value"]
-        return Node(id=plan["id"], run=_literal, params=value, operands={}, needs=needs, abstains=True)
+        return Node(id=plan["id"], run=_literal, params=value, operands={}, needs=needs)
     op = CATALOG.find("reward", plan["op"])
     assert isinstance(op, RewardOp), f"the catalog lost the reward op {plan['op']}"
     params = op.params.model_validate(plan["params"])
-    type = op.typed(params) if op.typed else op.yields
     return Node(
         id=plan["id"],
         run=CATALOG.run("reward", plan["op"]),
         params=params,
         operands=operands,
         needs=needs,
+        type=op.typed(params) if op.typed else op.yields,
         slow=op.slow,
-        abstains=type in _ABSTAINING,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.rewards.graph import Graph, Scores, mean
+from posttrain.runtime.rewards.trace import Trace
 from posttrain.runtime.training.loop import Loop
 
 _SAMPLES = 2  # completions a step that the report shows
@@ -15,6 +16,7 @@ _UNSCORED_BATCHES = 3  # in a row, after which there is no point in going on
 def reward_function(graph: Graph, loop: Loop, group: int) -> Callable[..., list[float | None]]:
     """Scores completions by the graph, and notes what each of its nodes gave."""
     unscored = 0
+    trace = Trace(loop.context.work / "record" / "trace")
 
     def reward(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
         nonlocal unscored
@@ -26,6 +28,7 @@ def reward_function(graph: Graph, loop: Loop, group: int) -> Callable[..., list[
         if unscored == _UNSCORED_BATCHES:
             raise StepFault(_nothing_scored(graph, scores), "look at the data and at the reward's nodes")
         loop.rewards |= summary(graph, scores)
+        trace.write(loop.step, [_text(prompt) for prompt in prompts], texts, graph, scores)
         if loop.step % max(1, loop.planned.steps // 20) == 0:
             _show(graph, loop, prompts, texts, scores)
         return _filled(rewards, group)

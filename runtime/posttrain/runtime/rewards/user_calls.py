@@ -6,7 +6,7 @@ The processes stay for the next batch: a training step must not pay for a start 
 import atexit
 import json
 import os
-import select
+import selectors
 import subprocess
 import sys
 import threading
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from posttrain.runtime.faults import StepFault
 
@@ -73,7 +73,7 @@ class _Process:
         end = time.monotonic() + seconds
         while b"\n" not in self.rest:
             left = end - time.monotonic()
-            if left <= 0 or not select.select([self.popen.stdout], [], [], left)[0]:
+            if left <= 0 or not _readable(self.popen.stdout, left):
                 return None
             piece = os.read(self.popen.stdout.fileno(), 1 << 16)
             if not piece:
@@ -88,6 +88,12 @@ class _Process:
         for pipe in (self.popen.stdin, self.popen.stdout):
             assert pipe is not None
             pipe.close()
+
+
+def _readable(pipe: IO[bytes], seconds: float) -> bool:
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
 
 
 @dataclass

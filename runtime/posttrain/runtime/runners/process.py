@@ -47,6 +47,10 @@ class ProcessRunner:
             self._warm = _Warm(folder / "warm.log")
             self._warm.expect(heavy)
 
+    def attach(self, work: Path, step: Step) -> Handle | None:
+        """Nothing: a worker of this machine dies with the client that started it."""
+        return None
+
     def start(self, work: Path, step: Step, secrets: Mapping[str, str], lock: int) -> Handle:
         """Start the step that `work` describes. `lock` is a descriptor that the worker holds on to."""
         environment = _environment(work, step, secrets)
@@ -196,11 +200,14 @@ def _inherited() -> dict[str, str]:
 
 
 def _environment(work: Path, step: Step, secrets: Mapping[str, str]) -> dict[str, str]:
+    return {**_inherited(), **steady(work, step), **secrets}
+
+
+def steady(work: Path, step: Step) -> dict[str, str]:
+    """What every step finds in its environment, wherever it runs."""
     return {
-        **_inherited(),
         **_STEADY,
         "OMP_NUM_THREADS": str(step.resources.cpus),
         "MKL_NUM_THREADS": str(step.resources.cpus),
         "HF_DATASETS_CACHE": str(work / "scratch" / "datasets"),
-        **secrets,
     }

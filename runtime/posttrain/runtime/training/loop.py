@@ -11,6 +11,7 @@ from posttrain.runtime.faults import Interrupted, StepFault
 from posttrain.runtime.models.load import Start
 from posttrain.runtime.models.save import save_trained
 from posttrain.runtime.training import fitting, kept
+from posttrain.runtime.training.order import steady
 from posttrain.runtime.training.params import TrainingParams, checkpoint_interval, learning_rate
 from posttrain.runtime.training.watch import Watch
 from posttrain.spec.extension import Schedule
@@ -97,6 +98,7 @@ class Loop:
 
         trainer.add_callback(callback_for(self))
         _only_ours(trainer)
+        steady(trainer)
         trainer.train(resume_from_checkpoint=str(self.found) if self.found else None)
         if self.context.stop.asked and trainer.state.global_step < self.planned.steps:
             raise Interrupted

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from posttrain.runtime.training.params import (
+    NEUTRAL,
     ReferenceParams,
     TrainingParams,
     divided,
@@ -37,6 +38,10 @@ class RolloutParams(TrainingParams, ReferenceParams):
     flat_steps: int = Field(
         default=20, ge=1, description="Steps without any variation after which that is so."
     )
+
+
+# What decides how a run is judged, and not what it learns, is neutral too.
+ROLLOUT_NEUTRAL = (*NEUTRAL, "on_flat_reward", "flat_steps")
 
 
 def rollout_schedule(params: RolloutParams, rows: int) -> Schedule:

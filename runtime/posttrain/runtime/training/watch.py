@@ -73,7 +73,7 @@ class Watch:
         if same is None or self._state["flat"] < 0:
             return
         self._state["flat"] = self._state["flat"] + 1 if same == 1.0 else -1
-        if self._state["flat"] >= self._flat_limit:
+        if self._state["flat"] == self._flat_limit:
             self._flat(step)
 
     def _flat(self, step: int) -> None:

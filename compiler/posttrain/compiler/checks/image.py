@@ -1,0 +1,63 @@
+"""Images are named by their digest: what a tag points to today is not what it points to tomorrow."""
+
+import re
+from collections.abc import Iterator
+
+from posttrain.compiler.examples import minimal
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.tree import Path
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.recipe import Container
+from posttrain.spec.stages import Recipe
+
+_DIGEST = "6d4c7a3f0e1b2958" * 4
+NOT_BY_DIGEST = Code(
+    "PT0901",
+    "an image without its digest",
+    "error",
+    "An image is written NAME@sha256:..., with 64 hexadecimal digits and no tag. Its digest is part of every"
+    " key: a tag can be moved to another image, and a product could not be traced to what made it. For an"
+    " image that was pushed or pulled, `docker image inspect --format '{{index .RepoDigests 0}}' NAME`"
+    " prints the reference to write here.",
+    wrong=minimal(("datasets:", "container: {image: posttrain-cpu:latest}\ndatasets:")),
+    right=minimal(
+        ("datasets:", f"container:\n  image: registry.example/posttrain-cpu@sha256:{_DIGEST}\ndatasets:")
+    ),
+)
+CODES = (NOT_BY_DIGEST,)
+
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?"
+_BY_DIGEST = re.compile(rf"{_HOST}{_PART}(?:/{_PART})*@sha256:[0-9a-f]{{64}}")
+
+
+def check_images(recipe: Recipe, findings: Findings) -> None:
+    for path, container in _containers(recipe):
+        if _BY_DIGEST.fullmatch(container.image) is None:
+            message, help = _wrong(container.image)
+            findings.add(NOT_BY_DIGEST, (*path, "image"), message, help=help)
+
+
+def _containers(recipe: Recipe) -> Iterator[tuple[Path, Container]]:
+    if recipe.container is not None:
+        yield ("container",), recipe.container
+    for name, stage in recipe.stages.items():
+        if stage.container is not None:
+            yield ("stages", name, "container"), stage.container
+
+
+def _wrong(image: str) -> tuple[str, str]:
+    """What is wrong with a reference, and how to mend it."""
+    name, at, digest = image.partition("@")
+    tagged = ":" in name.rpartition("/")[2]
+    if not at:
+        ask = f"docker image inspect --format '{{{{index .RepoDigests 0}}}}' {image}"
+        return f"`{image}` has no digest", f"`{ask}` prints the reference of a pulled image"
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        return f"`{digest}` is no digest", "write sha256: and 64 hexadecimal digits, in small letters"
+    if tagged:
+        return (
+            f"`{image}` has a tag and a digest",
+            f"write {name.rpartition(':')[0]}@{digest}: the digest decides",
+        )
+    return f"`{name}` is no name of an image", "write it in small letters: REGISTRY/NAME"

@@ -1,0 +1,100 @@
+"""The operands of a reward op as written, each read as the expression or expressions that it holds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from posttrain.compiler.rewards import codes
+from posttrain.compiler.rewards.body import Body
+from posttrain.compiler.rewards.values import Value
+from posttrain.compiler.tree import Path
+from posttrain.spec.extension import Operand, RewardOp
+from posttrain.spec.types import Type
+
+
+@dataclass(frozen=True)
+class OperandReader:
+    """Reads by what a graph's builder lends it: how an expression is read, and how a mistake is told."""
+
+    expression: Callable[[Any, Path, str, Type], Value | None]
+    fail: Callable[..., None]
+
+    def read(self, op: RewardOp, body: Body, id: str) -> dict[str, Value | list[Value]] | None:
+        found: dict[str, Value | list[Value]] = {}
+        good = True
+        for field, operand in op.operands.items():
+            if field not in body.given:
+                good = self._default(field, operand, body, found) and good
+            elif operand.fields:
+                good = self._rows(field, operand, body, id, found) and good
+            elif operand.named:
+                good = self._names(field, operand, body, id, found) and good
+            else:
+                value = self._operand(body.given[field], operand, body.at(field), f"{id}.{field}")
+                good = good and value is not None
+                if value is not None:
+                    found[field] = value
+        return found if good else None
+
+    def _default(
+        self, field: str, operand: Operand, body: Body, found: dict[str, Value | list[Value]]
+    ) -> bool:
+        if operand.required:
+            if field not in body.meant:  # a misspelt one was reported as such
+                self.fail(codes.BAD_NODE, body.path, f"the operand `{field}` is missing")
+            return False
+        if operand.default is not None:
+            value = self.expression(operand.default, body.path, field, operand.type)
+            assert value is not None, "a default that does not fit its own operand"
+            found[field] = value
+        return True
+
+    def _operand(self, given: Any, operand: Operand, path: Path, id: str) -> Value | list[Value] | None:
+        if not operand.many:
+            return self.expression(given, path, id, operand.type)
+        if not isinstance(given, list) or not given:
+            return self.fail(codes.BAD_NODE, path, "a list of nodes is wanted here")
+        items = cast(list[Any], given)
+        values = [
+            self.expression(item, (*path, index), f"{id}.{index}", operand.type)
+            for index, item in enumerate(items)
+        ]
+        kept = [value for value in values if value is not None]
+        return kept if len(kept) == len(values) else None
+
+    def _rows(
+        self, field: str, operand: Operand, body: Body, id: str, found: dict[str, Value | list[Value]]
+    ) -> bool:
+        """An operand that is a list of mappings, each with the same keys."""
+        keys = list(operand.fields)
+        form = "{" + ", ".join(f"{key}: ..." for key in keys) + "}"
+        rows, path = body.given[field], body.at(field)
+        if not isinstance(rows, list) or not rows:
+            return bool(self.fail(codes.BAD_NODE, path, f"a list of {form} is wanted here"))
+        columns: dict[str, list[Value | None]] = {key: [] for key in keys}
+        for index, row in enumerate(cast(list[Any], rows)):
+            where = (*path, index)
+            if not isinstance(row, dict) or set(cast(dict[str, Any], row)) != set(keys):
+                return bool(self.fail(codes.BAD_NODE, where, f"each of these is written {form}"))
+            for key, inner in operand.fields.items():
+                given = cast(dict[str, Any], row)[key]
+                value = self.expression(given, (*where, key), f"{id}.{field}.{index}.{key}", inner.type)
+                columns[key].append(value)
+        for key, values in columns.items():
+            found[f"{field}.{key}"] = [value for value in values if value is not None]
+        return not any(None in values for values in columns.values())
+
+    def _names(
+        self, field: str, operand: Operand, body: Body, id: str, found: dict[str, Value | list[Value]]
+    ) -> bool:
+        """An operand that is a mapping from names of the user's own."""
+        given, path = body.given[field], body.at(field)
+        if not isinstance(given, dict) or not given:
+            return bool(self.fail(codes.BAD_NODE, path, "a mapping from names to nodes is wanted here"))
+        good = True
+        for name, item in cast(dict[str, Any], given).items():
+            value = self.expression(item, (*path, name), f"{id}.{field}.{name}", operand.type)
+            good = good and value is not None
+            if value is not None:
+                found[f"{field}.{name}"] = value
+        return good

@@ -1,0 +1,60 @@
+"""`recipe image`: the images that steps run in."""
+
+from pathlib import Path
+
+import click
+
+from posttrain.cli.loading import ERRORS, Misuse, recipe_file, settings_option
+from posttrain.cli.reporting import must_compile
+
+
+@click.group("image")
+def command() -> None:
+    """Look at the images that steps run in."""
+
+
+@command.command("check")
+@click.argument("subject", metavar="IMAGE|PATH")
+@settings_option
+def check(subject: str, settings: tuple[str, ...], profiles: tuple[str, ...]) -> None:
+    """Check that IMAGE, or every image that the recipe at PATH names, holds the stack that plans are
+    made for."""
+    from posttrain.runtime.faults import StepFault
+
+    images = _images(subject, settings, profiles)
+    try:
+        sound = [_check(image) for image in images]
+    except StepFault as fault:
+        click.echo(f"error: {fault}\n  help: {fault.advice}", err=True)
+        raise click.exceptions.Exit(ERRORS) from None
+    if not all(sound):
+        raise click.exceptions.Exit(ERRORS)
+
+
+def _images(subject: str, settings: tuple[str, ...], profiles: tuple[str, ...]) -> list[str]:
+    """The images meant: those of a recipe where there is such a path, else the one of this name."""
+    if not Path(subject).exists():
+        return [subject]
+    plan = must_compile(recipe_file(subject), settings, profiles).plan
+    assert plan is not None, "a recipe that compiles has a plan"
+    images = list(dict.fromkeys(step.image for step in plan.steps if step.image))
+    if not images:
+        raise Misuse(f"no stage of {subject} runs in a container; name an image, or give it a `container`")
+    return images
+
+
+def _check(image: str) -> bool:
+    from posttrain.cli.tables import table
+    from posttrain.runtime.runners.docker_stack import differences, stack_of
+
+    found = differences(stack_of(image, _pulled))
+    if not found:
+        click.echo(f"{image} holds the stack that plans are made for")
+        return True
+    click.echo(f"{image} is not what plans are made for:")
+    table(("distribution", "planned", "there"), found)
+    return False
+
+
+def _pulled(done: int, total: int) -> None:
+    click.echo(f"\rpulling: {done} of {total} MB", nl=done == total, err=True)

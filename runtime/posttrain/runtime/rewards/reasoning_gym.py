@@ -1,0 +1,79 @@
+"""The score that reasoning-gym's own grader gives an answer to one of its tasks."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.runtime.rewards.otherwise import EFFECT, NumberOtherwise, settled
+from posttrain.runtime.rewards.user_calls import Called, Function, call_many
+from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
+from posttrain.spec.types import Interval
+
+
+class Gym(Params):
+    timeout_seconds: float = Field(default=5.0, gt=0, description="The longest that one answer may take.")
+    on_error: NumberOtherwise = Field(default="abstain", description=f"For a grader that fails: {EFFECT}")
+    on_timeout: NumberOtherwise = Field(default="abstain", description=f"For one out of time: {EFFECT}")
+
+
+def reach(params: Gym, operands: Ranges) -> Interval:
+    whole = Interval(0.0, 1.0)
+    for otherwise in (params.on_error, params.on_timeout):
+        if not isinstance(otherwise, str):
+            whole = whole.join(Interval(otherwise, otherwise))
+    return whole
+
+
+EXTENSION = RewardOp(
+    name="reasoning_gym",
+    summary="What reasoning-gym's grader gives an answer, from 0 to 1; 0 when there is none. It runs in a"
+    " process of its own, since some of its graders evaluate what they are given.",
+    params=Gym,
+    operands={"of": Operand(type="text"), "task": Operand(type="any")},
+    yields="number",
+    range=reach,
+    slow=True,
+    stack=("reasoning-gym",),
+)
+
+
+def run(params: Gym, operands: Operands, batch: Batch) -> Reasoned:
+    rows = [
+        {"answer": answer, "task": task}
+        for answer, task in zip(operands["of"], operands["task"], strict=True)
+    ]
+    called = call_many(Function(Path(__file__), "graded"), rows, params.timeout_seconds, processes=1)
+    found = [_taken(one, params) for one in called]
+    return Reasoned(values=[value for value, _ in found], reasons=[reason for _, reason in found])
+
+
+def _taken(called: Called, params: Gym) -> tuple[float | None, str | None]:
+    if called.late:
+        reason = f"the grader took longer than {params.timeout_seconds:g} s"
+        return settled(params.on_timeout, reason), reason
+    if called.error:
+        return settled(params.on_error, called.error), called.error
+    return float(called.value), None
+
+
+def graded(answer: str | None, task: str) -> float:
+    """Called in the other process."""
+    import json
+
+    if answer is None:
+        return 0.0
+    given: dict[str, Any] = json.loads(task)
+    made = _tasks(given["task"], given["count"], given["seed"], json.dumps(given["config"]))
+    return min(1.0, max(0.0, float(made.score_answer(answer=answer, entry=made[given["place"]]))))
+
+
+@cache
+def _tasks(task: str, count: int, seed: int, config: str) -> Any:
+    import json
+
+    from posttrain.runtime.sources.reasoning_gym import tasks
+
+    return tasks(task, count, seed, json.loads(config))

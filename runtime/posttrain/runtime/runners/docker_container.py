@@ -1,0 +1,141 @@
+"""What a step's container is made of: who runs in it, what it sees, and how much it may take."""
+
+import getpass
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posttrain.runtime.home import Home
+from posttrain.runtime.runners.process import steady
+from posttrain.spec.keys import digest
+from posttrain.spec.plan import Resources, Step
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.types import DeviceRequest
+
+_GIB = 1 << 30
+_PROCESSES = 4096
+_SHARED_GIB = 8.0
+_TMP = "/".join(("", "tmp"))  # inside the container, where nobody else writes
+
+
+def home_of(work: Path) -> Home:
+    return Home(work.parent.parent)
+
+
+def name_of(work: Path) -> str:
+    """One name for one step of one home: a second client finds the container, and cannot make another."""
+    return f"posttrain-{digest([str(home_of(work).root), work.name])[:32]}"
+
+
+def options(
+    engine: "DockerClient", image: str, work: Path, step: Step, secrets: Mapping[str, str], run: str
+) -> dict[str, Any]:
+    """The arguments under which docker-py creates the container."""
+    from docker.types import LogConfig
+
+    return {
+        "image": image,
+        "name": name_of(work),
+        "entrypoint": ["python", "-m", "posttrain.runtime.runners.docker_inside"],
+        "command": [str(work)],
+        "working_dir": str(work),
+        "user": f"{os.getuid()}:{os.getgid()}",
+        "environment": {**_environment(work, step), **secrets},
+        "labels": labels(work, step, run),
+        "network_mode": _network(engine, step.resources),
+        "mounts": _mounts(work),
+        # What is written outside the step's own folder is gone with the container. Programs compiled
+        # as they are needed must be able to run from there.
+        "read_only": True,
+        "tmpfs": {_TMP: "rw,exec,nosuid,nodev"},
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "init": True,  # without it a process that is number 1 ignores SIGTERM
+        "pids_limit": _PROCESSES,
+        "nano_cpus": min(step.resources.cpus, os.cpu_count() or 1) * 10**9,
+        "device_requests": _gpus(engine, step.resources.gpus),
+        # The step's log is a file in its folder. This one holds what comes before that.
+        "log_config": LogConfig(type="json-file", config={"max-size": "1m"}),
+        **_memory(step.resources),
+    }
+
+
+def labels(work: Path, step: Step, run: str) -> dict[str, str]:
+    return {
+        "posttrain.home": str(home_of(work).root),
+        "posttrain.key": work.name,
+        "posttrain.run": run,
+        "posttrain.step": step.id,
+        # Nobody but its own run takes the product of a step that is not pinned.
+        "posttrain.shared": "yes" if step.pinned else "no",
+    }
+
+
+def _environment(work: Path, step: Step) -> dict[str, str]:
+    """Nothing of the caller's, except how to reach the network for a step that may."""
+    found = {
+        **steady(work, step),
+        # The caller has no entry among the users of the image.
+        "HOME": _TMP,
+        "USER": _user(),
+        "HF_HOME": str(work / "scratch" / "huggingface"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    if step.resources.network:
+        reach = ("HF_ENDPOINT", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
+        found |= {name: os.environ[name] for name in reach if name in os.environ}
+    return found
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no name for this number
+        return "posttrain"
+
+
+def _mounts(work: Path) -> list[Any]:
+    """The same paths inside as outside: the step's description names files by them."""
+    from docker.types import Mount
+
+    store = str(home_of(work).store.root)
+    return [
+        Mount(store, store, type="bind", read_only=True),
+        Mount(str(work), str(work), type="bind"),
+    ]
+
+
+def _network(engine: "DockerClient", wanted: Resources) -> str:
+    if not wanted.network:
+        return "none"
+    # An engine can be set up without a bridge; the host's own network is then the only one.
+    return "bridge" if engine.networks.list(names=["bridge"]) else "host"
+
+
+def _memory(wanted: Resources) -> dict[str, Any]:
+    """Limits. Shared memory counts as memory: no more than half of it may go there."""
+    if wanted.memory_gb is None:
+        return {"shm_size": int(_SHARED_GIB * _GIB)}
+    limit = int(wanted.memory_gb * _GIB)
+    shared = min(limit // 2, int(_SHARED_GIB * _GIB))
+    return {"mem_limit": limit, "memswap_limit": limit, "shm_size": shared}
+
+
+def _gpus(engine: "DockerClient", count: int) -> "list[DeviceRequest]":
+    """By CDI where the engine says that it has found devices so; else by number or UUID."""
+    from docker.types import DeviceRequest
+
+    if not count:
+        return []
+    chosen = [id for id in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if id][:count]
+    devices = [device["ID"] for device in engine.info().get("DiscoveredDevices") or ()]
+    named = [id for id in devices if id.startswith("nvidia.com/gpu=") and not id.endswith("=all")]
+    if named:
+        wanted = [f"nvidia.com/gpu={id}" for id in chosen] or sorted(named)[:count]
+        return [DeviceRequest(driver="cdi", device_ids=wanted)]
+    if chosen:
+        return [DeviceRequest(capabilities=[["gpu"]], device_ids=chosen)]
+    return [DeviceRequest(capabilities=[["gpu"]], count=count)]

@@ -1,0 +1,26 @@
+"""Packages of the npm registry, in a folder of their own, for the tests of one session."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.conftest import need
+
+
+def npm_package(folder: Path, name: str, version: str) -> Path:
+    """The folder of an installed package; without npm or a registry the test is skipped."""
+    npm = need("npm", shutil.which("npm"), "install Node.js with npm (Debian: apt-get install npm)")
+    need("node", shutil.which("node"), "install Node.js (Debian: apt-get install nodejs)")
+    quiet = ["--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--loglevel=error"]
+    ended = subprocess.run(
+        [npm, "install", *quiet, "--prefix", folder, f"{name}@{version}"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    found = folder / "node_modules" / name
+    installed = found if ended.returncode == 0 and found.is_dir() else None
+    return need(
+        f"the npm package {name}", installed, f"a registry that serves it; npm said: {ended.stderr[-400:]}"
+    )

@@ -1,0 +1,129 @@
+"""`recipe explain` knows every code, field and extension; docs/reference says the same."""
+
+import pytest
+from tests.cli.shipped import tree_of
+from tests.compiler.render.golden import same_as
+from tests.recipe_command import ROOT, call
+
+from posttrain.compiler.reference.find import Reference, explain, listing, meant, reference
+from posttrain.compiler.reference.pages import pages
+from posttrain.compiler.reference.values import flow
+from posttrain.compiler.tree import plain
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.stages import VERBS, Recipe
+
+KNOWN: Reference = reference(CATALOG)
+SAID = {
+    "stages.train.params": "The method's parameters",
+    "models.init.hidden": "The width of the residual stream",
+    "models.base.init.hidden": "The width of the residual stream",
+    "grpo": "Group-relative policy optimisation",
+    "grpo.temperature": "The temperature of the sampling",
+    "stages.my-grpo.params.beta": "The weight of the KL divergence",
+    "between": "an opening and a closing tag",
+    "between.open": "The opening tag",
+    "rewards.solution.nodes.tagged.between.open": "The opening tag",
+    "arithmetic": "Sums of two numbers",
+    "datasets.sums.from.arithmetic.digits": "Digits of each number",
+    "split": "Move rows, drawn at random, to named parts",
+    "datasets.steps.join.kind": "Whether rows without a partner are dropped or kept",
+    "stages.gate.gate.confidence": "How sure the verdict must be",
+    "seed": "Where all randomness starts",
+    "profiles": "Overlays by name",
+    "matrix": "Lists of values by name",
+    "pt0201": "PT0201: an unknown key",
+}
+
+
+@pytest.mark.parametrize("word", SAID)
+def test_it_is_explained(word: str) -> None:
+    text = explain(word, KNOWN)
+    assert text is not None
+    assert SAID[word] in " ".join(text.split())
+
+
+def test_a_field_tells_what_it_takes_and_where() -> None:
+    text = explain("models.init.layers", KNOWN)
+    assert text is not None
+    assert "- takes: a whole number, at least 1\n- required\n- where: in `models.init`\n" in text
+    text = explain("models.adapter.kind", KNOWN)
+    assert text is not None
+    assert "- takes: `full`, `lora` or `qlora`\n- default: lora\n" in text
+
+
+def test_a_name_of_several_fields_tells_each_text_once() -> None:
+    text = explain("learning_rate", KNOWN)
+    assert text is not None
+    named = [method for method in CATALOG.names("method") if f"{method}.learning_rate" in text]
+    assert named == list(CATALOG.names("method"))
+
+
+def test_everything_there_is_can_be_asked_for() -> None:
+    words = [*KNOWN.codes, *KNOWN.entries, *Recipe.model_fields, *(f"stages.{verb}" for verb in VERBS)]
+    for kind in ("method", "reward", "data", "source", "environment", "tracker"):
+        words += CATALOG.names(kind)
+    assert [word for word in words if explain(word, KNOWN) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("models.init.hiden", "models.init.hidden"),
+        ("grpo.temprature", "grpo.temperature"),
+        ("betwen", "between"),
+        ("stages.trian", "stages.train"),
+    ],
+)
+def test_a_miss_has_a_suggestion(word: str, near: str) -> None:
+    assert explain(word, KNOWN) is None
+    assert meant(word, KNOWN) == near
+
+
+def test_a_code_that_is_none_is_near_another() -> None:
+    assert explain("PT9201", KNOWN) is None
+    assert meant("PT9201", KNOWN) in KNOWN.codes
+
+
+def test_the_list_names_every_topic() -> None:
+    text = listing(KNOWN)
+    names = [topic.name for topic in KNOWN.topics if topic.kind not in ("section", "recipe")]
+    assert [name for name in (*names, *KNOWN.codes, *Recipe.model_fields) if name not in text] == []
+
+
+def test_the_examples_of_topics_are_yaml() -> None:
+    for topic in KNOWN.topics:
+        assert not topic.example or tree_of(f"example:\n{indented(topic.example)}") is not None, topic.name
+
+
+def indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["text", "", "1e-5", "no", "true", "a: b", "# x", 'say "hi"', "x, y", "it's", "é", "- a", "null", "0x1"],
+)
+def test_a_value_on_one_line_is_the_same_value(value: str) -> None:
+    made = flow({"key": [value, {value or "k": 1}], "n": 2.5, "b": True, "z": None})
+    tree = tree_of(f"a: {made}\n")
+    assert tree is not None
+    assert plain(tree)["a"] == {"key": [value, {value or "k": 1}], "n": 2.5, "b": True, "z": None}
+
+
+def test_the_command() -> None:
+    listed = call("explain")
+    assert listed.returncode == 0
+    assert listed.stdout == listing(KNOWN)
+    told = call("explain", "grpo.temperature")
+    assert (told.returncode, told.stdout) == (0, explain("grpo.temperature", KNOWN))
+    missed = call("explain", "grpo.temprature")
+    assert missed.returncode == 2
+    assert "did you mean `grpo.temperature`?" in missed.stderr
+
+
+def test_the_reference_is_up_to_date() -> None:
+    folder = ROOT / "docs" / "reference"
+    made = pages(KNOWN)
+    for name, text in made.items():
+        same_as(folder / name, text)
+    assert {path.name for path in folder.iterdir()} == set(made)

@@ -1,0 +1,102 @@
+"""An editor with the YAML language server completes, explains and checks recipes by the schema."""
+
+import pytest
+from tests.cli.language_server import HERE, LanguageServer
+from tests.recipe_command import ROOT
+
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.stages import VERBS, Recipe, Train
+
+HEAD = "recipe: 1\nname: demo\n"
+STAGE = f"{HEAD}stages:\n  grpo:\n    train: grpo\n    model: base\n    data: sums\n    reward: right\n"
+REWARD = f"{HEAD}rewards:\n  right:\n    reads: {{completion: text}}\n    returns: a\n    nodes:\n      a:\n"
+OFFERED = {
+    "a section": (f"{HEAD}{HERE}\n", {"models", "datasets", "stages", "profiles", "extends"}),
+    "the verbs of a stage": (f"{HEAD}stages:\n  sft:\n    {HERE}\n", set(VERBS)),
+    "the keys of a train stage": (
+        f"{HEAD}stages:\n  sft:\n    train: sft\n    {HERE}\n",
+        {"model", "data", "params"},
+    ),
+    "the methods": (f"{HEAD}stages:\n  sft:\n    train: {HERE}\n", set(CATALOG.names("method"))),
+    "the parameters of grpo": (f"{STAGE}    params:\n      {HERE}\n", {"generations", "beta", "temperature"}),
+    "the words of a parameter": (
+        f"{STAGE}    params:\n      steps: 1\n      loss: {HERE}\n",
+        {"dapo", "dr_grpo"},
+    ),
+    "the sources": (f"{HEAD}datasets:\n  a:\n    from:\n      {HERE}\n", {"arithmetic", "files"}),
+    "the data steps": (
+        f"{HEAD}datasets:\n  a:\n    from: b\n    steps:\n      - {HERE}\n",
+        {"where", "split"},
+    ),
+    "the ops of a node": (f"{REWARD}        {HERE}\n", {"between", "score", "sum"}),
+    "the ops of a condition": (
+        f"{REWARD}        score:\n          when:\n            {HERE}\n",
+        {"equal", "present"},
+    ),
+    "parameters in a profile": (
+        f"{HEAD}profiles:\n  smoke:\n    stages:\n      a:\n        params:\n          {HERE}\n",
+        {"epochs", "generations"},
+    ),
+}
+
+
+def test_a_whole_recipe_has_no_complaint(editor: LanguageServer) -> None:
+    text = (ROOT / "recipes" / "quickstart" / "recipe.yaml").read_text()
+    assert editor.open(text).messages == []
+
+
+@pytest.mark.parametrize("what", OFFERED)
+def test_it_is_offered(editor: LanguageServer, what: str) -> None:
+    text, wanted = OFFERED[what]
+    assert wanted <= set(editor.open(text).completions())
+
+
+def test_only_what_fits_is_offered(editor: LanguageServer) -> None:
+    params = set(editor.open(OFFERED["the parameters of grpo"][0]).completions())
+    assert not params & {"epochs", "packing"}  # those of sft
+    ops = set(editor.open(OFFERED["the ops of a condition"][0]).completions())
+    assert not ops & {"between", "sum"}  # no conditions
+
+
+def test_a_parameter_is_offered_with_its_default(editor: LanguageServer) -> None:
+    offered = editor.open(OFFERED["the parameters of grpo"][0]).completions()
+    assert "8" in offered["generations"]["insertText"]
+    assert "Completions written for each prompt" in str(offered["generations"]["documentation"])
+
+
+def test_hovering_explains(editor: LanguageServer) -> None:
+    opened = editor.open(f"{STAGE}    params: {{steps: 1, beta: 0.1}}\ntracking: [tensorboard]\n")
+    assert said(Train.model_fields["reward"].description) in opened.hover("reward: right")
+    assert "The weight of the KL divergence" in opened.hover("beta")
+    assert said(Recipe.model_fields["tracking"].description) in opened.hover("tracking")
+    assert "Train a model by a method" in opened.hover("grpo:")
+
+
+def said(description: str | None) -> str:
+    assert description
+    return description.rstrip(".")
+
+
+WRONG = {
+    "a misspelt parameter": (f"{STAGE}    params: {{steps: 1, generation: 8}}\n", "generation", 9),
+    "a misspelt section": (f"{STAGE}    params: {{steps: 1}}\ndataset: {{}}\n", "dataset", 10),
+    "text for a number": (f"{STAGE}    params: {{steps: 1_000}}\n", "expected a whole number, at least 1", 9),
+    "an unknown method": (f"{HEAD}stages:\n  a: {{train: gprot, model: b, data: c}}\n", "grpo", 4),
+    "an unknown source": (
+        f"{HEAD}datasets: {{a: {{from: {{arithmetics: {{}}}}}}}}\nstages: {{}}\n",
+        "arithmetics",
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_mistake_is_shown_in_its_place(editor: LanguageServer, what: str) -> None:
+    text, word, line = WRONG[what]
+    opened = editor.open(text)
+    found = [
+        message
+        for message, place in zip(opened.messages, opened.places, strict=True)
+        if place["line"] == line
+    ]
+    assert any(word in message for message in found), opened.messages

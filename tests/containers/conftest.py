@@ -1,0 +1,22 @@
+"""The image that steps run in, in a registry of the tests' own; and what is left of it afterwards."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.containers.host_image import push
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+@pytest.fixture(scope="session")
+def stack_image(docker_engine: "DockerClient", registry: str) -> Iterator[str]:
+    """The reference, by digest, of an image in the registry that the engine has not pulled yet."""
+    reference = push(registry, "posttrain-test-stack")
+    yield reference
+    digest = reference.rpartition("@")[2]
+    for image in docker_engine.images.list():
+        if any(name.endswith(digest) for name in image.attrs["RepoDigests"] or ()):
+            docker_engine.images.remove(image.id, force=True)

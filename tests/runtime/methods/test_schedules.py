@@ -1,0 +1,98 @@
+"""The arithmetic of training stages: what the compiler plans, and the trainer is held to."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.methods.grpo import Grpo
+from posttrain.runtime.methods.kto import Kto
+from posttrain.runtime.methods.sft import Sft
+from posttrain.runtime.training.params import (
+    TrainingParams,
+    checkpoint_interval,
+    learning_rate,
+    row_schedule,
+)
+from posttrain.runtime.training.rollouts import rollout_schedule
+from posttrain.runtime.training.rows import as_messages, labelled
+from posttrain.spec.extension import Method, Schedule
+
+METHODS = [
+    method for name in CATALOG.names("method") if isinstance(method := CATALOG.find("method", name), Method)
+]
+
+
+@given(
+    rows=some.integers(1, 5000),
+    batch=some.integers(1, 200),
+    epochs=some.sampled_from([0.25, 0.5, 1.0, 2.0, 3.5]),
+)
+def test_epochs_become_steps(rows: int, batch: int, epochs: float) -> None:
+    steps = row_schedule(Sft(batch=batch, epochs=epochs), rows).steps
+    an_epoch = math.ceil(rows / batch)
+    assert steps >= 1
+    assert epochs * an_epoch <= steps < epochs * an_epoch + 1 or steps == 1
+
+
+@given(
+    every=some.none() | some.integers(1, 50),
+    steps=some.integers(1, 200),
+    buffer=some.integers(1, 5),
+    iterations=some.integers(1, 5),
+)
+def test_checkpoints_land_on_boundaries(every: int | None, steps: int, buffer: int, iterations: int) -> None:
+    params = Grpo(steps=steps, buffer=buffer, iterations=iterations, checkpoint_every=every)
+    planned = rollout_schedule(params, 10_000)
+    interval = checkpoint_interval(params, planned)
+    assert planned.boundary == buffer * iterations
+    assert interval % planned.boundary == 0
+    assert interval >= (every or 1)
+
+
+def test_a_boundary_of_one_moves_nothing() -> None:
+    assert checkpoint_interval(Sft(checkpoint_every=7), Schedule(steps=100)) == 7
+    assert checkpoint_interval(Sft(), Schedule(steps=100)) == 25
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_the_usual_rate_is_the_one_that_is_documented(method: Method) -> None:
+    params = method.params
+    assert issubclass(params, TrainingParams)
+    told = TrainingParams.model_fields["learning_rate"].description or ""
+    rate = f"{params.usual_rate:g}".replace("e-0", "e-")
+    assert f"{method.name} {rate}" in told or (rate == "1e-6" and f"{method.name} " not in told)
+
+
+def test_a_rate_that_is_written_is_taken() -> None:
+    assert learning_rate(Sft(learning_rate=3e-4), adapter=True) == 3e-4
+    assert learning_rate(Sft(), adapter=True) == pytest.approx(2e-4)
+    assert learning_rate(Sft(), adapter=False) == 2e-5
+
+
+def test_kto_needs_rows_to_compare() -> None:
+    schedule = next(method for method in METHODS if method.name == "kto").schedule
+    with pytest.raises(ValueError, match="it needs 2 of them"):
+        schedule(Kto(micro_batch=1), 100)
+    assert schedule(Kto(micro_batch=1, loss="apo_zero_unpaired"), 100).steps == 4
+
+
+def test_a_pair_becomes_two_labelled_rows_side_by_side() -> None:
+    pairs = [{"prompt": str(n), "chosen": f"good {n}", "rejected": f"bad {n}"} for n in range(20)]
+    rows = labelled(pairs, seed=1)
+    assert len(rows) == 40
+    assert [row["label"] for row in rows[:4]] == [True, False, True, False]
+    assert all(a["prompt"] == b["prompt"] for a, b in zip(rows[::2], rows[1::2], strict=True))
+    assert [row["prompt"] for row in rows[::2]] != [pair["prompt"] for pair in pairs]
+    assert labelled(pairs, seed=1) == rows
+    assert labelled(pairs, seed=2) != rows
+
+
+def test_text_becomes_turns_and_turns_stay() -> None:
+    turns = [{"role": "system", "content": "short"}, {"role": "user", "content": "1+1="}]
+    row = as_messages({"prompt": turns, "chosen": "2", "rejected": "3", "answer": "2"})
+    assert row["prompt"] == turns
+    assert row["chosen"] == [{"role": "assistant", "content": "2"}]
+    assert row["answer"] == "2"

@@ -1,0 +1,80 @@
+"""Damaged files are noticed before they are used, named, set aside and made again."""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from tests.recipe_command import TINY, begin, call, digests, product, wait_until, workers_of
+from tests.runtime.test_resume import checkpoints
+
+pytestmark = pytest.mark.slow
+CHANGED = ("--set", "stages.grpo.params.steps=6")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a run that nothing happened to."""
+    home = tmp_path_factory.mktemp("whole")
+    done = call("run", TINY, "--home", home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return home
+
+
+@pytest.fixture
+def home(whole: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "home"
+    shutil.copytree(whole, copy)
+    return copy
+
+
+def test_a_flipped_byte_is_noticed_before_the_product_is_used(home: Path, whole: Path) -> None:
+    weights = product(home, "sft") / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    done = call("run", TINY, "--home", home, *CHANGED)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "model.safetensors does not have the digest" in done.stdout
+    assert list((home / "store" / ".damaged").iterdir()), "nothing was set aside"
+    assert digests(product(home, "sft")) == digests(product(whole, "sft"))
+
+
+def test_a_truncated_manifest_is_a_product_that_is_not_there(home: Path, whole: Path) -> None:
+    manifest = product(home, "grpo").parent / "manifest.json"
+    manifest.write_text(manifest.read_text()[:100])
+    done = call("run", TINY, "--home", home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "> grpo" in done.stdout
+    assert "> sft" not in done.stdout
+    assert digests(product(home, "grpo")) == digests(product(whole, "grpo"))
+
+
+def test_a_journal_of_garbage_costs_no_finished_step(home: Path) -> None:
+    for journal in (home / "runs").glob("*/journal.sqlite"):
+        journal.write_bytes(b"garbage" * 100)
+        for name in ("journal.sqlite-wal", "journal.sqlite-shm"):
+            (journal.parent / name).unlink(missing_ok=True)
+    asked = call("status", "--home", home)
+    assert asked.returncode == 1
+    assert "is damaged" in asked.stderr
+    assert "Traceback" not in asked.stderr
+    done = call("run", TINY, "--home", home)
+    assert done.returncode == 0
+    assert "nothing to run" in done.stdout
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(whole: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    client = begin("run", TINY, "--home", home, log=tmp_path / "log")
+    wait_until(lambda: checkpoints(home, "grpo") >= 2, "two checkpoints of grpo", client)
+    os.kill(client.pid, signal.SIGKILL)
+    client.wait()
+    wait_until(lambda: not workers_of(home), "the end of all workers")
+    found = sorted(home.glob("work/*/checkpoints/*/complete.json"), key=lambda path: path.stat().st_mtime)
+    newest = found[-1].parent / "model.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-7])
+    again = call("run", TINY, "--home", home)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert digests(product(home, "grpo")) == digests(product(whole, "grpo"))
