@@ -16,7 +16,9 @@ RECIPE = [sys.executable, "-m", "posttrain.cli.main"]
 def call(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     command = [*RECIPE, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=cwd, stdin=subprocess.DEVNULL
+    )
 
 
 def begin(*arguments: str | Path, log: Path) -> subprocess.Popen[bytes]:
@@ -61,7 +63,7 @@ def workers_of(home: Path) -> list[int]:
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            links = [os.readlink(link) for link in (entry / "fd").iterdir()]
+            links = [str(link.readlink()) for link in (entry / "fd").iterdir()]
             text = (entry / "cmdline").read_bytes().decode(errors="replace")
         except OSError:
             continue

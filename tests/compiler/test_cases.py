@@ -28,7 +28,8 @@ def outcome_of(path: Path) -> str:
         return found.read_bytes() if found.is_file() else None
 
     stack = {"torch": "2", "transformers": "5", "trl": "1", "duckdb": "1"}
-    outcome = compile_recipe(Request(source=Source(path.name, data), catalog=CATALOG, read=beside, stack=stack))
+    source = Source(path.name, data)
+    outcome = compile_recipe(Request(source=source, catalog=CATALOG, read=beside, stack=stack))
     texts = {path.name: data.decode("utf-8-sig", "replace").splitlines()}
     for file in sorted((CASES / "beside").glob("*.yaml")):
         texts[file.name] = file.read_text().splitlines()

@@ -1,10 +1,10 @@
 """The image that steps run in, in a registry of the tests' own; and what is left of it afterwards."""
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.containers.host_image import push
 
 if TYPE_CHECKING:
@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def stack_image(docker_engine: "DockerClient", registry: str) -> Iterator[str]:
-    """The reference, by digest, of an image in the registry that the engine has not pulled yet."""
+    """The reference, by digest, of an image in the registry that the engine has not pulled yet.
+
+    Pushing and pulling it takes minutes: POSTTRAIN_TEST_STACK_IMAGE names one to use again.
+    """
+    if given := os.environ.get("POSTTRAIN_TEST_STACK_IMAGE"):
+        yield given
+        return
     reference = push(registry, "posttrain-test-stack")
     yield reference
     digest = reference.rpartition("@")[2]

@@ -26,9 +26,14 @@ _LEFT_OUT = (
     *("*/test/*", "*/tests/*", "*/include/*", "*.a", "*.bc", "*/libcudnn_*", "*/libcusolverMg*"),
     *("*/libnvperf*", "*/libnvrtc.alt*", "__editable__*", "_posttrain*"),
 )
+# Under this name some libraries know that a module can be imported again by its own.
+_PACKAGES = "opt/python/site-packages"
 _LIBRARIES = re.compile(r"=> (/\S+)|^\s*(/\S+)", re.MULTILINE)
 # Names that wheels link to and that the interpreter itself may do without.
-_USUAL = ("libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1", "librt.so.1", "libdl.so.2", "libpthread.so.0")
+_USUAL = (
+    *("libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1", "libm.so.6", "librt.so.1"),
+    *("libdl.so.2", "libpthread.so.0", "libutil.so.1", "libz.so.1"),
+)
 _TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 
 
@@ -36,10 +41,12 @@ def contents() -> Iterator[tuple[Path, str]]:
     """Every file of the image: where it lies here, and where there."""
     yield Path(sys.executable).resolve(), "opt/python/bin/python"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    yield from _below(Path(sysconfig.get_path("stdlib")), f"opt/python/lib/{version}", ("site-packages/*", "test/*"))
-    yield from _below(Path(sysconfig.get_path("purelib")), "opt/packages", _LEFT_OUT)
+    yield from _below(
+        Path(sysconfig.get_path("stdlib")), f"opt/python/lib/{version}", ("site-packages/*", "test/*")
+    )
+    yield from _below(Path(sysconfig.get_path("purelib")), _PACKAGES, _LEFT_OUT)
     for root in ("spec", "compiler", "runtime"):
-        yield from _below(ROOT / root / "posttrain", "opt/packages/posttrain", ())
+        yield from _below(ROOT / root / "posttrain", f"{_PACKAGES}/posttrain", ())
     for library in sorted(_libraries()):
         yield Path(library).resolve(), library.lstrip("/")
 
@@ -55,7 +62,10 @@ def _libraries() -> set[str]:
     """The shared libraries that the interpreter and its modules open, and those that wheels count on."""
     modules = Path(sysconfig.get_path("stdlib"), "lib-dynload").glob("*.so")
     listed = subprocess.run(
-        ["ldd", str(Path(sys.executable).resolve()), *map(str, modules)], capture_output=True, text=True, check=False
+        ["ldd", str(Path(sys.executable).resolve()), *map(str, modules)],
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout
     found = {a or b.rstrip(":") for a, b in _LIBRARIES.findall(listed)}
     known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
@@ -168,7 +178,7 @@ def push(address: str, name: str) -> str:
     config = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Env": [f"PATH={folder}", "PYTHONPATH=/opt/packages"], "Cmd": ["python"]},
+        "config": {"Env": [f"PATH={folder}", f"PYTHONPATH=/{_PACKAGES}"], "Cmd": ["python"]},
         "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
         "history": [{"created_by": "tests/containers/host_image.py"}],
     }

@@ -23,9 +23,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def checkpoints(home: Path, stage: str) -> int:
     """Complete checkpoints that a stage under way has written, by its events."""
     for step in (home / "work").glob("*/record/step.json"):
-        if json.loads(step.read_text())["id"] == stage:
-            events = step.parent / "events.jsonl"
-            return events.read_text().count('"kind": "checkpoint"') if events.exists() else 0
+        try:
+            if json.loads(step.read_text())["id"] == stage:
+                return (step.parent / "events.jsonl").read_text().count('"kind": "checkpoint"')
+        except FileNotFoundError:  # not begun yet, or just moved into the store
+            continue
     return 0
 
 

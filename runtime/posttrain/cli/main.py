@@ -47,7 +47,6 @@ class Commands(click.Group):
             ctx.fail(f"there is no command `{args[0]}`; {hint(args[0], _COMMANDS, what='commands')[0]}")
         return super().resolve_command(ctx, args)
 
-
     def invoke(self, ctx: click.Context) -> Any:
         """Carry a command out. What nobody foresaw ends in a sentence, not in a traceback."""
         try:
@@ -67,7 +66,8 @@ def _unforeseen(error: Exception) -> str:
         where = f" ({error.filename})" if error.filename else ""
         return f"the system refused: {error.strerror or error}{where}"
     kind = type(error).__name__
-    return f"this should not happen, and is a mistake of ours: {kind}: {error}; RECIPE_TRACEBACK=1 shows where"
+    hint = "RECIPE_TRACEBACK=1 shows where"
+    return f"this should not happen, and is a mistake of ours: {kind}: {error}; {hint}"
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

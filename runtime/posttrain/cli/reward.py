@@ -61,9 +61,7 @@ def command(
         click.echo(f"\n{len(rows)} rows; the reward can lie in {graph.range}")
 
 
-def _compiled(
-    file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]
-) -> Compiled:
+def _compiled(file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]) -> Compiled:
     """The reward's graph; what is wrong is printed and ends the command."""
     from posttrain.compiler.rewards.alone import compile_reward
     from posttrain.compiler.suggest import hint

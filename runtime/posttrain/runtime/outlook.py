@@ -60,6 +60,7 @@ def why_changed(step: Step, before: Step | None) -> str:
 
 def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     was, now = before.get(name), after.get(name)
+    name = name.removeprefix("params.")  # as the recipe writes it
     if isinstance(was, dict) and isinstance(now, dict):
         keys = sorted(k for k in {*was, *now} if was.get(k) != now.get(k))
         return ", ".join(f"{name}.{k}: {_shown(was.get(k))} -> {_shown(now.get(k))}" for k in keys[:3])

@@ -13,8 +13,9 @@ from posttrain.spec.stages import SECTIONS, VERBS
 
 def with_examples(found: Definitions) -> Definitions:
     """The definitions of declarations and stages, each with one example where there is one."""
+    examples = _examples()
     return {
-        name: {**schema, "examples": [_EXAMPLES[name]]} if name in _EXAMPLES else schema
+        name: {**schema, "examples": [examples[name]]} if name in examples else schema
         for name, schema in found.items()
     }
 
@@ -31,6 +32,3 @@ def _examples() -> dict[str, Any]:
         verb = next(key for key in stage if key in VERBS)
         made.setdefault(VERBS[verb].__name__, stage)
     return made
-
-
-_EXAMPLES = _examples()

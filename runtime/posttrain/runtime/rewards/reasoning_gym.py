@@ -1,8 +1,6 @@
 """The score that reasoning-gym's own grader gives an answer to one of its tasks."""
 
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -11,6 +9,8 @@ from posttrain.runtime.rewards.otherwise import EFFECT, NumberOtherwise, settled
 from posttrain.runtime.rewards.user_calls import Called, Function, call_many
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
+
+_GRADER = Function(Path(__file__).with_name("gym_grading.py"), "graded")
 
 
 class Gym(Params):
@@ -45,7 +45,7 @@ def run(params: Gym, operands: Operands, batch: Batch) -> Reasoned:
         {"answer": answer, "task": task}
         for answer, task in zip(operands["of"], operands["task"], strict=True)
     ]
-    called = call_many(Function(Path(__file__), "graded"), rows, params.timeout_seconds, processes=1)
+    called = call_many(_GRADER, rows, params.timeout_seconds, processes=1)
     found = [_taken(one, params) for one in called]
     return Reasoned(values=[value for value, _ in found], reasons=[reason for _, reason in found])
 
@@ -57,23 +57,3 @@ def _taken(called: Called, params: Gym) -> tuple[float | None, str | None]:
     if called.error:
         return settled(params.on_error, called.error), called.error
     return float(called.value), None
-
-
-def graded(answer: str | None, task: str) -> float:
-    """Called in the other process."""
-    import json
-
-    if answer is None:
-        return 0.0
-    given: dict[str, Any] = json.loads(task)
-    made = _tasks(given["task"], given["count"], given["seed"], json.dumps(given["config"]))
-    return min(1.0, max(0.0, float(made.score_answer(answer=answer, entry=made[given["place"]]))))
-
-
-@cache
-def _tasks(task: str, count: int, seed: int, config: str) -> Any:
-    import json
-
-    from posttrain.runtime.sources.reasoning_gym import tasks
-
-    return tasks(task, count, seed, json.loads(config))

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.faults import Interrupted, StepFault
 from posttrain.runtime.home import Home
-from posttrain.runtime.locks import try_lock
 from posttrain.runtime.runners import docker_container, docker_ending
 from posttrain.runtime.runners.docker_engine import address, connect, silent, told_plainly
 from posttrain.runtime.runners.docker_images import fetched
@@ -66,14 +65,12 @@ class DockerRunner:
         home = Home(folder.parent.parent)
         wanted = {docker_container.name_of(home.work(step.key)) for step in plan.steps if step.id in ids}
         try:
-            _sweep(self._connected(), home, wanted)
+            docker_container.sweep(self._connected(), home, wanted)
         except StepFault:
             return  # the first step that needs the engine says so
 
     def attach(self, work: Path, step: Step) -> Contained | None:
         """The step's container, if an earlier client has left one that runs or has a result."""
-        from docker.errors import NotFound
-
         try:
             with told_plainly():
                 container = self._connected().containers.get(docker_container.name_of(work))
@@ -83,8 +80,8 @@ class DockerRunner:
                 if state["Status"] == "exited" and docker_ending.worth_taking(state, work):
                     return Contained(work, step)
                 container.remove(force=True)
-        except (NotFound, StepFault):
-            pass
+        except StepFault:
+            pass  # there is none, or no engine: the start says so
         return None
 
     def start(self, work: Path, step: Step, secrets: Mapping[str, str], lock: int) -> Contained:
@@ -144,7 +141,8 @@ class DockerRunner:
             if handle.given_up.is_set():
                 raise Interrupted("stopped before the container was started")
             with told_plainly():
-                _launch(engine, image, handle, secrets, self._run)
+                made = docker_container.options(engine, image, handle.work, handle.step, secrets, self._run)
+                docker_container.launch(engine, made)
             return
         except Interrupted:
             status = STOPPED
@@ -174,7 +172,7 @@ class DockerRunner:
             handle.silent_since = None
             state = container.attrs["State"]
             if state["Status"] in ("exited", "dead"):
-                _keep_output(container, state, handle.work)
+                docker_ending.keep_output(container, state, handle.work)
                 status = docker_ending.status_of(state, handle.work, handle.step)
                 container.remove(force=True)
                 handle.status = status
@@ -216,43 +214,3 @@ class DockerRunner:
         except APIError as error:
             if error.status_code != 409:  # it ended by itself in this moment
                 raise
-
-
-def _launch(
-    engine: "DockerClient", image: str, handle: Contained, secrets: Mapping[str, str], run: str
-) -> None:
-    from docker.errors import APIError
-
-    made = docker_container.options(engine, image, handle.work, handle.step, secrets, run)
-    try:
-        container = engine.containers.create(**made)
-    except APIError as error:
-        if error.status_code != 409:
-            raise
-        return  # it is there already: another client was quicker, and it is watched like our own
-    try:
-        container.start()
-    except BaseException:
-        container.remove(force=True)
-        raise
-
-
-def _keep_output(container: Any, state: Mapping[str, Any], work: Path) -> None:
-    """Add to the log what was said before the worker had it: why Python or the worker did not start."""
-    if docker_ending.code_of(state) and not (work / "failure.json").exists():
-        with (work / "record" / "log").open("ab") as log:
-            log.write(container.logs(tail=100))
-
-
-def _sweep(engine: "DockerClient", home: Home, wanted: set[str]) -> None:
-    """Remove this home's containers that no client watches and none will take: those that have ended,
-    and those whose product only a run that is gone could have used."""
-    with told_plainly():
-        for container in engine.containers.list(all=True, filters={"label": f"posttrain.home={home.root}"}):
-            lock = try_lock(home.lock(container.labels["posttrain.key"]))
-            if lock is None:
-                continue
-            useless = container.status == "exited" or container.labels["posttrain.shared"] == "no"
-            if useless and container.name not in wanted:
-                container.remove(force=True)
-            lock.release()

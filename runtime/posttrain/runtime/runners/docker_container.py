@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime.home import Home
+from posttrain.runtime.locks import try_lock
+from posttrain.runtime.runners.docker_engine import told_plainly
 from posttrain.runtime.runners.process import steady
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Resources, Step
@@ -139,3 +141,35 @@ def _gpus(engine: "DockerClient", count: int) -> "list[DeviceRequest]":
     if chosen:
         return [DeviceRequest(capabilities=[["gpu"]], device_ids=chosen)]
     return [DeviceRequest(capabilities=[["gpu"]], count=count)]
+
+
+def launch(engine: "DockerClient", made: Mapping[str, Any]) -> None:
+    """Create the container with these options, and start it."""
+    from docker.errors import APIError
+
+    try:
+        container = engine.containers.create(**made)
+    except APIError as error:
+        if error.status_code != 409:
+            raise
+        return  # it is there already: another client was quicker, and it is watched like our own
+    try:
+        container.start()
+    except BaseException:
+        container.remove(force=True)
+        raise
+
+
+def sweep(engine: "DockerClient", home: Home, wanted: set[str]) -> None:
+    """Remove this home's containers that no client watches and none will take: those that have ended,
+    and those whose product only a run that is gone could have used."""
+    label = f"posttrain.home={home.root}"
+    with told_plainly():
+        for container in engine.containers.list(all=True, ignore_removed=True, filters={"label": label}):
+            lock = try_lock(home.lock(container.labels["posttrain.key"]))
+            if lock is None:
+                continue
+            useless = container.status == "exited" or container.labels["posttrain.shared"] == "no"
+            if useless and container.name not in wanted:
+                container.remove(force=True)
+            lock.release()

@@ -51,3 +51,10 @@ def _out_of_memory(step: Step) -> StepFault:
         f"memory ran out: {step.id} used {had}; {planned}",
         "lower micro_batch, turn gradient_checkpointing on, or give the stage more memory",
     )
+
+
+def keep_output(container: Any, state: Mapping[str, Any], work: Path) -> None:
+    """Add to the log what was said before the worker had it: why Python or the worker did not start."""
+    if code_of(state) and not (work / "failure.json").exists():
+        with (work / "record" / "log").open("ab") as log:
+            log.write(container.logs(tail=100))

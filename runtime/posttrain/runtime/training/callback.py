@@ -1,9 +1,12 @@
 """Turns what the trainer reports into events, and the wish to stop into a checkpoint."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from posttrain.runtime import checkpoints
-from posttrain.runtime.training.loop import Loop
+from posttrain.runtime.context import Context
+from posttrain.runtime.training.watch import Watch
+from posttrain.spec.extension import Schedule
 
 # Names of figures as users read them; what is not here keeps the trainer's own name.
 _NAMES = {
@@ -20,7 +23,19 @@ _DROPPED = ("epoch", "total_flos", "train_runtime", "train_loss", "num_tokens", 
 _DROPPED_PREFIXES = ("train_", "rewards/", "profiling/")
 
 
-def callback_for(loop: Loop) -> Any:
+class Told(Protocol):
+    """What a training loop lets the callback see and keep."""
+
+    context: Context
+    planned: Schedule
+    watch: Watch
+    rewards: dict[str, float]
+    step: int
+
+    def checkpointed(self, folder: Path) -> None: ...
+
+
+def callback_for(loop: Told) -> Any:
     """The callback object; its class needs transformers, so it is made here."""
     from transformers import TrainerCallback
 
@@ -44,7 +59,7 @@ def callback_for(loop: Loop) -> Any:
     return Reports()
 
 
-def _on_log(loop: Loop, step: int, logs: dict[str, Any]) -> None:
+def _on_log(loop: Told, step: int, logs: dict[str, Any]) -> None:
     values = {
         _NAMES.get(name, name): value
         for name, value in logs.items()

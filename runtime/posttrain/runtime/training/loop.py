@@ -11,6 +11,7 @@ from posttrain.runtime.faults import Interrupted, StepFault
 from posttrain.runtime.models.load import Start
 from posttrain.runtime.models.save import save_trained
 from posttrain.runtime.training import fitting, kept
+from posttrain.runtime.training.callback import callback_for
 from posttrain.runtime.training.order import steady
 from posttrain.runtime.training.params import TrainingParams, checkpoint_interval, learning_rate
 from posttrain.runtime.training.watch import Watch
@@ -94,8 +95,6 @@ class Loop:
         self._save(trainer)
 
     def _train(self, trainer: Any) -> None:
-        from posttrain.runtime.training.callback import callback_for
-
         trainer.add_callback(callback_for(self))
         _only_ours(trainer)
         steady(trainer)

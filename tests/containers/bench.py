@@ -1,0 +1,93 @@
+"""Runs small recipes in containers, by the command and by the executor."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from posttrain.compiler.pipeline import compile_recipe
+from posttrain.compiler.source import Request, Source
+from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.executor import Surroundings, execute
+from posttrain.runtime.home import Home
+from posttrain.runtime.journal import Journal
+from posttrain.runtime.runners.by_step import Runners
+from posttrain.runtime.runs import new_run
+from posttrain.runtime.stack import installed_stack
+from posttrain.spec.plan import Plan
+
+RECIPE = """\
+recipe: 1
+name: scripted
+container: {{image: "{image}"}}
+stages:
+  work:
+    script: [python, program.py]
+    files: [program.py]
+    network: {network}
+    retry: {{attempts: {attempts}, wait_seconds: 0}}
+"""
+
+
+def scripted(folder: Path, image: str, program: str, *, network: bool = False, attempts: int = 1) -> Path:
+    """A recipe of one stage that runs a program in a container."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "program.py").write_text(program)
+    text = RECIPE.format(image=image, network=str(network).lower(), attempts=attempts)
+    (folder / "recipe.yaml").write_text(text)
+    return folder
+
+
+@dataclass
+class Ended:
+    """How a run went: the states of the steps, and what was told of them on the way."""
+
+    states: Mapping[str, str]
+    told: list[tuple[str, str, Mapping[str, Any]]] = field(default_factory=list)
+
+    def failure(self, step: str) -> Mapping[str, Any]:
+        return next(known for id, state, known in self.told if id == step and state == "failed")
+
+
+def plan_of(recipe: Path) -> Plan:
+    source = Source("recipe.yaml", (recipe / "recipe.yaml").read_bytes())
+    request = Request(
+        source=source,
+        catalog=CATALOG,
+        read=lambda name: (recipe / name).read_bytes(),
+        stack=installed_stack(),
+    )
+    outcome = compile_recipe(request)
+    assert outcome.plan is not None, outcome.diagnostics
+    return outcome.plan
+
+
+def run_plan(plan: Plan, recipe: Path, home: Home, runner: Runners | None = None) -> Ended:
+    """Carry a plan out in this process."""
+    folder = new_run(home, plan, recipe / "recipe.yaml")
+    journal = Journal(folder / "journal.sqlite")
+    ended = Ended({})
+    around = Surroundings(
+        home=home,
+        beside=recipe,
+        journal=journal,
+        watch=lambda id, state, known: ended.told.append((id, state, known)),
+        run=folder.name,
+        runner=runner or Runners(),
+    )
+    ended.states = execute(plan, around)
+    journal.close()
+    return ended
+
+
+def changed(plan: Plan, secrets: tuple[str, ...] = (), **resources: Any) -> Plan:
+    """The plan with other resources and secrets for its one step."""
+    (step,) = plan.steps
+    step = replace(step, secrets=secrets, resources=replace(step.resources, **resources))
+    return replace(plan, steps=(step,))
+
+
+def owners(folder: Path) -> set[tuple[int, int]]:
+    found = [path.lstat() for path in folder.rglob("*")]
+    return {(item.st_uid, item.st_gid) for item in found} - {(os.getuid(), os.getgid())}
