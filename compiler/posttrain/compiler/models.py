@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.facts.scratch import families
 from posttrain.compiler.files import user_file
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.names import Named
 from posttrain.compiler.source import Request
+from posttrain.compiler.suggest import hint
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.plan import UserFile
 
@@ -35,7 +37,15 @@ BAD_SHAPE = Code(
     wrong=minimal(("heads: 4}", "heads: 5}")),
     right=MINIMAL,
 )
-CODES = (NO_ORIGIN, NO_TOKENIZER, BAD_SHAPE)
+UNKNOWN_FAMILY = Code(
+    "PT0804",
+    "an unknown architecture",
+    "error",
+    "`family` names the architecture of a model from random weights, by transformers' name for it.",
+    wrong=minimal(("family: qwen2", "family: qwen22")),
+    right=MINIMAL,
+)
+CODES = (NO_ORIGIN, NO_TOKENIZER, BAD_SHAPE, UNKNOWN_FAMILY)
 ModelFiles = Mapping[str, UserFile]
 
 
@@ -65,6 +75,10 @@ def _check_shape(name: str, named: Named, findings: Findings) -> None:
     shape = named.recipe.models[name].init
     assert shape is not None, "only models with a shape are checked for one"
     path = ("models", name, "init")
+    if shape.family not in families():
+        help, meant = hint(shape.family, families(), what="architectures")
+        message = f"there is no architecture `{shape.family}`"
+        findings.add(UNKNOWN_FAMILY, (*path, "family"), message, help=help, replace=meant)
     if shape.hidden % shape.heads:
         message = f"hidden ({shape.hidden}) does not divide by heads ({shape.heads})"
         findings.add(BAD_SHAPE, (*path, "heads"), message)

@@ -1,12 +1,15 @@
 """A function of the user's, in its own process: what it gives, and what becomes of it when it misbehaves."""
 
 import os
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.recipe_command import wait_until
 from tests.runtime.rewards.scoring import attempt, codes
 
 from posttrain.compiler.rewards.graph import Graph as Compiled
@@ -92,7 +95,12 @@ def test_a_call_that_hangs_is_killed_and_the_next_one_runs(tmp_path: Path):
 
 
 def alive(process: int) -> bool:
-    return Path(f"/proc/{process}").exists()
+    """Whether a process runs; one that has ended and only waits to be collected does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 @pytest.mark.parametrize(
@@ -173,3 +181,23 @@ def test_what_cannot_be_is_refused_when_the_recipe_is_compiled(params: dict[str,
         {"reads": {"completion": "text"}, "returns": node}, {"grade.py": b"def score(text): return 1"}
     )
     assert code in codes(found)
+
+
+def test_a_hanging_call_ends_with_the_process_that_made_it(tmp_path: Path):
+    started = tmp_path / "started"
+    (tmp_path / "grade.py").write_text(
+        f"import os, time\ndef score(text):\n    open({str(started)!r}, 'w').write(str(os.getpid()))\n"
+        "    while True: time.sleep(60)\n"
+    )
+    code = (
+        "from pathlib import Path\n"
+        "from posttrain.runtime.rewards.user_calls import Function, call_many\n"
+        f"call_many(Function(Path({str(tmp_path / 'grade.py')!r}), 'score'), [{{'text': 'a'}}], 600.0, 1)\n"
+    )
+    caller = subprocess.Popen([sys.executable, "-c", code])
+    wait_until(lambda: started.exists() and started.read_text() != "", "the call", caller)
+    called = int(started.read_text())
+    assert alive(called)
+    caller.kill()
+    caller.wait()
+    wait_until(lambda: not alive(called), "the end of the called process", seconds=30)

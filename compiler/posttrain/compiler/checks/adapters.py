@@ -4,7 +4,6 @@ from posttrain.compiler.checks.examples import MINIMAL, training
 from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.checks.trl import arguments_of
 from posttrain.compiler.facts.parameters import linear_names
-from posttrain.compiler.facts.shapes import architecture
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.suggest import hint
 from posttrain.spec.diagnostic import Code
@@ -20,15 +19,6 @@ NO_TARGET = Code(
     " query_key_value in Pythia, BLOOM and Falcon. `targets: auto` knows them.",
     wrong=training(_STAGE % "targets: [c_attn]"),
     right=training(_STAGE % "targets: auto"),
-)
-UNKNOWN_TARGETS = Code(
-    "PT0642",
-    "no modules known for this architecture",
-    "error",
-    "`targets: auto` picks an adapter's modules from a table of architectures, and this one is not in"
-    " it. Name the modules: the last part of the names of the model's linear layers.",
-    wrong=training(_STAGE % "rank: 8").replace("family: qwen2", "family: mamba"),
-    right=training(_STAGE % "rank: 8"),
 )
 SCALE = Code(
     "PT0636",
@@ -60,7 +50,7 @@ QUANTISED = Code(
         "tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4"
     ),
 )
-CODES = (SCALE, NO_TARGET, UNKNOWN_TARGETS, QUANTISED, DROPOUT)
+CODES = (SCALE, NO_TARGET, QUANTISED, DROPOUT)
 _LEAST_SCALE, _GREATEST_SCALE = 0.25, 8.0
 
 
@@ -69,14 +59,7 @@ def check_targets(subject: Subject, findings: Findings) -> None:
     if adapter is None or not subject.adapted:
         return
     path = (*subject.adapter_path, "targets")
-    if adapter.targets == "auto":
-        init = subject.origin.init if subject.origin else None
-        if init is not None and architecture(init.family) is None:
-            message = f"`targets: auto` knows no modules for the architecture {init.family}"
-            help = "name them: adapter: {targets: [...]}"
-            findings.add(UNKNOWN_TARGETS, path, message, help=help)
-        return
-    if subject.shape is None:
+    if adapter.targets == "auto" or subject.shape is None:
         return
     names = linear_names(subject.shape)
     for index, target in enumerate(adapter.targets):

@@ -5,7 +5,7 @@ tied embeddings) and, for what the language does not name, those of transformers
 of the family: the number and width of experts, where a window or linear attention stands.
 """
 
-from posttrain.compiler.facts.shapes import Architecture, Shape, architecture
+from posttrain.compiler.facts.shapes import Architecture, Shape, architecture, architectures
 
 _OWN: dict[str, dict[str, int]] = {
     "mixtral": {"experts": 8, "active_experts": 2},
@@ -18,6 +18,16 @@ _OWN: dict[str, dict[str, int]] = {
     "gemma3_text": {"window": 4096, "full_every": 6},
     "olmo3": {"window": 4096, "full_every": 4},
 }
+
+
+def families() -> list[str]:
+    """The architectures that a model can be made of, by transformers' names."""
+    return [name for name in architectures() if _family(name) is not None]
+
+
+def _family(name: str) -> Architecture | None:
+    found = architecture(name)
+    return found if found is not None and found.model_type == name else None
 
 
 def scratch(
@@ -33,8 +43,8 @@ def scratch(
     tied: bool = True,
 ) -> Shape | None:
     """None where the family is unknown; the caller knows the place to report."""
-    arch = architecture(family)
-    if arch is None or arch.model_type != family:
+    arch = _family(family)
+    if arch is None:
         return None
     if arch.name == "phimoe":
         arch = arch._replace(bias=())  # its published models have biases, its configuration none

@@ -3,37 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+from posttrain.compiler.facts.configs import transformers_config
+from posttrain.compiler.facts.scratch import scratch as shape_of
 from posttrain.runtime.faults import StepFault
 
-# What an architecture calls the dimensions, where it has names of its own.
-_NAMES: Mapping[str, Mapping[str, str]] = {
-    "gpt2": {
-        "layers": "n_layer",
-        "hidden": "n_embd",
-        "heads": "n_head",
-        "intermediate": "n_inner",
-        "context": "n_positions",
-    },
-}
-_USUAL = {
-    "layers": "num_hidden_layers",
-    "hidden": "hidden_size",
-    "heads": "num_attention_heads",
-    "kv_heads": "num_key_value_heads",
-    "intermediate": "intermediate_size",
-    "context": "max_position_embeddings",
-}
 
-
-def scratch(shape: Mapping[str, Any], tokenizer: Any, seed: int) -> Any:
+def scratch(declared: Mapping[str, Any], tokenizer: Any, seed: int) -> Any:
     """The model, its weights drawn from the seed."""
     from transformers import AutoConfig, AutoModelForCausalLM, set_seed
 
     set_seed(seed)
-    try:
-        config = AutoConfig.for_model(shape["family"], **_dimensions(shape, len(tokenizer)))
-    except ValueError as error:
-        raise StepFault(f"no architecture is named `{shape['family']}`: {error}") from None
+    config = AutoConfig.for_model(**_configuration(declared, len(tokenizer)))
     config.pad_token_id = tokenizer.pad_token_id
     config.eos_token_id = tokenizer.eos_token_id
     config.bos_token_id = tokenizer.bos_token_id
@@ -43,19 +23,15 @@ def scratch(shape: Mapping[str, Any], tokenizer: Any, seed: int) -> Any:
     return model
 
 
-def _dimensions(shape: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
-    heads, hidden = shape["heads"], shape["hidden"]
-    given = {
-        **{name: shape[name] for name in ("layers", "hidden", "heads", "context")},
-        "kv_heads": shape["kv_heads"] or heads,
-        "intermediate": shape["intermediate"] or 4 * hidden,
-    }
-    names = _NAMES.get(shape["family"], _USUAL)
-    dimensions = {names[name]: value for name, value in given.items() if name in names}
-    if names is _USUAL:
-        dimensions["head_dim"] = hidden // heads
-    if shape["rope_theta"] is not None:
-        dimensions["rope_parameters"] = {"rope_type": "default", "rope_theta": shape["rope_theta"]}
-    if shape["spread"] is not None:
-        dimensions["initializer_range"] = shape["spread"]
-    return {**dimensions, "vocab_size": vocabulary, "tie_word_embeddings": shape["tied"], "dtype": "float32"}
+def _configuration(declared: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
+    """What transformers builds the declared shape from: the shape that the compiler reckons with."""
+    names = ("layers", "hidden", "heads", "kv_heads", "intermediate", "context", "tied")
+    shape = shape_of(declared["family"], vocab=vocabulary, **{name: declared[name] for name in names})
+    if shape is None:
+        raise StepFault(f"no architecture is named `{declared['family']}`", "see `recipe explain init.family`")
+    configuration = {**transformers_config(shape), "dtype": "float32"}
+    if declared["rope_theta"] is not None:
+        configuration["rope_parameters"] = {"rope_type": "default", "rope_theta": declared["rope_theta"]}
+    if declared["spread"] is not None:
+        configuration["initializer_range"] = declared["spread"]
+    return configuration

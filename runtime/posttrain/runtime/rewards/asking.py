@@ -3,8 +3,6 @@
 import json
 import os
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -78,6 +76,8 @@ def _key(endpoint: Mapping[str, Any]) -> str | None:
 
 def _ask(endpoint: Mapping[str, Any], key: str | None, question: Question, manner: Manner) -> Reply:
     """Ask until there is a reply, the time is over, or asking again cannot help."""
+    from urllib.error import HTTPError
+
     call = _FORMS[endpoint["provider"]](endpoint, key, question, manner)
     end = time.monotonic() + manner.timeout_seconds
     pause, error = 0.5, ""
@@ -87,7 +87,7 @@ def _ask(endpoint: Mapping[str, Any], key: str | None, question: Question, manne
             break
         try:
             return Reply(text=_text(endpoint["provider"], _posted(call, left)))
-        except urllib.error.HTTPError as refused:
+        except HTTPError as refused:
             error, wait = _refusal(refused, endpoint)
         except TimeoutError:
             break
@@ -101,7 +101,7 @@ def _ask(endpoint: Mapping[str, Any], key: str | None, question: Question, manne
     return Reply(error=said if late else error, late=late)
 
 
-def _refusal(refused: urllib.error.HTTPError, endpoint: Mapping[str, Any]) -> tuple[str, float | None]:
+def _refusal(refused: Any, endpoint: Mapping[str, Any]) -> tuple[str, float | None]:
     """What a refused request says, and how long to wait; a StepFault when it will always be refused."""
     with refused:
         said = refused.read(2000).decode("utf-8", "replace")
@@ -115,13 +115,16 @@ def _refusal(refused: urllib.error.HTTPError, endpoint: Mapping[str, Any]) -> tu
 
 
 def _posted(call: _Call, seconds: float) -> Any:
+    from urllib.error import URLError
+    from urllib.request import Request, urlopen
+
     data = json.dumps(call.body).encode()
     headers = {"content-type": "application/json", **call.headers}
-    request = urllib.request.Request(call.url, data, headers)
+    request = Request(call.url, data, headers)
     try:
-        with urllib.request.urlopen(request, timeout=seconds) as answer:
+        with urlopen(request, timeout=seconds) as answer:
             return json.loads(answer.read(_MOST_BYTES))
-    except urllib.error.URLError as error:
+    except URLError as error:
         if isinstance(error.reason, TimeoutError):
             raise TimeoutError from None
         raise
