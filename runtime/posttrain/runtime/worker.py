@@ -113,11 +113,11 @@ def leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-def die_with(parent: int) -> None:
+def die_with(parent: int, how: int = signal.SIGKILL) -> None:
     """Have the kernel end this process when the one that started it is gone."""
     import ctypes
 
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(1, int(how))  # PR_SET_PDEATHSIG
     if os.getppid() != parent:  # it was gone before we asked
         os._exit(FAILED)
 

@@ -185,9 +185,14 @@ def test_every_mistake_is_found_in_one_go():
         ("{all: [sure, {not: {compare: {of: {length: completion}, below: 0}}}]}", ["PT0512"]),
         ("{max: [{score: sure}, 1]}", ["PT0512"]),
         (f"{{cases: {{of: [{{when: {NEVER}, then: 1}}], otherwise: sure}}}}", ["PT0511", "PT0512"]),
+        (
+            "{cases: {of: [{when: true, then: {score: sure}}, {when: sure, then: 9}], otherwise: 2}}",
+            ["PT0511", "PT0511"],
+        ),
         (steps(0, 0.5), ["PT0512", "PT0511", "PT0511"]),
         (steps(1.5, 0.5), ["PT0511"]),
         (steps(0.9, 0.5), []),
+        (steps(1, 0.5), []),
     ],
 )
 def test_what_the_ranges_show_is_warned_of(nodes: str, codes: list[str]):

@@ -24,7 +24,7 @@ def listed(one: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 
 def conditions() -> st.SearchStrategy[Any]:
     return st.recursive(
-        st.just(CONDITION),
+        st.just(CONDITION) | st.just(CONDITION) | st.booleans(),
         lambda inner: st.one_of(
             inner.map(lambda one: {"not": one}),
             listed(inner).map(lambda parts: {"all": parts}),
@@ -195,6 +195,52 @@ def test_sums_and_products_of_intervals_hold_their_corners(given_parts: list[tup
             sum_, prod = sum_ + corner, prod * corner
         assert total.low <= sum_ <= total.high
         assert product.low <= prod <= product.high
+
+
+Pair = tuple[float, float]
+PAIRS = st.tuples(st.integers(-2, 2).map(float), st.integers(-2, 2).map(float))
+
+
+def score_of(pair: Pair, when: str) -> dict[str, Any]:
+    return {"score": {"when": when, "then": pair[0], "else": pair[1]}}
+
+
+BOUNDS = st.sampled_from(["at_least", "above", "at_most", "below", "equal"])
+
+
+@settings(deadline=None, max_examples=100)
+@given(PAIRS, PAIRS, BOUNDS)
+def test_a_comparison_is_known_where_all_values_agree_on_it(
+    of: tuple[float, float], to: tuple[float, float], bound: str
+):
+    graph, _ = built({"compare": {"of": score_of(of, CONDITION), bound: score_of(to, CONDITION)}})
+    truths = list(itertools.product([False, True], repeat=2))
+    columns = {"completion": [""] * 4, "r0": [p for p, _ in truths], "r1": [q for _, q in truths]}
+    values = scored(graph, columns).values["node.of.0"]
+    reach = graph.ranges["node.of.0"]
+    assert reach.low <= min(values) <= max(values) <= reach.high
+    if bound != "equal" or len({*of, *to}) == 1:  # of two ranges that meet, values may still be equal
+        assert (reach.low, reach.high) == (min(values), max(values))
+
+
+@settings(deadline=None, max_examples=100)
+@given(PAIRS, st.lists(st.tuples(st.integers(-2, 2), st.integers(1, 9)), min_size=1, max_size=3))
+def test_a_step_that_is_called_unreachable_is_never_taken(
+    of: tuple[float, float], steps: list[tuple[int, int]]
+):
+    thens = {100 + place: level for place, (level, _) in enumerate(steps)}
+    rows = [{"at_least": level, "then": then} for then, level in thens.items()]
+    node = {"thresholds": {"of": score_of(of, "p"), "steps": rows, "otherwise": 99}}
+    reads = {"completion": "text", "p": "boolean"}
+    found = attempt({"reads": reads, "nodes": {"node": node}, "returns": {"length": "completion"}})
+    assert found.graph is not None
+    taken = scored(found.graph, {"completion": ["", ""], "p": [True, False]}).values["node"]
+    reach = found.graph.ranges["node"]
+    assert all(reach.low <= value <= reach.high for value in taken)
+    expected = [next((then for then, level in thens.items() if value >= level), 99) for value in of]
+    assert taken == expected
+    unreached = sum(diagnostic.code == "PT0511" for diagnostic in found.diagnostics)
+    assert unreached <= len(steps) + 1 - len(set(taken))
 
 
 def test_unbounded_parts_have_unbounded_sums_but_bounded_clips():

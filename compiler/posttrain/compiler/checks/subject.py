@@ -6,6 +6,7 @@ from typing import Any
 
 from posttrain.compiler.facts import parameters, scratch, shapes
 from posttrain.compiler.facts.shapes import Shape
+from posttrain.compiler.lineage import lines
 from posttrain.compiler.names import Named
 from posttrain.compiler.stages.training import Training
 from posttrain.compiler.tree import Path
@@ -75,56 +76,22 @@ class Subject:
 
 
 def subjects(named: Named, trainings: Mapping[str, Training]) -> Iterator[Subject]:
+    known = lines(named)
     for name, training in trainings.items():
-        origin = origin_of(name, named)
-        adapter, path = adapter_of(name, named)
+        line = known.get(f"stage:{name}")
+        if line is None:  # its model is mistaken
+            continue
+        origin = named.recipe.models.get(line.origin) if line.origin else None
         ref = named.refs.get((f"stage:{name}", "model"))
         yield Subject(
             name=name,
             training=training,
             origin=origin,
             shape=shape_of(origin) if origin else None,
-            adapter=adapter,
-            adapter_path=path,
+            adapter=line.adapter,
+            adapter_path=line.adapter_path,
             before=ref.name if ref is not None and ref.name in trainings else None,
         )
-
-
-def line_of(name: str, named: Named) -> Iterator[tuple[str, str]]:
-    """The things that a stage's weights come from, nearest first, as kind and name."""
-    seen: set[str] = set()
-    while name not in seen:
-        seen.add(name)
-        ref = named.refs.get((f"stage:{name}", "model"))
-        if ref is None:
-            return
-        yield ref.thing, ref.name
-        if ref.thing == "model":
-            return
-        name = ref.name
-
-
-def origin_of(name: str, named: Named) -> Model | None:
-    """The declared model at the beginning of a stage's line."""
-    for thing, above in line_of(name, named):
-        if thing == "model":
-            return named.recipe.models.get(above)
-    return None
-
-
-def adapter_of(name: str, named: Named) -> tuple[Adapter | None, Path]:
-    """The adapter that a stage trains, its own or that of what it goes on from, and where it is written."""
-    stage = named.recipe.stages.get(name)
-    if isinstance(stage, Train) and stage.adapter is not None:
-        return stage.adapter, ("stages", name, "adapter")
-    for thing, above in line_of(name, named):
-        if thing == "model":
-            model = named.recipe.models.get(above)
-            return (model.adapter if model else None), ("models", above, "adapter")
-        before = named.recipe.stages.get(above)
-        if isinstance(before, Train) and before.adapter is not None:
-            return before.adapter, ("stages", above, "adapter")
-    return None, ("stages", name)
 
 
 def shape_of(model: Model) -> Shape | None:

@@ -54,4 +54,3 @@ def check_trainings(named: Named, trainings: Mapping[str, Training], findings: F
             check(subject, findings)
         carrying.check_carried(subject, found.get(subject.before or ""), findings)
     carrying.check_writers(named, trainings, findings)
-

@@ -10,6 +10,7 @@ from posttrain.spec.plan import Step
 
 _BY_SIGNAL = 128
 _KILLED = 137
+_NO_PROGRAM = (126, 127)  # a shell's, and the small init's, for what cannot be executed
 
 
 def status_of(state: Mapping[str, Any], work: Path, step: Step) -> int:
@@ -55,6 +56,12 @@ def _out_of_memory(step: Step) -> StepFault:
 
 def keep_output(container: Any, state: Mapping[str, Any], work: Path) -> None:
     """Add to the log what was said before the worker had it: why Python or the worker did not start."""
-    if code_of(state) and not (work / "failure.json").exists():
-        with (work / "record" / "log").open("ab") as log:
-            log.write(container.logs(tail=100))
+    if not code_of(state) or (work / "failure.json").exists():
+        return
+    said: bytes = container.logs(tail=100)
+    with (work / "record" / "log").open("ab") as log:
+        log.write(said)
+    if code_of(state) in _NO_PROGRAM or b"No module named" in said:
+        message = "the image holds no `python` with posttrain inside"
+        advice = "use one that does: `make image` builds one, `recipe image check` looks at one"
+        note(work, StepFault(message, advice))

@@ -4,6 +4,7 @@ Steps that need the heavy stack are forked from one warm process that has import
 started by themselves. Either way a worker dies with the process that started it.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -72,9 +73,14 @@ class ProcessRunner:
     def poll(self, handle: Handle) -> int | None:
         """The exit status, negative for a signal; None while it runs."""
         if handle.process is not None:
-            return handle.process.poll()
-        assert self._warm is not None, "a step was forked from a process that never was"
-        self._warm.listen()
+            handle.status = handle.process.poll()
+        else:
+            assert self._warm is not None, "a step was forked from a process that never was"
+            self._warm.listen()
+        if handle.status is not None and handle.pid is not None:
+            with contextlib.suppress(ProcessLookupError):  # what a step's programs have left behind
+                os.killpg(handle.pid, signal.SIGKILL)
+            handle.pid = None
         return handle.status
 
     def stop(self, handle: Handle, *, now: bool = False) -> None:

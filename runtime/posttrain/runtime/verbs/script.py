@@ -1,13 +1,18 @@
 """Runs a program of the user's over declared inputs; what it writes to $OUT is the product."""
 
+import contextlib
 import os
+import signal
 import subprocess
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.worker import die_with
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(name="script", summary="A program of the user's.")
+_PAUSE = 0.2
+_GRACE = 10.0
 
 
 def run(context: Context) -> None:
@@ -21,9 +26,28 @@ def run(context: Context) -> None:
     inputs = {f"INPUT_{role.upper().replace('-', '_')}": str(path) for role, path in context.inputs.items()}
     environment = {**os.environ, **inputs, "OUT": str(context.out), "SEED": str(context.params["seed"])}
     command = context.params["command"]
+    parent = os.getppid()
+    # When the run's client dies, there is the program to end first: be asked, rather than killed.
+    die_with(parent, signal.SIGTERM)
     try:
-        done = subprocess.run(command, cwd=folder, env=environment, check=False)
+        program = subprocess.Popen(command, cwd=folder, env=environment)
     except OSError as error:
         raise StepFault(f"`{command[0]}` cannot be started: {error.strerror}") from None
-    if done.returncode:
-        raise StepFault(f"`{command[0]}` ended with status {done.returncode}", "see `recipe logs STAGE`")
+    status = _watch(program, context, parent)
+    if status:
+        raise StepFault(f"`{command[0]}` ended with status {status}", "see `recipe logs STAGE`")
+
+
+def _watch(program: subprocess.Popen[bytes], context: Context, parent: int) -> int:
+    """Wait for the program's end. A step that is asked to stop asks all that the program has started."""
+    while True:
+        try:
+            return program.wait(timeout=_PAUSE)
+        except subprocess.TimeoutExpired:
+            if context.stop.asked:
+                os.killpg(0, signal.SIGTERM)  # this worker too, which has heard it already
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    program.wait(timeout=_GRACE)
+                if os.getppid() != parent:  # nobody is left who would clear up after this worker
+                    os.killpg(0, signal.SIGKILL)
+                raise Interrupted from None
