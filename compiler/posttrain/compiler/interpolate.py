@@ -46,9 +46,7 @@ def interpolate(root: Mapped, leg: Leg, used: set[str], findings: Findings) -> M
 
 
 class _Filler:
-    def __init__(
-        self, declared: Mapped | None, leg: Leg, used: set[str], findings: Findings
-    ) -> None:
+    def __init__(self, declared: Mapped | None, leg: Leg, used: set[str], findings: Findings) -> None:
         self.leg = leg
         self.used = used
         self.raw = declared.entries if declared else {}

@@ -1,7 +1,7 @@
 """A training stage that is killed goes on where it was, and ends with the same bytes, by every method.
 
-Each stage is run once without a disturbance and once with SIGKILL after a checkpoint of its second epoch; every file of
-the product must then be the same. docs/resume.md tells users of this table.
+Each stage is run once without a disturbance and once with SIGKILL after a checkpoint of its second
+epoch; every file of the product must then be the same. docs/resume.md tells users of this table.
 """
 
 from pathlib import Path

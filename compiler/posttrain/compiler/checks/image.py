@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from posttrain.compiler.examples import minimal
 from posttrain.compiler.findings import Findings
+from posttrain.compiler.shape import Shaped
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.recipe import Container
-from posttrain.spec.stages import Recipe
 
 _DIGEST = "6d4c7a3f0e1b2958" * 4
 NOT_BY_DIGEST = Code(
@@ -31,14 +31,14 @@ _HOST = r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?"
 _BY_DIGEST = re.compile(rf"{_HOST}{_PART}(?:/{_PART})*@sha256:[0-9a-f]{{64}}")
 
 
-def check_images(recipe: Recipe, findings: Findings) -> None:
+def check_images(recipe: Shaped, findings: Findings) -> None:
     for path, container in _containers(recipe):
         if _BY_DIGEST.fullmatch(container.image) is None:
             message, help = _wrong(container.image)
             findings.add(NOT_BY_DIGEST, (*path, "image"), message, help=help)
 
 
-def _containers(recipe: Recipe) -> Iterator[tuple[Path, Container]]:
+def _containers(recipe: Shaped) -> Iterator[tuple[Path, Container]]:
     if recipe.container is not None:
         yield ("container",), recipe.container
     for name, stage in recipe.stages.items():

@@ -28,7 +28,7 @@ def _configuration(declared: Mapping[str, Any], vocabulary: int) -> dict[str, An
     names = ("layers", "hidden", "heads", "kv_heads", "intermediate", "context", "tied")
     shape = shape_of(declared["family"], vocab=vocabulary, **{name: declared[name] for name in names})
     if shape is None:
-        raise StepFault(f"no architecture is named `{declared['family']}`", "see `recipe explain init.family`")
+        raise StepFault(f"no architecture is named `{declared['family']}`")
     configuration = {**transformers_config(shape), "dtype": "float32"}
     if declared["rope_theta"] is not None:
         configuration["rope_parameters"] = {"rope_type": "default", "rope_theta": declared["rope_theta"]}

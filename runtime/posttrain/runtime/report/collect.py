@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.home import Home
-from posttrain.runtime.journal import Entry, Journal
+from posttrain.runtime.journal import DamagedJournal, Entry, Journal
 from posttrain.runtime.report import redaction
 from posttrain.runtime.report.figures import finite, table_of
 from posttrain.runtime.report.record import Events, RunRecord, StepRecord
@@ -61,7 +61,7 @@ def _journal(path: Path) -> _Noted:
         about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
         entries = {entry.id: entry for entry in journal.entries()}
         journal.close()
-    except (sqlite3.Error, ValueError, TypeError) as error:
+    except (DamagedJournal, sqlite3.Error, ValueError, TypeError) as error:
         return _Noted(
             {}, {}, f"The journal of this run cannot be read ({error}): how its steps ended is lost."
         )
