@@ -212,8 +212,7 @@ def _export(name: str, stage: Export, checked: Checked) -> Draft:
     return Draft(
         kind="export",
         entry=("verb", "export"),
-        params={"merge": stage.merge, "to": stage.to},
-        neutral=frozenset({"to"}),
+        params={"merge": stage.merge},
         inputs=_inputs(name, checked, "model"),
     )
 

@@ -109,7 +109,6 @@ class Export(Stage):
 
     export: str = Field(description="The model or stage whose product is written.")
     merge: bool = Field(default=True, description="Merge an adapter into its base.")
-    to: str | None = Field(default=None, description="A folder that also receives a copy.")
 
 
 class Generate(Stage):

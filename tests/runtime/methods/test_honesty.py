@@ -70,12 +70,8 @@ def test_rows_with_nothing_in_them_fail(bench: Bench) -> None:
 
 
 def test_a_template_without_an_end_is_warned_of(bench: Bench) -> None:
-    (bench.root / "chat.jinja").write_text(TEMPLATE.replace("{{ eos_token }}", ""))
-    try:
-        plan = compiled(recipe(_SFT % 20), template=TEMPLATE.replace("{{ eos_token }}", ""))
-        told = warnings(bench.made(plan, plan.step("it")))
-    finally:
-        (bench.root / "chat.jinja").write_text(TEMPLATE)
+    endless = TEMPLATE.replace("{{ eos_token }}", "")
+    told = warnings(bench.run(recipe(_SFT % 20), {"chat.jinja": endless})["it"])
     assert ["the model does not learn to stop" in message for message in told] == [True]
 
 

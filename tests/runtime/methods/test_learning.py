@@ -1,5 +1,8 @@
 """Every method learns: from its first steps to its last, what it optimises gets better."""
 
+import itertools
+import json
+
 import pytest
 from tests.runtime.methods.workbench import Bench, metrics, recipe, warnings
 
@@ -90,6 +93,43 @@ def test_kto_takes_labelled_rows_too(bench: Bench) -> None:
     )
     product = bench.run(changed)["it"]
     assert len(metrics(product, "loss")) == 12
+
+
+def conversations(*columns: str) -> str:
+    """Pairs as turns, in a file: the prompt by itself, or the turns that both completions begin with."""
+    lines: list[str] = []
+    for left, right in itertools.product(range(1, 9), repeat=2):
+        prompt = [{"role": "user", "content": f"{left}+{right}="}]
+        chosen = [{"role": "assistant", "content": f"<answer>{left + right}</answer>"}]
+        rejected = [{"role": "assistant", "content": "<answer>?</answer>"}]
+        row = {"prompt": prompt, "chosen": chosen, "rejected": rejected, "completion": chosen}
+        row |= {"messages": prompt + chosen, "label": (left + right) % 2 == 0}
+        if "prompt" not in columns:
+            row |= {"chosen": prompt + chosen, "rejected": prompt + rejected}
+        lines.append(json.dumps({name: row[name] for name in columns}))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "columns"),
+    [
+        ("sft", "messages"),
+        ("sft", "prompt completion"),
+        ("dpo", "prompt chosen rejected"),
+        ("dpo", "chosen rejected"),
+        ("kto", "prompt chosen rejected"),
+        ("kto", "prompt completion label"),
+        ("reward_model", "prompt chosen rejected"),
+        ("reward_model", "chosen rejected"),
+        ("orpo", "prompt chosen rejected"),
+        ("simpo", "chosen rejected"),
+    ],
+)
+def test_a_method_takes_conversations(method: str, columns: str, bench: Bench) -> None:
+    text = recipe(f"it: {{train: {method}, model: base, data: talks, params: {{{_ROWS}}}}}")
+    text = text.replace("rewards:", "  talks: {from: {files: talks.jsonl}}\nrewards:")
+    losses = metrics(bench.run(text, {"talks.jsonl": conversations(*columns.split())})["it"], "loss")
+    assert losses[-1] < losses[0]
 
 
 def test_packed_rows_do_not_see_each_other(bench: Bench) -> None:

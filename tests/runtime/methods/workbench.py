@@ -66,11 +66,13 @@ def recipe(*stages: str, family: str = "qwen2") -> str:
     return RECIPE.replace("STAGES", lines).replace("FAMILY", family)
 
 
-def compiled(text: str, template: str = TEMPLATE) -> Plan:
+def compiled(text: str, beside: Mapping[str, str] | None = None) -> Plan:
+    """The plan of a recipe; `beside` holds files that it reads, and may have another template."""
+    files = {name: content.encode() for name, content in {"chat.jinja": TEMPLATE, **(beside or {})}.items()}
     request = Request(
         source=Source("recipe.yaml", text.encode()),
         catalog=CATALOG,
-        read={"chat.jinja": template.encode()}.get,
+        read=files.get,
         stack=installed_stack(),
     )
     outcome = compile_recipe(request)
@@ -89,9 +91,11 @@ class Bench:
         self.home.prepare()
         (root / "chat.jinja").write_text(TEMPLATE)
 
-    def run(self, text: str) -> dict[str, Product]:
+    def run(self, text: str, beside: Mapping[str, str] | None = None) -> dict[str, Product]:
         """Carry out every step of a recipe that is not in the store yet."""
-        plan = compiled(text)
+        plan = compiled(text, beside)
+        for name, content in {"chat.jinja": TEMPLATE, **(beside or {})}.items():
+            (self.root / name).write_text(content)
         return {step.id: self.made(plan, step) for step in plan.steps}
 
     def made(self, plan: Plan, step: Step) -> Product:
