@@ -21,7 +21,7 @@ def test_an_image_comes_back_by_digest(docker_engine, registry, busybox_image):
     docker_engine.images.push(name, "pushed")
     digest = manifest_digest(registry, "posttrain-test/busybox", "pushed")
     pulled = docker_engine.images.pull(f"{name}@{digest}")
-    assert pulled.attrs["RepoDigests"] == [f"{name}@{digest}"]
+    assert f"{name}@{digest}" in pulled.attrs["RepoDigests"]  # other tests give it other names too
     assert pulled.id == busybox_image
 
 
