@@ -1,8 +1,10 @@
 """All diagnostic codes, from the files that define them."""
 
 from posttrain.compiler import expand, files, interpolate, matrix, models, names, parse, shape, validate
-from posttrain.compiler.checks import image, trainings, unused
+from posttrain.compiler.checks import image, tracking, trainings, unused
 from posttrain.compiler.data import codes as data
+from posttrain.compiler.placement import fitting, target
+from posttrain.compiler.placement import training as placement
 from posttrain.compiler.rewards import codes as rewards
 from posttrain.compiler.stages import evals, gates, training
 from posttrain.spec.diagnostic import Code
@@ -25,6 +27,10 @@ _DEFINERS = (
     gates,
     models,
     image,
+    tracking,
+    target,
+    placement,
+    fitting,
 )
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from posttrain.compiler.check import Checked
 from posttrain.compiler.names import Ref
+from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.rewards.graph import Graph
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.source import Request
 from posttrain.spec.extension import Extension, Kind, Params
-from posttrain.spec.plan import Input, Resources, UserFile
+from posttrain.spec.plan import Input, Launch, Resources, UserFile
 from posttrain.spec.recipe import Declaration
 from posttrain.spec.stages import Evaluate, Export, Gate, Generate, Sampling, Script, Train
 
@@ -35,6 +36,8 @@ class Draft:
     # False when what goes in is not pinned: the step's product is then never taken from the store.
     pinned: bool = True
     resources: Resources = field(default_factory=Resources)
+    launch: Launch = field(default_factory=Launch)
+    estimate: Mapping[str, Json] | None = None
 
 
 def step_id(thing: str, name: str) -> str:
@@ -122,6 +125,28 @@ def _dataset(name: str, checked: Checked) -> Draft:
         pinned=rows.pinned,
         resources=Resources(network=source is not None and source.network),
     )
+
+
+def laid(draft: Draft, placed: Placed) -> Draft:
+    """The draft of a stage as it lies on the target."""
+    params = dict(draft.params)
+    if draft.kind == "train":
+        params["params"] = _decided(params["params"], placed)
+        if placed.launch.engine == "vllm":
+            params["engine"] = "vllm"  # another engine writes other completions
+    return replace(
+        draft,
+        params=params,
+        resources=replace(draft.resources, gpus=placed.gpus),
+        launch=placed.launch,
+        estimate=placed.estimate,
+    )
+
+
+def _decided(params: Mapping[str, Json], placed: Placed) -> dict[str, Json]:
+    """The method's parameters, with those that the placement decides."""
+    precision = "float32" if params.get("precision") == "auto" else params.get("precision")
+    return {**params, "precision": precision, **placed.params}
 
 
 def _written(ref: Ref) -> str:

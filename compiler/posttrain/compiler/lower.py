@@ -4,15 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from posttrain.compiler.check import Checked
-from posttrain.compiler.drafts import Draft, draft, step_id
+from posttrain.compiler.drafts import Draft, draft, laid, step_id
+from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.source import Request
 from posttrain.compiler.tree import key_span
 from posttrain.spec.keys import key_of, key_parts
 from posttrain.spec.plan import Place, Plan, Step
 from posttrain.spec.stages import AnyStage, Gate, Stage
 
+# A recipe that names no target is computed where it is run, in single precision.
+_NOWHERE = Placed()
 
-def lower(checked: Checked, request: Request) -> Plan:
+
+def lower(checked: Checked, placed: Mapping[str, Placed], request: Request) -> Plan:
     recipe = checked.named.recipe
     steps: dict[str, Step] = {}
     gates = _gate_before(recipe.stages)
@@ -20,9 +24,10 @@ def lower(checked: Checked, request: Request) -> Plan:
         thing, _, name = node.partition(":")
         stage = recipe.stages[name] if thing == "stage" else None
         id = step_id(thing, name)
-        steps[id] = _step(
-            node, draft(node, checked, request), stage, gates.get(name), steps, checked, request
-        )
+        drafted = draft(node, checked, request)
+        if thing == "stage":
+            drafted = laid(drafted, placed.get(name, _NOWHERE))
+        steps[id] = _step(node, drafted, stage, gates.get(name), steps, checked, request)
     return Plan(
         name=recipe.name,
         description=recipe.description,
@@ -87,6 +92,7 @@ def _step(
         files=drafted.files,
         secrets=drafted.secrets,
         resources=drafted.resources,
+        launch=drafted.launch,
         image=image,
         attempts=stage.retry.attempts if stage else 1,
         wait_seconds=stage.retry.wait_seconds if stage else 0.0,
@@ -94,6 +100,7 @@ def _step(
         on_failure=stage.on_failure if stage else "stop",
         gates=(gate,) if gate and thing == "stage" else (),
         expect=drafted.expect,
+        estimate=drafted.estimate,
     )
 
 

@@ -1,14 +1,15 @@
 """The whole compiler, on one screen: text in; a plan, or diagnostics, out.
 
-    text -> tree -> expanded tree -> for each leg: filled tree -> shaped -> named -> checked -> plan
+    text -> tree -> expanded tree -> for each leg: filled -> shaped -> named -> checked -> placed -> plan
 
 A pass is a function in a file of its own. Each goes on as far as it can, so that one run reports
 every mistake; later passes stay silent about what an earlier one has refused.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from posttrain.compiler.check import check
+from posttrain.compiler.check import Checked, check
 from posttrain.compiler.checks.unused import check_unused_variables
 from posttrain.compiler.expand import expand
 from posttrain.compiler.findings import Findings
@@ -19,11 +20,13 @@ from posttrain.compiler.merge import merge
 from posttrain.compiler.names import resolve
 from posttrain.compiler.overlay import without
 from posttrain.compiler.parse import parse
+from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.shape import shape
 from posttrain.compiler.source import Request
 from posttrain.compiler.tree import Mapped
 from posttrain.spec.diagnostic import Diagnostic, in_file_order
 from posttrain.spec.plan import Plan
+from posttrain.spec.stages import Train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,4 +65,18 @@ def _leg(whole: Mapped, leg: Leg, used: set[str], request: Request, findings: Fi
     recipe = shape(filled, findings)
     named = resolve(recipe, findings)
     checked = check(named, request, findings)
-    return None if findings.failed else lower(checked, request)
+    placed = _placed(checked, findings)
+    return None if findings.failed else lower(checked, placed, request)
+
+
+def _placed(checked: Checked, findings: Findings) -> Mapping[str, Placed]:
+    """The stages on their target. A recipe that says nothing of one is not weighed: what that takes
+    to import is left alone."""
+    recipe = checked.named.recipe
+    if "hardware" not in recipe.root.entries and not any(
+        isinstance(stage, Train) and stage.placement != "auto" for stage in recipe.stages.values()
+    ):
+        return {}
+    from posttrain.compiler.placement.place import place
+
+    return place(checked, findings)

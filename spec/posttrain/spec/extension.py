@@ -66,6 +66,28 @@ class Schedule:
     rows_per_step: int = 0
 
 
+def _batch(params: Any) -> int:
+    return params.batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footprint:
+    """What a training method holds in memory, as far as it is the method that decides it."""
+
+    # The examples of an optimizer step, over all processes.
+    examples: Callable[[Any], int] = _batch
+    # The sequences that one example sends through the model: two for a pair.
+    sequences: int = 1
+    # How the loss reads the logits: chunk by chunk, all at once, or one score for a sequence.
+    loss: Literal["chunked", "full", "scores"] = "full"
+    # Whether a frozen copy of the starting weights stands beside the trained ones.
+    reference: Callable[[Any], bool] = lambda _: False
+    # Completions that are written at once, over all processes; none for methods that write none.
+    writes: Callable[[Any], int] | None = None
+    # Whether a second model, of values, is trained in the same step.
+    values: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(Extension):
     """A training method. `accepts` lists the column sets it can read, the preferred one first."""
@@ -76,6 +98,7 @@ class Method(Extension):
     needs_reference: bool = False
     # The TRL configuration class whose arguments `trl:` may name, if the method stands on TRL.
     trl: str | None = None
+    footprint: Footprint = field(default_factory=Footprint)
     # The class in the product: what a later stage may do with it.
     product: Literal["policy", "scorer"] = "policy"
 
@@ -169,6 +192,15 @@ class Engine(Extension):
 @dataclass(frozen=True, kw_only=True)
 class Runner(Extension):
     """Where a step runs: a local process, a container."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracker(Extension):
+    """Where figures of a run are sent while it goes on; `run(topic)` gives what takes those of a step."""
+
+    # The module that it stands on, and the extra of ours that installs it.
+    module: str
+    extra: str
 
 
 class Catalog(Protocol):

@@ -167,6 +167,42 @@ class Environment(Declaration):
     )
 
 
+class Rollouts(Declaration):
+    """Where a method that learns from its own completions has them written."""
+
+    engine: Literal["auto", "transformers", "vllm"] = Field(
+        default="auto", description="What writes them; auto is vllm on GPUs, transformers elsewhere."
+    )
+    mode: Literal["colocate", "server"] = Field(
+        default="colocate",
+        description="Whether vLLM shares the GPUs of the training, or has GPUs of its own.",
+    )
+    gpus: int | None = Field(default=None, ge=1, description="GPUs of vLLM's own, with `mode: server`.")
+    utilisation: float | None = Field(
+        default=None, gt=0, lt=1, description="The share of a GPU that vLLM takes; computed if not given."
+    )
+    tensor_parallel: int | None = Field(
+        default=None, ge=1, description="GPUs that vLLM divides the model over; the fewest that hold it."
+    )
+    sleep: bool | None = Field(
+        default=None, description="Whether vLLM gives its memory back while the model trains."
+    )
+
+
+class Placement(Declaration):
+    """How a training stage lies on the target. What is not given, the compiler chooses, and says why."""
+
+    processes: int | None = Field(
+        default=None, ge=1, description="Processes, one a GPU; as many as the batch divides by."
+    )
+    strategy: Literal["auto", "single", "ddp", "zero1", "zero2", "zero3", "fsdp"] = Field(
+        default="auto",
+        description="How the states are divided over processes: ddp not at all, zero1 to zero3 and fsdp"
+        " more and more; auto takes the first that fits.",
+    )
+    rollouts: Rollouts = Field(default_factory=Rollouts, description="Where completions are written.")
+
+
 class Hardware(Declaration):
     """The target machine, which need not be this one."""
 

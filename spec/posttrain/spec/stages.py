@@ -14,6 +14,7 @@ from posttrain.spec.recipe import (
     Hardware,
     Model,
     Name,
+    Placement,
     Retry,
     Reward,
     Scalar,
@@ -61,6 +62,9 @@ class Train(Stage):
     )
     prompts: Prompts = Field(default="auto", description=_PROMPTS)
     adapter: Adapter | None = Field(default=None, description="What is trained; else the model's.")
+    placement: Literal["auto"] | Placement = Field(
+        default="auto", description="How it lies on the target; auto lets the compiler choose."
+    )
     params: dict[str, Any] = Field(default_factory=dict[str, Any], description="The method's parameters.")
     trl: dict[str, Any] = Field(
         default_factory=dict[str, Any],

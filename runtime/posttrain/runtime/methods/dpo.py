@@ -16,7 +16,7 @@ from posttrain.runtime.training.params import (
     whole_batch,
 )
 from posttrain.runtime.training.preferences import PAIRS
-from posttrain.spec.extension import Method, Schedule
+from posttrain.spec.extension import Footprint, Method, Schedule
 
 Loss = Literal[
     "sigmoid",
@@ -89,6 +89,7 @@ EXTENSION = Method(
     heavy=("trl.trainer.dpo_trainer", "pyarrow.parquet"),
     neutral=NEUTRAL,
     accepts=PAIRS,
+    footprint=Footprint(sequences=2, loss="chunked", reference=lambda _: True),
     schedule=schedule,
     needs_reference=True,
     trl="DPOConfig",

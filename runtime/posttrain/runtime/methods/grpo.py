@@ -8,6 +8,7 @@ from pydantic import Field
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import STACK
 from posttrain.runtime.training.rollouts import (
+    ROLLOUT_FOOTPRINT,
     ROLLOUT_NEUTRAL,
     RolloutParams,
     rollout_arguments,
@@ -75,6 +76,7 @@ EXTENSION = Method(
     heavy=("trl.trainer.grpo_trainer", "pyarrow.parquet"),
     neutral=ROLLOUT_NEUTRAL,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
+    footprint=ROLLOUT_FOOTPRINT,
     schedule=schedule,
     needs_reward=True,
     needs_reference=True,

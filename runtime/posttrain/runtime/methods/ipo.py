@@ -8,7 +8,7 @@ from posttrain.runtime.context import Context
 from posttrain.runtime.methods.dpo import Dpo, train
 from posttrain.runtime.training.params import NEUTRAL, STACK, ReferenceParams, RowParams, row_schedule
 from posttrain.runtime.training.preferences import PAIRS
-from posttrain.spec.extension import Method
+from posttrain.spec.extension import Footprint, Method
 
 
 class Ipo(RowParams, ReferenceParams):
@@ -28,6 +28,7 @@ EXTENSION = Method(
     heavy=("trl.trainer.dpo_trainer", "pyarrow.parquet"),
     neutral=NEUTRAL,
     accepts=PAIRS,
+    footprint=Footprint(sequences=2, loss="chunked", reference=lambda _: True),
     schedule=row_schedule,
     needs_reference=True,
     trl="DPOConfig",

@@ -14,7 +14,7 @@ from posttrain.runtime.training.params import (
     row_arguments,
     row_schedule,
 )
-from posttrain.spec.extension import Method, Schedule
+from posttrain.spec.extension import Footprint, Method, Schedule
 
 
 class Kto(RowParams, ReferenceParams):
@@ -55,6 +55,7 @@ EXTENSION = Method(
         {"prompt": "text", "chosen": "text", "rejected": "text"},
         {"prompt": "messages", "chosen": "messages", "rejected": "messages"},
     ),
+    footprint=Footprint(loss="chunked", reference=lambda _: True),
     schedule=schedule,
     needs_reference=True,
     trl="KTOConfig",

@@ -16,7 +16,7 @@ from posttrain.runtime.training.params import (
     row_schedule,
 )
 from posttrain.runtime.training.preferences import PAIRS, experimental
-from posttrain.spec.extension import Method
+from posttrain.spec.extension import Footprint, Method
 
 
 class Orpo(RowParams):
@@ -36,6 +36,7 @@ EXTENSION = Method(
     heavy=("trl.experimental.orpo", "pyarrow.parquet"),
     neutral=NEUTRAL_BUT_MICRO_BATCH,
     accepts=PAIRS,
+    footprint=Footprint(sequences=2),
     schedule=row_schedule,
     trl="ORPOConfig",
 )

@@ -10,7 +10,7 @@ from pydantic import Field
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.training.params import NEUTRAL, STACK, TrainingParams, divided
-from posttrain.spec.extension import Method, Schedule
+from posttrain.spec.extension import Footprint, Method, Schedule
 
 
 class Ppo(TrainingParams):
@@ -50,6 +50,9 @@ EXTENSION = Method(
     stack=STACK,
     neutral=NEUTRAL,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
+    footprint=Footprint(
+        loss="chunked", reference=lambda _: True, writes=lambda p: p.batch * p.minibatches, values=True
+    ),
     schedule=schedule,
     needs_reward=True,
     needs_reference=True,

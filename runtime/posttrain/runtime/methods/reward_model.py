@@ -7,7 +7,7 @@ from pydantic import Field
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import NEUTRAL, STACK, RowParams, row_arguments, row_schedule
 from posttrain.runtime.training.preferences import PAIRS
-from posttrain.spec.extension import Method
+from posttrain.spec.extension import Footprint, Method
 
 
 class RewardModel(RowParams):
@@ -27,6 +27,7 @@ EXTENSION = Method(
     heavy=("trl.trainer.reward_trainer", "pyarrow.parquet"),
     neutral=NEUTRAL,
     accepts=PAIRS,
+    footprint=Footprint(sequences=2, loss="scores"),
     schedule=row_schedule,
     trl="RewardConfig",
     product="scorer",

@@ -7,6 +7,7 @@ from pydantic import Field
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import STACK
 from posttrain.runtime.training.rollouts import (
+    ROLLOUT_FOOTPRINT,
     ROLLOUT_NEUTRAL,
     RolloutParams,
     rollout_arguments,
@@ -45,6 +46,7 @@ EXTENSION = Method(
     heavy=("trl.trainer.rloo_trainer", "pyarrow.parquet"),
     neutral=ROLLOUT_NEUTRAL,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
+    footprint=ROLLOUT_FOOTPRINT,
     schedule=rollout_schedule,
     needs_reward=True,
     needs_reference=True,

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import NEUTRAL, STACK, RowParams, row_arguments, row_schedule
-from posttrain.spec.extension import Method, Schedule
+from posttrain.spec.extension import Footprint, Method, Schedule
 
 
 class Sft(RowParams):
@@ -42,6 +42,7 @@ EXTENSION = Method(
         {"messages": "messages"},
         {"text": "text"},
     ),
+    footprint=Footprint(loss="chunked"),
     schedule=schedule,
     trl="SFTConfig",
 )

@@ -8,7 +8,7 @@ from posttrain.runtime.context import Context
 from posttrain.runtime.methods.cpo import train
 from posttrain.runtime.training.params import NEUTRAL, STACK, RowParams, row_schedule
 from posttrain.runtime.training.preferences import PAIRS
-from posttrain.spec.extension import Method
+from posttrain.spec.extension import Footprint, Method
 
 
 class Simpo(RowParams):
@@ -29,6 +29,7 @@ EXTENSION = Method(
     heavy=("trl.experimental.cpo", "pyarrow.parquet"),
     neutral=NEUTRAL,
     accepts=PAIRS,
+    footprint=Footprint(sequences=2),
     schedule=row_schedule,
     trl="CPOConfig",
 )

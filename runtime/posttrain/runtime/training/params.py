@@ -34,8 +34,10 @@ class TrainingParams(Params):
         description="Sequences in memory at once; the rest of a batch is accumulated. Changes no result"
         " beyond rounding, but for kto, orpo and cpo, whose loss looks across it.",
     )
-    precision: Literal["float32", "bfloat16", "float16"] = Field(
-        default="float32", description="The precision of the arithmetic; the weights keep their own."
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto",
+        description="The precision of the arithmetic; the weights keep their own. auto is bfloat16 where"
+        " the target has GPUs, and float32 elsewhere.",
     )
     gradient_checkpointing: bool = Field(
         default=False,

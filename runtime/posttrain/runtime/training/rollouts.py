@@ -11,7 +11,7 @@ from posttrain.runtime.training.params import (
     divided,
     reference_arguments,
 )
-from posttrain.spec.extension import Schedule
+from posttrain.spec.extension import Footprint, Schedule
 
 
 class RolloutParams(TrainingParams, ReferenceParams):
@@ -42,6 +42,12 @@ class RolloutParams(TrainingParams, ReferenceParams):
 
 # What decides how a run is judged, and not what it learns, is neutral too.
 ROLLOUT_NEUTRAL = (*NEUTRAL, "on_flat_reward", "flat_steps")
+ROLLOUT_FOOTPRINT = Footprint(
+    examples=lambda params: params.prompts * params.generations,
+    loss="chunked",
+    reference=lambda params: params.beta > 0,
+    writes=lambda params: params.prompts * params.generations * params.buffer,
+)
 
 
 def rollout_schedule(params: RolloutParams, rows: int) -> Schedule:

@@ -1,0 +1,74 @@
+"""Lays a stage that only writes completions on the target: an eval, a generation."""
+
+from posttrain.compiler.checks.subject import shape_of
+from posttrain.compiler.facts.accelerators import Device
+from posttrain.compiler.facts.shapes import Shape
+from posttrain.compiler.memory.duration import Schedule
+from posttrain.compiler.memory.estimate import Estimate, estimate
+from posttrain.compiler.memory.workload import Rollout, Workload
+from posttrain.compiler.placement.estimates import estimated
+from posttrain.compiler.placement.placed import Placed
+from posttrain.compiler.placement.target import Target
+from posttrain.compiler.placement.workloads import COMPLETION, PROMPT, element_of
+from posttrain.spec.plan import Launch
+from posttrain.spec.recipe import Model
+from posttrain.spec.stages import Sampling
+
+_SHARE = 0.9
+_AT_ONCE = 256  # sequences that vLLM runs together
+
+
+def place_generation(
+    model: Model | None, sampling: Sampling, rows: int | None, engine: str, target: Target
+) -> Placed:
+    """On one GPU, or on as many as hold the weights. Without a known shape there is no estimate."""
+    shape = shape_of(model) if model is not None else None
+    if shape is None:
+        return Placed(launch=Launch(engine=engine), gpus=1 if target.gpus else 0)
+    work, memory = _smallest(shape, model, sampling, engine, target)
+    parallel = work.rollout.tensor_parallel if work.rollout else 1
+    schedule = Schedule(1, 0, rows * sampling.samples, COMPLETION * sampling.max_tokens) if rows else None
+    return Placed(
+        launch=Launch(
+            engine=engine,
+            rollouts={"utilisation": _SHARE, "tensor_parallel": parallel} if engine == "vllm" else {},
+        ),
+        gpus=parallel if target.gpus else 0,
+        estimate=estimated(work, memory, schedule, target),
+    )
+
+
+def _smallest(
+    shape: Shape, model: Model | None, sampling: Sampling, engine: str, target: Target
+) -> tuple[Workload, Estimate]:
+    found = [
+        _on(n, shape, model, sampling, engine, target.device)
+        for n in (1, 2, 4, 8)
+        if n <= max(1, target.gpus)
+    ]
+    if engine != "vllm":
+        return found[0]
+    return next((pair for pair in found if pair[1].fits), found[-1])
+
+
+def _on(
+    parallel: int, shape: Shape, model: Model | None, sampling: Sampling, engine: str, device: Device
+) -> tuple[Workload, Estimate]:
+    vllm = engine == "vllm"
+    prompt = max(1, min(PROMPT, shape.positions - sampling.max_tokens))
+    rollout = Rollout(
+        "vllm" if vllm else "transformers",
+        prompt,
+        sampling.max_tokens,
+        _AT_ONCE if vllm else sampling.batch,
+        utilisation=_SHARE,
+        tensor_parallel=parallel,
+    )
+    work = Workload(
+        model=shape,
+        length=prompt + sampling.max_tokens,
+        train=False,
+        element=2 if element_of(model) == 2 else 4,
+        rollout=rollout,
+    )
+    return work, estimate(work, device)

@@ -1,0 +1,80 @@
+"""The machine that a recipe is planned for, which need not be the one at hand."""
+
+import re
+from typing import NamedTuple
+
+from posttrain.compiler.examples import minimal
+from posttrain.compiler.facts.accelerators import Device, accelerator, accelerators
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.suggest import hint
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.recipe import Hardware
+
+UNKNOWN_GPU = Code(
+    "PT1001",
+    "GPUs that the catalogue does not know",
+    "error",
+    "`hardware.gpus` is a count and a kind, such as 8xH100-80GB; without a count it is one. The kind"
+    " tells the memory, the speed and a price, which the plan's estimates are made from.",
+    wrong=minimal(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 8xH1000-80GB}\n")),
+    right=minimal(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")),
+)
+CODES = (UNKNOWN_GPU,)
+GB = 10**9
+_FORM = re.compile(r"(?:(\d{1,4})\s*[xX*]\s*)?(.*)")
+
+
+class Target(NamedTuple):
+    """`gpus` of one kind in each of `nodes` machines; none of them where the CPU trains."""
+
+    device: Device
+    gpus: int
+    nodes: int
+    # Whether the memory of the device is known: a CPU's is, where the recipe says it.
+    bounded: bool = True
+
+    @property
+    def processes(self) -> int:
+        """The most that can train side by side: one on each GPU."""
+        return self.gpus * self.nodes
+
+    @property
+    def named(self) -> str:
+        return self.device.name if self.gpus else "this machine"
+
+
+def target_of(hardware: Hardware, findings: Findings) -> Target | None:
+    """The target that the recipe names. None when it is mistaken, which is then reported."""
+    if hardware.gpus is None:
+        return _cpu(hardware)
+    found = _FORM.fullmatch(hardware.gpus.strip())
+    assert found is not None, "the form takes any text"
+    count, kind = int(found[1] or 1), found[2].strip()
+    device = accelerator(kind)
+    if device is None or device.kind != "gpu" or count < 1:
+        _refuse(kind, count, findings)
+        return None
+    if hardware.price_per_hour is not None:
+        device = device._replace(dollars_per_hour=hardware.price_per_hour / count)
+    return Target(device, count, hardware.nodes)
+
+
+def _cpu(hardware: Hardware) -> Target:
+    device = accelerator("CPU")
+    assert device is not None, "the table of accelerators holds a CPU"
+    price = hardware.price_per_hour or 0.0
+    device = device._replace(dollars_per_hour=price)
+    if hardware.memory_gb is None:
+        return Target(device, 0, hardware.nodes, bounded=False)
+    return Target(device._replace(memory=int(hardware.memory_gb * GB)), 0, hardware.nodes)
+
+
+def _refuse(kind: str, count: int, findings: Findings) -> None:
+    path = ("hardware", "gpus")
+    if count < 1:
+        findings.add(UNKNOWN_GPU, path, "no GPUs at all: leave `gpus` out for a machine without")
+        return
+    known = [name for name in accelerators() if name != "CPU"]
+    help, meant = hint(kind, known, what="kinds")
+    replace = f"{count}x{meant}" if meant else None
+    findings.add(UNKNOWN_GPU, path, f"there are no GPUs named `{kind}`", help=help, replace=replace)

@@ -1,0 +1,150 @@
+"""What a stage asks of one device: a checked stage and a choice, as plain numbers."""
+
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+from posttrain.compiler.checks.subject import Subject, shape_of
+from posttrain.compiler.facts.parameters import linear_names
+from posttrain.compiler.facts.shapes import Shape
+from posttrain.compiler.memory.duration import Schedule
+from posttrain.compiler.memory.workload import Adapter, Frozen, Rollout, Strategy, Workload
+from posttrain.compiler.placement.target import Target
+from posttrain.spec.recipe import Model
+
+# What is not known before the data is made, and so assumed; the plan says that it is.
+PROMPT = 512  # tokens of the longest prompt before a completion
+ROW = 0.6  # of the longest length: what a row has on average
+COMPLETION = 0.7  # of the longest: what a completion has on average
+
+
+class Choice(NamedTuple):
+    """One way to lay a training stage on a target."""
+
+    processes: int
+    strategy: Strategy
+    micro: int  # examples in memory at once, in one process
+    checkpointing: bool
+    rollout: Rollout | None = None
+
+
+class Asked(NamedTuple):
+    """What the choice does not change, so that equal stages are placed once."""
+
+    model: Shape
+    length: int
+    prompt: int
+    batch: int  # examples of an optimizer step, over all processes
+    sequences: int
+    loss: Literal["chunked", "full", "scores"]
+    adapter: Adapter | None
+    frozen: tuple[Frozen, ...]
+    value: Shape | None
+    element: int
+    autocast: bool
+    written: int  # completions written at once, over all processes
+    steps: int
+
+
+def asked(subject: Subject, target: Target, reference: Model | None) -> Asked | None:
+    """None while the shape of the model is not known."""
+    shape = subject.shape
+    if shape is None:
+        return None
+    foot, params = subject.method.footprint, subject.training.params
+    prompt, length = _lengths(subject, shape)
+    schedule = subject.training.schedule
+    return Asked(
+        model=shape,
+        length=length,
+        prompt=prompt,
+        batch=foot.examples(params),
+        sequences=foot.sequences,
+        loss=foot.loss,
+        adapter=_adapter(subject, shape),
+        frozen=_frozen(subject, shape, reference),
+        value=shape if foot.values else None,
+        element=element_of(subject.origin),
+        autocast=precision(subject, target) != "float32",
+        written=foot.writes(params) if foot.writes else 0,
+        steps=schedule.steps if schedule else 0,
+    )
+
+
+def workload(asked: Asked, choice: Choice) -> Workload:
+    sharded = choice.strategy in ("zero3", "fsdp")
+    rows = choice.micro * asked.sequences
+    return Workload(
+        model=asked.model,
+        length=asked.length,
+        rows=rows,
+        unit=asked.sequences,
+        accumulation=max(1, asked.batch // (choice.micro * choice.processes)),
+        gpus=choice.processes,
+        element=2 if asked.element == 2 else 4,
+        autocast=asked.autocast,
+        strategy=choice.strategy,
+        adapter=asked.adapter,
+        checkpointing=choice.checkpointing,
+        padded=choice.micro > 1,
+        loss=asked.loss,
+        frozen=tuple(replace(f, rows=rows, sharded=sharded) for f in asked.frozen),
+        value=asked.value,
+        rollout=choice.rollout,
+    )
+
+
+def amount(asked: Asked) -> Schedule:
+    """How much there is to do, in means."""
+    completion = COMPLETION * (asked.length - asked.prompt) if asked.written else 0.0
+    tokens = asked.prompt + completion if asked.written else ROW * asked.length
+    return Schedule(asked.steps, tokens, asked.batch if asked.written else 0, completion)
+
+
+def precision(subject: Subject, target: Target) -> str:
+    wanted: Any = subject.value("precision")
+    if wanted == "auto":
+        return "bfloat16" if target.gpus else "float32"
+    return wanted or "float32"
+
+
+def element_of(model: Model | None) -> int:
+    """Bytes of a stored weight: published models store two, those from nothing four."""
+    if model is None or model.dtype == "float32":
+        return 4
+    if model.dtype == "auto":
+        return 4 if model.init is not None else 2
+    return 2
+
+
+def _lengths(subject: Subject, shape: Shape) -> tuple[int, int]:
+    """The longest prompt, where completions follow it, and the longest row."""
+    completion = subject.value("max_tokens")
+    if subject.method.footprint.writes is None or completion is None:
+        return 0, min(subject.value("max_length") or 1024, shape.positions)
+    prompt = max(1, min(PROMPT, shape.positions - completion))
+    return prompt, prompt + completion
+
+
+def _adapter(subject: Subject, shape: Shape) -> Adapter | None:
+    declared, model = subject.adapter, subject.origin
+    if declared is None or declared.kind == "full":
+        return None
+    quantised = declared.kind == "qlora" or (model is not None and model.quantize == "nf4")
+    targets = shape.architecture.lora if declared.targets == "auto" else _matched(declared.targets, shape)
+    return Adapter(rank=declared.rank, targets=targets, quantised=quantised, dropout=declared.dropout)
+
+
+def _matched(targets: list[str], shape: Shape) -> tuple[str, ...]:
+    known = linear_names(shape)
+    return tuple(name for name in (t.rpartition(".")[2] for t in targets) if name in known)
+
+
+def _frozen(subject: Subject, shape: Shape, reference: Model | None) -> tuple[Frozen, ...]:
+    """The reference: a model of its own where one is named; else the starting weights, which an
+    adapter leaves as they were."""
+    if not subject.method.footprint.reference(subject.training.params):
+        return ()
+    if reference is not None:
+        other = shape_of(reference)
+        return (Frozen("reference", other or shape, element_of(reference)),)
+    return () if subject.adapted else (Frozen("reference", shape, element_of(subject.origin)),)
