@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posttrain.compiler.check import Checked
+from posttrain.compiler.folders import is_folder
 from posttrain.compiler.names import Ref
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.rewards.graph import Graph
@@ -85,7 +86,7 @@ def _model(name: str, checked: Checked) -> Draft:
     adapter = params.pop("adapter")  # belongs to the stages that train the model
     assert adapter is None or isinstance(adapter, dict)
     tokenizer = model.tokenizer
-    hub = [(model.from_, model.revision)] if model.from_ else []
+    hub = [(model.from_, model.revision)] if model.from_ and not is_folder(model.from_) else []
     if tokenizer is not None and tokenizer.from_:
         hub.append((tokenizer.from_, tokenizer.revision))
     return Draft(

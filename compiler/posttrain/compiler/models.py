@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from posttrain.compiler import folders
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.facts.scratch import families
 from posttrain.compiler.files import user_file
@@ -45,7 +46,23 @@ UNKNOWN_FAMILY = Code(
     wrong=minimal(("family: qwen2", "family: qwen22")),
     right=MINIMAL,
 )
-CODES = (NO_ORIGIN, NO_TOKENIZER, BAD_SHAPE, UNKNOWN_FAMILY)
+TWO_TEMPLATES = Code(
+    "PT0805",
+    "two chat templates for one model",
+    "error",
+    "`chat_template` is a template of your own; `tags` has one made. A model has one of them.",
+    wrong=minimal(
+        (
+            "tokenizer: {init: characters}",
+            "tokenizer: {init: characters}\n    chat_template: chat.jinja\n    tags: {answer: [<a>, </a>]}",
+        )
+    ),
+    right=minimal(
+        ("tokenizer: {init: characters}", "tokenizer: {init: characters}\n    tags: {answer: [<a>, </a>]}")
+    ),
+    beside=(("chat.jinja", "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"),),
+)
+CODES = (NO_ORIGIN, NO_TOKENIZER, BAD_SHAPE, UNKNOWN_FAMILY, TWO_TEMPLATES, *folders.CODES)
 ModelFiles = Mapping[str, UserFile]
 
 
@@ -67,6 +84,11 @@ def check_models(named: Named, request: Request, findings: Findings) -> dict[str
             template = user_file(model.chat_template, (*path, "chat_template"), request.read, findings)
             if template is not None:
                 files["chat_template"] = template[0]
+        if model.chat_template is not None and model.tags is not None:
+            message = f"the model `{name}` has a chat template of its own, and tags to make another from"
+            findings.add(TWO_TEMPLATES, (*path, "tags"), message, key=True, help="remove one of them")
+        if model.from_ is not None and folders.is_folder(model.from_):
+            files |= folders.model_folder(model.from_, (*path, "from"), request, findings)
         found[name] = files
     return found
 

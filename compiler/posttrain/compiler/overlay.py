@@ -2,17 +2,21 @@
 
 from dataclasses import replace
 
-from posttrain.compiler.tree import Entry, Mapped, Node
+from posttrain.compiler.tree import Entry, Leaf, Mapped, Node
 from posttrain.spec.diagnostic import Label, Span
 
 
 def overlay(base: Node, over: Node) -> Node:
-    """`over` laid on `base`: mappings merge key by key, everything else is replaced."""
+    """`over` laid on `base`: mappings merge key by key, a null takes a key away that is there, and
+    everything else is replaced."""
     if not (isinstance(base, Mapped) and isinstance(over, Mapped)):
         return _through(over, Label(base.span, "instead of this"))
     entries = dict(base.entries)
     for key, entry in over.entries.items():
         below = entries.get(key)
+        if below and isinstance(entry.node, Leaf) and entry.node.value is None:
+            del entries[key]
+            continue
         node = overlay(below.node, entry.node) if below else entry.node
         entries[key] = Entry(entry.key_span, node)
     # The base keeps its place: that is where most of the merged mapping was written.

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from posttrain.spec.extension import Catalog
+from posttrain.spec.keys import digest_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,19 @@ class Request:
     source: Source
     catalog: Catalog
     read: ReadFile
+    # The SHA-256 of a file beside the recipe, for those that are too large to be read at once.
+    digest: Callable[[str], str | None] | None = None
     # Versions of the distributions that run the steps, by name.
     stack: Mapping[str, str] = field(default_factory=dict[str, str])
     profiles: tuple[str, ...] = ()
     # --set PATH=TEXT, in the order given.
     settings: tuple[tuple[str, str], ...] = ()
+    # The lock that the compilation goes by; None when revisions are taken as they are written.
+    lock: Source | None = None
 
-
-Plain = Any
+    def digest_of(self, name: str) -> str | None:
+        """A file's digest, or None where there is none."""
+        if self.digest is not None:
+            return self.digest(name)
+        data = self.read(name)
+        return None if data is None else digest_bytes(data)

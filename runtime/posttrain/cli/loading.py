@@ -37,6 +37,13 @@ def settings_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def locked_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--locked, for commands that make a plan."""
+    return click.option(
+        "--locked", is_flag=True, help="Take revisions from recipe.lock, and refuse what it does not hold."
+    )(command)
+
+
 def recipe_file(path: str) -> Path:
     """The recipe that a path means: a file, or a folder that holds recipe.yaml."""
     given = Path(path)
@@ -47,13 +54,17 @@ def recipe_file(path: str) -> Path:
     return found
 
 
-def compiled(path: Path, settings: Sequence[str], profiles: Sequence[str]) -> tuple[Outcome, Request]:
+def compiled(
+    path: Path, settings: Sequence[str], profiles: Sequence[str], locked: bool = False
+) -> tuple[Outcome, Request]:
     """Compile a recipe file."""
-    request = request_for(path, settings, profiles)
+    request = request_for(path, settings, profiles, locked)
     return compile_recipe(request), request
 
 
-def request_for(path: Path, settings: Sequence[str], profiles: Sequence[str]) -> Request:
+def request_for(
+    path: Path, settings: Sequence[str], profiles: Sequence[str], locked: bool = False
+) -> Request:
     """What the compiler is given for a recipe file."""
     from posttrain.runtime.stack import installed_stack
 
@@ -71,18 +82,47 @@ def request_for(path: Path, settings: Sequence[str], profiles: Sequence[str]) ->
         source=Source(path.name, data),
         catalog=CATALOG,
         read=lambda name: _read(path.parent, name),
+        digest=lambda name: _digest(path.parent, name),
         stack=installed_stack(),
         profiles=tuple(profiles),
         settings=tuple(pairs),
+        lock=_lock(path) if locked else None,
     )
 
 
+def lock_file(recipe: Path) -> Path:
+    """The lock of a recipe lies beside it: recipe.lock for recipe.yaml."""
+    return recipe.with_suffix(".lock")
+
+
+def _lock(recipe: Path) -> Source:
+    path = lock_file(recipe)
+    try:
+        return Source(path.name, path.read_bytes())
+    except OSError:
+        message = f"there is no {shown_name(path)}; `recipe lock {shown_name(recipe)}` writes it"
+        raise click.ClickException(message) from None
+
+
 def _read(folder: Path, name: str) -> bytes | None:
+    path = _beside(folder, name)
+    return None if path is None else path.read_bytes()
+
+
+def _digest(folder: Path, name: str) -> str | None:
+    import hashlib
+
+    path = _beside(folder, name)
+    if path is None:
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _beside(folder: Path, name: str) -> Path | None:
     """A file beside the recipe. Links that lead out of the folder are not followed."""
     path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()) or not path.is_file():
-        return None
-    return path.read_bytes()
+    return path if path.is_relative_to(folder.resolve()) and path.is_file() else None
 
 
 def show(diagnostics: Sequence[Diagnostic], path: Path) -> None:

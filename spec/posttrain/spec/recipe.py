@@ -89,6 +89,11 @@ class Tags(Declaration):
         default=None, description="The tags around the reasoning, opening and closing."
     )
     answer: Pair | None = Field(default=None, description="The tags around the answer, opening and closing.")
+    system: str | None = Field(
+        default=None,
+        description="What a conversation without a system message begins with; {think_open}, {think_close},"
+        " {answer_open} and {answer_close} stand for the tags.",
+    )
 
 
 class Model(Declaration):
@@ -96,7 +101,9 @@ class Model(Declaration):
 
     init: Scratch | None = Field(default=None, description="Random weights of this shape.")
     from_: str | None = Field(
-        default=None, alias="from", description="ORG/NAME on the hub, or a path beside the recipe."
+        default=None,
+        alias="from",
+        description="ORG/NAME on the hub, or a folder beside the recipe, written ./NAME.",
     )
     revision: str | None = Field(
         default=None, description="The hub revision; a full commit hash makes the run repeatable."
@@ -155,7 +162,27 @@ class Endpoint(Declaration):
     model: str = Field(description="The model's name there.")
     url: str | None = Field(default=None, description="The base URL, when not the provider's.")
     key: Secret | None = Field(default=None, description="The secret that opens it.")
-    concurrency: int = Field(default=8, ge=1, description="Requests under way at most.")
+    concurrency: int = Field(
+        default=8,
+        ge=1,
+        le=1024,
+        description="Requests under way at most; it begins with few, and halves when the server is busy.",
+    )
+    timeout_seconds: float = Field(
+        default=300.0, gt=0, description="The longest that one request takes; judges say their own."
+    )
+    attempts: int = Field(
+        default=6, ge=1, le=20, description="Tries for each completion; judges say their own."
+    )
+    extra: dict[str, Any] = Field(
+        default_factory=dict[str, Any],
+        description="Further fields of each request, as the provider has them; null takes one away.",
+    )
+    pinned: bool = Field(
+        default=False,
+        description="Whether the name stands for one model for good, such as a dated release: then finished"
+        " evals of it are taken as they are in later runs.",
+    )
 
 
 class Environment(Declaration):

@@ -66,7 +66,7 @@ def asked(subject: Subject, target: Target, reference: Model | None) -> Asked | 
         element=element_of(subject.origin),
         autocast=precision(subject, target) != "float32",
         written=foot.writes(params) if foot.writes else 0,
-        steps=schedule.steps if schedule else 0,
+        steps=schedule.steps if schedule else subject.value("steps") or 0,
     )
 
 

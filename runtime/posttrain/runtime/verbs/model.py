@@ -1,5 +1,6 @@
 """Makes a declared model: random weights, or a copy from a hub or a folder, with its tokenizer."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ EXTENSION = Verb(
     heavy=("torch", "transformers.modeling_utils"),
 )
 # Configuration, tokenizer and safetensors: nothing that is run.
+# Where a model's files stand among a step's own, when they lie beside the recipe.
+_ROLE = "model/"
 _WANTED = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "tokenizer*")
 
 
@@ -48,9 +51,12 @@ def _taken(context: Context) -> None:
     from posttrain.runtime.models import origin
 
     params = context.params
-    revision = _fetch(context.out, params["from"], params["revision"])
+    given = {role.removeprefix(_ROLE): path for role, path in context.files.items() if role.startswith(_ROLE)}
+    revision = None if given else _fetch(context.out, params["from"], params["revision"])
+    for name, path in given.items():
+        os.link(path, context.out / name)  # both in the step's own folder
     check_published(context.out, params["from"])
-    if params["tokenizer"] is not None or "chat_template" in context.files:
+    if params["tokenizer"] is not None or params["tags"] is not None or "chat_template" in context.files:
         tokenizer = _tokenizer(params["tokenizer"]) if params["tokenizer"] else _own_tokenizer(context.out)
         _set_template(context, tokenizer)
         tokenizer.save_pretrained(context.out)
@@ -80,6 +86,10 @@ def _set_template(context: Context, tokenizer: Any) -> None:
     template = context.files.get("chat_template")
     if template is not None:
         tokenizer.chat_template = template.read_text(encoding="utf-8")
+    elif context.params["tags"] is not None:
+        from posttrain.runtime.models.tagged import template_of
+
+        tokenizer.chat_template = template_of(context.params["tags"])
 
 
 def _convert(folder: Path, dtype: str) -> None:

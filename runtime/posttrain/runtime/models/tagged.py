@@ -1,0 +1,44 @@
+"""A chat template made from the tags that completions are to hold.
+
+The prompt ends with the tag that opens the reasoning, so that the model begins inside it; a message
+of the assistant may be written with that tag or without. Every message ends with the end token.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_TEMPLATE = """\
+{%- set system = SYSTEM -%}
+{%- set open = OPEN -%}
+{%- if system and messages[0].role != 'system' -%}{{ system }}{{ eos_token }}{%- endif -%}
+{%- for message in messages -%}
+{%- if message.role == 'assistant' -%}
+{%- set text = message.content -%}
+{%- if open and text.startswith(open) -%}{%- set text = text[open | length:] -%}{%- endif -%}
+{{ open }}{%- generation -%}{{ text }}{{ eos_token }}{%- endgeneration -%}
+{%- else -%}
+{{ message.content }}{{ eos_token }}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ open }}{%- endif -%}
+"""
+
+
+def template_of(tags: Mapping[str, Any]) -> str:
+    """The template; tags are data in it, whatever characters they hold."""
+    opening = tags["think"][0] if tags["think"] else ""
+    return _TEMPLATE.replace("SYSTEM", _literal(_system(tags))).replace("OPEN", _literal(opening))
+
+
+def _system(tags: Mapping[str, Any]) -> str:
+    text = tags["system"] or ""
+    for name in ("think", "answer"):
+        for place, tag in zip(("open", "close"), tags[name] or (), strict=False):
+            text = text.replace(f"{{{name}_{place}}}", tag)
+    return text
+
+
+def _literal(text: str) -> str:
+    """A string of Jinja's: JSON's, whose escapes it shares."""
+    return json.dumps(text, ensure_ascii=False)
