@@ -18,7 +18,7 @@ RECIPES = sorted(
     if ".recipe" not in path.parts
 ) + sorted(STARTERS.glob("*/recipe.yaml"))
 # Files that others extend: no recipes by themselves.
-PARTS = sorted(ROOT.glob("recipes/library/*.yaml"))
+PARTS = sorted(path for path in ROOT.glob("recipes/*/*.yaml") if path.name != "recipe.yaml")
 RIGHT = {code.id: code.right for code in all_codes()}
 
 

@@ -1,10 +1,12 @@
 """The corpus: each recipe in `cases/` with what the compiler makes of it.
 
 `NAME.yaml` goes in; `NAME.out` holds the diagnostics as text, and for a recipe that compiles the steps
-of its plan. `make test PYTEST_ARGS="--regenerate tests/compiler/test_cases.py"` writes them anew; read the
-difference before it is committed.
+of its plan. A first line of the form `# --profile NAME --set PATH=VALUE` gives options; `NAME.lock` is the
+lock that the case goes by. `make test PYTEST_ARGS="--regenerate tests/compiler/test_cases.py"` writes them
+anew; read the difference before it is committed.
 """
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -29,12 +31,31 @@ def outcome_of(path: Path) -> str:
 
     stack = {"torch": "2", "transformers": "5", "trl": "1", "duckdb": "1"}
     source = Source(path.name, data)
-    outcome = compile_recipe(Request(source=source, catalog=CATALOG, read=beside, stack=stack))
+    lock = path.with_suffix(".lock")
+    request = Request(
+        source=source,
+        catalog=CATALOG,
+        read=beside,
+        stack=stack,
+        profiles=options_of(data, "--profile"),
+        settings=tuple((s.partition("=")[0], s.partition("=")[2]) for s in options_of(data, "--set")),
+        lock=Source(lock.name, lock.read_bytes()) if lock.exists() else None,
+    )
+    outcome = compile_recipe(request)
     texts = {path.name: data.decode("utf-8-sig", "replace").splitlines()}
+    if request.lock is not None:
+        texts[request.lock.name] = request.lock.data.decode().splitlines()
     for file in sorted((CASES / "beside").glob("*.yaml")):
         texts[file.name] = file.read_text().splitlines()
     shown = render(outcome.diagnostics, texts, {}, Styler())
     return shown + (_steps(outcome.plan) if outcome.plan else "")
+
+
+def options_of(data: bytes, name: str) -> tuple[str, ...]:
+    """The values that the case's first line gives to an option."""
+    first = data.decode("utf-8-sig", "replace").partition("\n")[0]
+    words = shlex.split(first[1:]) if first.startswith("# --") else []
+    return tuple(value for option, value in zip(words[::2], words[1::2], strict=True) if option == name)
 
 
 def _steps(plan: Plan) -> str:

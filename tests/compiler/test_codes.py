@@ -17,7 +17,8 @@ FROM_OPTIONS = {"PT0113": ("stages.sft.params.batch.size", "4")}
 def compiled(text: str, code: Code, *settings: tuple[str, str]) -> Outcome:
     beside = {path: content.encode() for path, content in code.beside}
     source = Source("recipe.yaml", text.encode("utf-8", "surrogatepass"))
-    request = Request(source=source, catalog=CATALOG, read=beside.get, settings=settings)
+    lock = Source("recipe.lock", beside["recipe.lock"]) if "recipe.lock" in beside else None
+    request = Request(source=source, catalog=CATALOG, read=beside.get, settings=settings, lock=lock)
     return compile_recipe(request)
 
 

@@ -2,24 +2,37 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+from posttrain.compiler.checks.during import check_during
 from posttrain.compiler.checks.image import check_images
+from posttrain.compiler.checks.subject import subjects
+from posttrain.compiler.checks.tags import check_tags
+from posttrain.compiler.checks.templates import check_templates
+from posttrain.compiler.checks.tracking import check_tracking
 from posttrain.compiler.checks.trainings import check_trainings
 from posttrain.compiler.checks.unused import check_unused
-from posttrain.compiler.data.datasets import Rows, check_datasets, part_of, table_of
+from posttrain.compiler.checks.without_gpu import check_gpu
+from posttrain.compiler.data.datasets import Rows, check_datasets
+from posttrain.compiler.environments.world import World
+from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.files import user_file
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.lineage import Line, lines
-from posttrain.compiler.models import ModelFiles, check_models
+from posttrain.compiler.models import ModelFiles, check_models, shapes
 from posttrain.compiler.names import Named
 from posttrain.compiler.rewards.codes import UNUSED_NODE
 from posttrain.compiler.rewards.graph import Graph, build
 from posttrain.compiler.source import Request
+from posttrain.compiler.stages.branches import check_branches
 from posttrain.compiler.stages.evals import Evaluation, check_eval
 from posttrain.compiler.stages.gates import Gating, check_gate
-from posttrain.compiler.stages.training import Training, check_training, graph_of
+from posttrain.compiler.stages.generation import Generation, check_generate
+from posttrain.compiler.stages.training import Training, check_training
 from posttrain.spec.plan import UserFile
 from posttrain.spec.stages import Evaluate, Gate, Generate, Script, Train
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,53 +45,92 @@ class Checked:
     graphs: Mapping[str, Graph]
     trainings: Mapping[str, Training] = field(default_factory=dict[str, Training])
     evals: Mapping[str, Evaluation] = field(default_factory=dict[str, Evaluation])
+    generations: Mapping[str, Generation] = field(default_factory=dict[str, Generation])
     gates: Mapping[str, Gating] = field(default_factory=dict[str, Gating])
+    worlds: Mapping[str, World] = field(default_factory=dict[str, World])
     # What the weights of models and stages go back to, by node.
     lines: Mapping[str, Line] = field(default_factory=dict[str, Line])
+    # The shapes of the declared models, where they are known before anything runs.
+    shapes: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
     # The user files of script stages, by role.
     files: Mapping[str, Mapping[str, UserFile]] = field(default_factory=dict[str, Mapping[str, UserFile]])
 
 
 def check(named: Named, request: Request, findings: Findings) -> Checked:
-    models = check_models(named, request, findings)
     rows = check_datasets(named, request, findings)
-    graphs: dict[str, Graph] = {}
+    graphs = _graphs(named, request, findings)
+    found = Checked(
+        named=named,
+        models=check_models(named, request, findings),
+        rows=rows,
+        graphs=graphs,
+        lines=lines(named),
+        shapes=shapes(named, request),
+        worlds=_worlds(named, rows, graphs, request, findings),
+        files=_script_files(named, request, findings),
+        **_stages(named, rows, graphs, request, findings),
+    )
+    _check_together(found, request, findings)
+    return found
+
+
+def _graphs(named: Named, request: Request, findings: Findings) -> dict[str, Graph]:
     endpoints = {**dict.fromkeys(named.recipe.broken), **named.recipe.endpoints}
-    for name, reward in named.recipe.rewards.items():
-        graph = build(reward, ("rewards", name), endpoints, request, findings)
-        if graph is not None:
-            graphs[name] = graph
-    trainings: dict[str, Training] = {}
-    evals: dict[str, Evaluation] = {}
+    found = {
+        name: build(reward, ("rewards", name), endpoints, request, findings)
+        for name, reward in named.recipe.rewards.items()
+    }
+    return {name: graph for name, graph in found.items() if graph is not None}
+
+
+def _stages(
+    named: Named,
+    rows: Mapping[str, Rows],
+    graphs: Mapping[str, Graph],
+    request: Request,
+    findings: Findings,
+) -> dict[str, Any]:
+    """Each stage by its verb. Those that are mistaken are left out."""
+    trainings: dict[str, Training | None] = {}
+    evals: dict[str, Evaluation | None] = {}
+    generations: dict[str, Generation | None] = {}
     for name, stage in named.recipe.stages.items():
         match stage:
             case Train():
-                training = check_training(name, stage, named, rows, graphs, request, findings)
-                if training is not None:
-                    trainings[name] = training
+                trainings[name] = check_training(name, stage, named, rows, graphs, request, findings)
             case Evaluate():
-                evaluation = check_eval(name, stage, named, rows, graphs, findings)
-                if evaluation is not None:
-                    evals[name] = evaluation
+                evals[name] = check_eval(name, stage, named, rows, graphs, request, findings)
             case Generate():
-                _check_generate(name, stage, named, rows, graphs, findings)
+                generations[name] = check_generate(name, stage, named, rows, graphs, request, findings)
             case _:
                 pass
-    check_trainings(named, trainings, findings)
+    sound = _sound(evals)
+    return {
+        "trainings": _sound(trainings),
+        "evals": sound,
+        "generations": _sound(generations),
+        "gates": _gates(named, sound, findings),
+    }
+
+
+def _sound(found: Mapping[str, T | None]) -> dict[str, T]:
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _check_together(found: Checked, request: Request, findings: Findings) -> None:
+    """What takes more than one stage or declaration to see."""
+    named = found.named
+    trained = subjects(named, found.trainings, found.lines, found.shapes)
+    check_trainings(named, found.trainings, trained, findings)
+    check_during(named, found.trainings, found.evals, findings)
+    check_tags(named, found.graphs, found.lines, request.read, findings)
+    check_templates(named, trained, found.rows, request.read, findings)
+    check_gpu(named, trained, findings)
     check_images(named.recipe, findings)
-    check_unused(named, request.source.name, findings)
-    _check_unused_nodes(named, graphs, evals, findings)
-    return Checked(
-        named=named,
-        models=models,
-        rows=rows,
-        graphs=graphs,
-        trainings=trainings,
-        evals=evals,
-        gates=_gates(named, evals, findings),
-        lines=lines(named),
-        files=_script_files(named, request, findings),
-    )
+    check_tracking(named.recipe, request, findings)
+    if request.as_written:
+        check_unused(named, request.source.name, findings)
+        _check_unused_nodes(named, found.graphs, found.evals, findings)
 
 
 def _script_files(named: Named, request: Request, findings: Findings) -> dict[str, dict[str, UserFile]]:
@@ -91,29 +143,35 @@ def _script_files(named: Named, request: Request, findings: Findings) -> dict[st
     return found
 
 
+def _worlds(
+    named: Named,
+    rows: Mapping[str, Rows],
+    graphs: Mapping[str, Graph],
+    request: Request,
+    findings: Findings,
+) -> Mapping[str, World]:
+    """The environments; a recipe in which nobody acts pays for none of this."""
+    stages = [stage for stage in named.recipe.stages.values() if isinstance(stage, Train | Evaluate)]
+    asked = any(stage.environment is not None for stage in stages)
+    told = any(op.name == "environment" for graph in graphs.values() for op in graph.ops)
+    if not (named.recipe.environments or asked or told):
+        return {}
+    from posttrain.compiler.environments.acting import check_acting
+    from posttrain.compiler.environments.declared import worlds
+
+    found = worlds(named.recipe.environments, request, findings)
+    check_acting(named, found, rows, graphs, request, findings)
+    return found
+
+
 def _gates(named: Named, evals: Mapping[str, Evaluation], findings: Findings) -> dict[str, Gating]:
+    check_branches(named, findings)
     gates: dict[str, Gating] = {}
     for name, stage in named.recipe.stages.items():
         gate = check_gate(name, stage, named, evals, findings) if isinstance(stage, Gate) else None
         if gate is not None:
             gates[name] = gate
     return gates
-
-
-def _check_generate(
-    name: str,
-    stage: Generate,
-    named: Named,
-    rows: Mapping[str, Rows],
-    graphs: Mapping[str, Graph],
-    findings: Findings,
-) -> None:
-    ref = named.refs.get((f"stage:{name}", "data"))
-    table = table_of(ref, rows, named) if ref else None
-    if ref is not None and table is not None:
-        part_of(ref, table, ("stages", name, "data"), findings)
-    if stage.reward is not None:
-        graph_of(stage.reward, ("stages", name, "reward"), named, graphs, findings)
 
 
 def _check_unused_nodes(

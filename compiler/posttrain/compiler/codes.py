@@ -1,12 +1,14 @@
 """All diagnostic codes, from the files that define them."""
 
 from posttrain.compiler import expand, files, interpolate, matrix, models, names, parse, shape, validate
-from posttrain.compiler.checks import image, tracking, trainings, unused
+from posttrain.compiler.checks import during, image, tags, templates, tracking, trainings, unused, without_gpu
 from posttrain.compiler.data import codes as data
+from posttrain.compiler.environments import codes as environments
+from posttrain.compiler.locking import codes as locking
 from posttrain.compiler.placement import fitting, target
 from posttrain.compiler.placement import training as placement
 from posttrain.compiler.rewards import codes as rewards
-from posttrain.compiler.stages import evals, gates, training
+from posttrain.compiler.stages import asking_codes, branches, evals, gates, power, training
 from posttrain.spec.diagnostic import Code
 
 _DEFINERS = (
@@ -14,6 +16,7 @@ _DEFINERS = (
     expand,
     interpolate,
     matrix,
+    locking,
     unused,
     validate,
     shape,
@@ -23,9 +26,17 @@ _DEFINERS = (
     rewards,
     training,
     trainings,
+    asking_codes,
     evals,
     gates,
+    branches,
+    power,
+    environments,
     models,
+    during,
+    tags,
+    templates,
+    without_gpu,
     image,
     tracking,
     target,

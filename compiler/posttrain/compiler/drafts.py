@@ -5,12 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posttrain.compiler.check import Checked
+from posttrain.compiler.checks.during import rounded
+from posttrain.compiler.environments.world import World
 from posttrain.compiler.folders import is_folder
 from posttrain.compiler.names import Ref
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.rewards.graph import Graph
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.source import Request
+from posttrain.compiler.stages.asking import Asking
+from posttrain.compiler.stages.branches import lowered
 from posttrain.spec.extension import Extension, Kind, Params
 from posttrain.spec.plan import Input, Launch, Resources, UserFile
 from posttrain.spec.recipe import Declaration
@@ -170,6 +174,19 @@ def _scoring(draft: Draft, graph: Graph | None) -> Draft:
     )
 
 
+def _acting(draft: Draft, world: World | None) -> Draft:
+    """The draft of a step whose model acts in an environment."""
+    if world is None:
+        return draft
+    return replace(
+        draft,
+        params={**draft.params, "environment": world.plan(), "hosting": world.hosting()},
+        neutral=draft.neutral | {"hosting"},
+        used=(*draft.used, world.kind),
+        files={**draft.files, **world.files},
+    )
+
+
 def _train(name: str, stage: Train, checked: Checked) -> Draft:
     training = checked.trainings[name]
     schedule = training.schedule
@@ -191,27 +208,75 @@ def _train(name: str, stage: Train, checked: Checked) -> Draft:
         inputs=_inputs(name, checked, "model", "data", "reference"),
         expect={"steps": schedule.steps} if schedule else {},
     )
-    return _scoring(drafted, training.graph)
+    drafted = _acting(_scoring(drafted, training.graph), checked.worlds.get(stage.environment or ""))
+    return _measuring(drafted, name, stage, checked)
+
+
+def _measuring(drafted: Draft, name: str, stage: Train, checked: Checked) -> Draft:
+    """The draft of a training stage with the evals that it makes on the way, each under its name."""
+    during, boundary = stage.evaluate, checked.trainings[name].boundary
+    if during is None:
+        return drafted
+    stages, refs = checked.named.recipe.stages, checked.named.refs
+    evals = {eval: _DRAFTS[Evaluate](eval, stages[eval], checked) for eval in during.evals}
+    made = {**_dumped(during), "every": rounded(during.every, boundary or 1)}
+    made["evals"] = {eval: one.params for eval, one in evals.items()}
+    read = {
+        f"{eval}.{role}": _input(refs[f"stage:{name}", f"{eval}.{role}"])
+        for eval, one in evals.items()
+        for role in one.inputs
+        if (f"stage:{name}", f"{eval}.{role}") in refs
+    }
+    files = {f"{eval}.{role}": file for eval, one in evals.items() for role, file in one.files.items()}
+    network = drafted.resources.network or any(one.resources.network for one in evals.values())
+    return replace(
+        drafted,
+        params={**drafted.params, "evaluate": made},
+        used=(*drafted.used, *(op for one in evals.values() for op in one.used)),
+        inputs={**drafted.inputs, **read},
+        files={**drafted.files, **files},
+        secrets=tuple(sorted({*drafted.secrets, *(s for one in evals.values() for s in one.secrets)})),
+        resources=replace(drafted.resources, network=network),
+    )
 
 
 def _evaluate(name: str, stage: Evaluate, checked: Checked) -> Draft:
     found = checked.evals[name]
-    metrics = {key: {"kind": metric.kind, "node": metric.node} for key, metric in found.metrics.items()}
     drafted = Draft(
         kind="eval",
         resources=_computing(checked),
         entry=("verb", "eval"),
         params={
-            "metrics": metrics,
+            "metrics": {key: metric.plan() for key, metric in found.declared.items()},
+            "several": not isinstance(stage.eval, str),
+            "by": stage.by,
             "sampling": _sampling(stage.sampling),
-            "prompts": stage.prompts,
             # Evals of the same rows draw alike, so that they can be compared item by item.
             "seed": seed_for(checked.named.recipe.seed, f"eval:{stage.data}"),
         },
         neutral=frozenset({"sampling.batch"} if stage.sampling.temperature == 0 else ()),
-        inputs=_inputs(name, checked, "model", "data"),
+        inputs=_inputs(name, checked, "data"),
+        pinned=found.pinned,
     )
-    return _scoring(drafted, found.graph)
+    drafted = _acting(drafted, checked.worlds.get(stage.environment or ""))
+    return _asking(name, _scoring(drafted, found.graph), found.asking, checked)
+
+
+def _asking(name: str, draft: Draft, asking: Asking, checked: Checked) -> Draft:
+    """The draft of a step that asks models: with their products, or with the way to their endpoints."""
+    shots = ("shots",) if asking.prompting.shots else ()
+    access = {**draft.params.get("access", {}), **asking.access()}
+    subjects = [subject.plan() for subject in asking.subjects]
+    return replace(
+        draft,
+        params={**draft.params, **asking.prompting.plan(), "subjects": subjects, "access": access},
+        neutral=draft.neutral | {"access"},
+        used=(*draft.used, *asking.engines),
+        inputs={**_inputs(name, checked, *asking.roles, *shots), **draft.inputs},
+        files={**draft.files, **asking.prompting.files},
+        secrets=tuple(sorted({*draft.secrets, *asking.secrets})),
+        resources=replace(draft.resources, network=draft.resources.network or bool(asking.endpoints)),
+    )
 
 
 def _sampling(sampling: Sampling) -> Json:
@@ -225,8 +290,9 @@ def _gate(name: str, stage: Gate, checked: Checked) -> Draft:
         entry=("verb", "gate"),
         params={
             "conditions": list(gate.conditions),
-            "on_fail": stage.on_fail,
-            "on_inconclusive": stage.on_inconclusive,
+            "correction": stage.correction,
+            "on_fail": lowered(stage.on_fail, checked.named),
+            "on_inconclusive": lowered(stage.on_inconclusive, checked.named),
             "seed": _seed(name, checked),
         },
         neutral=frozenset({"on_fail", "on_inconclusive"}),
@@ -244,7 +310,7 @@ def _export(name: str, stage: Export, checked: Checked) -> Draft:
 
 
 def _generate(name: str, stage: Generate, checked: Checked) -> Draft:
-    graph = checked.graphs[stage.reward] if stage.reward else None
+    found = checked.generations[name]
     drafted = Draft(
         kind="generate",
         resources=_computing(checked),
@@ -252,13 +318,13 @@ def _generate(name: str, stage: Generate, checked: Checked) -> Draft:
         params={
             "reward": None,
             "sampling": _sampling(stage.sampling),
-            "prompts": stage.prompts,
-            "keep": stage.keep,
+            **found.plan(),
             "seed": _seed(name, checked),
         },
-        inputs=_inputs(name, checked, "model", "data"),
+        neutral=frozenset({"may_lose"}),
+        inputs=_inputs(name, checked, "data"),
     )
-    return _scoring(drafted, graph)
+    return _asking(name, _scoring(drafted, found.graph), found.asking, checked)
 
 
 def _script(name: str, stage: Script, checked: Checked) -> Draft:

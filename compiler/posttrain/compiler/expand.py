@@ -42,6 +42,13 @@ BAD_SETTING = Code(
 CODES = (NO_SUCH_BASE, NO_SUCH_PROFILE, BAD_SETTING)
 
 
+def profile_names(root: Mapped, request: Request) -> list[str]:
+    """The profiles that a recipe has, those of the files that it extends too."""
+    whole = _extended(root, request, Findings(), (request.source.name,), "")
+    entry = whole.entries.get("profiles")
+    return list(entry.node.entries) if entry is not None and isinstance(entry.node, Mapped) else []
+
+
 def expand(root: Mapped, request: Request, findings: Findings) -> Mapped:
     """The tree with everything laid over it; its variables are filled in for each leg."""
     whole = _extended(root, request, findings, (request.source.name,), "")

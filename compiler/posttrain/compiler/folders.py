@@ -4,6 +4,7 @@ import json
 import posixpath
 
 from posttrain.compiler.examples import minimal
+from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.files import user_file
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.source import Request
@@ -67,6 +68,14 @@ def model_folder(origin: str, path: Path, request: Request, findings: Findings) 
         message = f"`{origin}` holds no `{missing[0]}`"
         findings.add(NO_WEIGHTS, path, message, help="save the model with safetensors' format")
     return found
+
+
+def shape(origin: str, request: Request) -> Shape | None:
+    """The shape of the model, by its configuration."""
+    from posttrain.compiler.facts.published import shape_of_config
+
+    config = request.read(posixpath.normpath(posixpath.join(origin, "config.json")))
+    return None if config is None else shape_of_config(origin, config)
 
 
 def _weights(origin: str, request: Request) -> list[str] | None:

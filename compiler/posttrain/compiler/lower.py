@@ -7,10 +7,11 @@ from posttrain.compiler.check import Checked
 from posttrain.compiler.drafts import Draft, draft, laid, step_id
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.source import Request
+from posttrain.compiler.stages.branches import gates_before
 from posttrain.compiler.tree import key_span
 from posttrain.spec.keys import key_of, key_parts
 from posttrain.spec.plan import Place, Plan, Step
-from posttrain.spec.stages import AnyStage, Gate, Stage
+from posttrain.spec.stages import Stage
 
 # A recipe that names no target is computed where it is run, in single precision.
 _NOWHERE = Placed()
@@ -19,7 +20,7 @@ _NOWHERE = Placed()
 def lower(checked: Checked, placed: Mapping[str, Placed], request: Request) -> Plan:
     recipe = checked.named.recipe
     steps: dict[str, Step] = {}
-    gates = _gate_before(recipe.stages)
+    gates = gates_before(checked.named)
     for node in _needed(checked):
         thing, _, name = node.partition(":")
         stage = recipe.stages[name] if thing == "stage" else None
@@ -27,7 +28,7 @@ def lower(checked: Checked, placed: Mapping[str, Placed], request: Request) -> P
         drafted = draft(node, checked, request)
         if thing == "stage":
             drafted = laid(drafted, placed.get(name, _NOWHERE))
-        steps[id] = _step(node, drafted, stage, gates.get(name), steps, checked, request)
+        steps[id] = _step(node, drafted, stage, gates.get(name, ()), steps, checked, request)
     return Plan(
         name=recipe.name,
         description=recipe.description,
@@ -50,23 +51,11 @@ def _needed(checked: Checked) -> list[str]:
     return [node for node in checked.named.order if node in needed]
 
 
-def _gate_before(stages: Mapping[str, AnyStage]) -> dict[str, str]:
-    """The gate that holds each stage back: the last one written before it, itself held by others."""
-    found: dict[str, str] = {}
-    gate: str | None = None
-    for name, stage in stages.items():
-        if gate is not None:
-            found[name] = gate
-        if isinstance(stage, Gate):
-            gate = name
-    return found
-
-
 def _step(
     node: str,
     drafted: Draft,
     stage: Stage | None,
-    gate: str | None,
+    gates: tuple[str, ...],
     before: Mapping[str, Step],
     checked: Checked,
     request: Request,
@@ -98,7 +87,7 @@ def _step(
         wait_seconds=stage.retry.wait_seconds if stage else 0.0,
         timeout_minutes=stage.timeout_minutes if stage else None,
         on_failure=stage.on_failure if stage else "stop",
-        gates=(gate,) if gate and thing == "stage" else (),
+        gates=gates if thing == "stage" else (),
         expect=drafted.expect,
         estimate=drafted.estimate,
     )

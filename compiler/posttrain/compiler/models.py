@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from posttrain.compiler import folders
 from posttrain.compiler.examples import MINIMAL, minimal
-from posttrain.compiler.facts.scratch import families
+from posttrain.compiler.facts.scratch import families, scratch
+from posttrain.compiler.facts.shapes import Shape, known
 from posttrain.compiler.files import user_file
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.names import Named
@@ -12,6 +13,7 @@ from posttrain.compiler.source import Request
 from posttrain.compiler.suggest import hint
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.plan import UserFile
+from posttrain.spec.recipe import Model
 
 NO_ORIGIN = Code(
     "PT0801",
@@ -63,7 +65,34 @@ TWO_TEMPLATES = Code(
     beside=(("chat.jinja", "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"),),
 )
 CODES = (NO_ORIGIN, NO_TOKENIZER, BAD_SHAPE, UNKNOWN_FAMILY, TWO_TEMPLATES, *folders.CODES)
+# The tokens that a tokenizer of characters has beside its alphabet and words.
+_SPECIAL_TOKENS = 3
 ModelFiles = Mapping[str, UserFile]
+
+
+def shapes(named: Named, request: Request) -> dict[str, Shape]:
+    """The shapes of the models that are known before anything runs."""
+    found = {name: _shape(model, request) for name, model in named.recipe.models.items()}
+    return {name: shape for name, shape in found.items() if shape is not None}
+
+
+def _shape(model: Model, request: Request) -> Shape | None:
+    if model.from_ is not None:
+        return folders.shape(model.from_, request) if folders.is_folder(model.from_) else known(model.from_)
+    init, tokenizer = model.init, model.tokenizer
+    if init is None or tokenizer is None:
+        return None
+    return scratch(
+        init.family,
+        layers=init.layers,
+        hidden=init.hidden,
+        heads=init.heads,
+        kv_heads=init.kv_heads,
+        intermediate=init.intermediate,
+        context=init.context,
+        tied=init.tied,
+        vocab=len(set(tokenizer.alphabet)) + len(tokenizer.words) + _SPECIAL_TOKENS,
+    )
 
 
 def check_models(named: Named, request: Request, findings: Findings) -> dict[str, ModelFiles]:

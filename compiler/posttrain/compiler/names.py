@@ -87,6 +87,7 @@ def resolve(recipe: Shaped, findings: Findings) -> Named:
         ref = _resolve(use, recipe, findings)
         if ref is not None:
             refs[use.owner, use.role] = ref
+    refs |= _measured(recipe, refs)
     return Named(recipe=recipe, refs=refs, order=_order(recipe, refs, findings))
 
 
@@ -126,12 +127,12 @@ def _stage_uses(name: str, stage: AnyStage) -> Iterator[Use]:
             yield use("data", stage.data, "rows")
             if stage.reference is not None:
                 yield use("reference", stage.reference, "weights")
-        case Evaluate():
-            yield use("model", stage.eval, "writer", "eval")
+        case Evaluate() | Generate():
+            for role, text, path in writers_of(name, stage):
+                yield Use(f"stage:{name}", role, path, text, "writer")
             yield use("data", stage.data, "rows")
-        case Generate():
-            yield use("model", stage.generate, "writer", "generate")
-            yield use("data", stage.data, "rows")
+            if stage.shots is not None:
+                yield use("shots", stage.shots.data, "rows", "shots", "data")
         case Export():
             yield use("model", stage.export, "weights", "export")
         case Script():
@@ -139,6 +140,31 @@ def _stage_uses(name: str, stage: AnyStage) -> Iterator[Use]:
                 yield use(role, text, "anything", "inputs", role)
         case Gate():  # its metrics are resolved with the evals that make them
             return
+
+
+def writers_of(name: str, stage: Evaluate | Generate) -> list[tuple[str, str, Path]]:
+    """The models that a stage asks: the role of each, its name, and where that is written."""
+    path: Path = ("stages", name)
+    if isinstance(stage, Generate):
+        found: list[tuple[str, str, Path]] = [("model", stage.generate, (*path, "generate"))]
+        if stage.dialogue is not None:
+            found.append(("with", stage.dialogue.with_, (*path, "dialogue", "with")))
+        return found
+    if isinstance(stage.eval, str):
+        return [("model", stage.eval, (*path, "eval"))]
+    return [(f"model:{text}", text, (*path, "eval", index)) for index, text in enumerate(stage.eval)]
+
+
+def _measured(recipe: Shaped, refs: Mapping[tuple[str, str], Ref]) -> dict[tuple[str, str], Ref]:
+    """What a training stage reads for the evals that it makes on the way: the rows of each."""
+    return {
+        (f"stage:{name}", f"{eval}.{role}"): ref
+        for name, stage in recipe.stages.items()
+        if isinstance(stage, Train) and stage.evaluate is not None
+        for eval in stage.evaluate.evals
+        for (owner, role), ref in refs.items()
+        if owner == f"stage:{eval}" and role in ("data", "shots")
+    }
 
 
 def _resolve(use: Use, recipe: Shaped, findings: Findings) -> Ref | None:

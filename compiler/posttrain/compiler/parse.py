@@ -62,7 +62,7 @@ UNSUPPORTED = Code(
     "YAML tags and complex keys have no meaning in a recipe",
     "error",
     "Keys are words, and values have the types that the language gives them: tags such as `!!int` or"
-    " `!custom`, and keys that are lists or mappings, are refused.",
+    " `!custom`, and keys that are lists or mappings, are refused. The merge key `<<` takes mappings alone.",
     wrong=minimal(("name: demo", "name: !!str demo")),
     right=MINIMAL,
 )
@@ -233,7 +233,7 @@ class _Composer:
             key, span = self._key(item)
             value = self._node(next(self.events), depth + 1)
             if key == "<<" and item.style is None:
-                merged.append(value)
+                merged += self._merged(value)
             elif key in entries:
                 first = Label(entries[key].key_span, "first written here")
                 self.findings.at_span(
@@ -242,6 +242,15 @@ class _Composer:
             else:
                 entries[key] = Entry(span, value)
         raise _Stop
+
+    def _merged(self, value: Node) -> list[Node]:
+        """The mappings that `<<` brings in."""
+        sources = value.items if isinstance(value, Listed) else (value,)
+        for source in sources:
+            if not isinstance(source, Mapped):
+                message = "`<<` brings the keys of other mappings in: it takes a mapping, or a list of them"
+                self.findings.at_span(UNSUPPORTED, source.span, message)
+        return list(sources)
 
     def _key(self, event: Any) -> tuple[str, Span]:
         span = self._span(event)
@@ -261,9 +270,8 @@ class _Composer:
 
 def _with_merged(entries: dict[str, Entry], merged: list[Node]) -> dict[str, Entry]:
     """`<<: *defaults`: the keys of the other mapping that this one does not write itself."""
-    for node in merged:
-        for source in node.items if isinstance(node, Listed) else (node,):
-            if isinstance(source, Mapped):
-                for key, entry in source.entries.items():
-                    entries.setdefault(key, entry)
+    for source in merged:
+        if isinstance(source, Mapped):
+            for key, entry in source.entries.items():
+                entries.setdefault(key, entry)
     return entries

@@ -7,13 +7,14 @@ every mistake; later passes stay silent about what an earlier one has refused.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from posttrain.compiler.check import Checked, check
 from posttrain.compiler.checks.unused import check_unused_variables
 from posttrain.compiler.expand import expand
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.interpolate import interpolate
+from posttrain.compiler.locking.pins import Pins, pin
 from posttrain.compiler.lower import lower
 from posttrain.compiler.matrix import Leg, check_used, legs
 from posttrain.compiler.merge import merge
@@ -25,6 +26,7 @@ from posttrain.compiler.shape import shape
 from posttrain.compiler.source import Request
 from posttrain.compiler.tree import Mapped
 from posttrain.spec.diagnostic import Diagnostic, in_file_order
+from posttrain.spec.lockfile import Id
 from posttrain.spec.plan import Plan
 from posttrain.spec.stages import Train
 
@@ -35,15 +37,37 @@ class Outcome:
 
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...]
+    # What the recipe names on the hub, for `recipe lock`.
+    asked: frozenset[Id] = field(default=frozenset())
 
 
 def compile_recipe(request: Request) -> Outcome:
     findings = Findings()
-    plan = _compiled(request, findings)
-    return Outcome(plan=plan, diagnostics=tuple(in_file_order(findings.found)))
+    pins = _pins(request, findings)
+    plan = _compiled(request, pins, findings)
+    if request.lock is not None:
+        plan = _held(plan, pins, findings)
+    return Outcome(plan=plan, diagnostics=tuple(in_file_order(findings.found)), asked=frozenset(pins.asked))
 
 
-def _compiled(request: Request, findings: Findings) -> Plan | None:
+def _pins(request: Request, findings: Findings) -> Pins:
+    """The revisions that the lock holds, where the compilation goes by one."""
+    if request.lock is None:
+        return Pins()
+    from posttrain.compiler.locking.held import pins_of
+
+    return pins_of(request.lock, findings)
+
+
+def _held(plan: Plan | None, pins: Pins, findings: Findings) -> Plan | None:
+    """The plan, if the lock speaks of all that it needs."""
+    from posttrain.compiler.locking.held import check_held
+
+    check_held(plan, pins, findings)
+    return None if findings.failed else plan
+
+
+def _compiled(request: Request, pins: Pins, findings: Findings) -> Plan | None:
     tree = parse(request.source, findings)
     if tree is None:
         return None
@@ -51,16 +75,19 @@ def _compiled(request: Request, findings: Findings) -> Plan | None:
     whole = expand(tree, request, findings)
     combinations = legs(whole, findings)
     used: set[str] = set()
-    plans = [_leg(whole, leg, used, request, findings) for leg in combinations]
+    plans = [_leg(whole, leg, used, request, pins, findings) for leg in combinations]
     check_used(whole, combinations, used, findings)
-    check_unused_variables(whole, used, request.source.name, findings)
+    if request.as_written:
+        check_unused_variables(whole, used, request.source.name, findings)
     whole_plans = [plan for plan in plans if plan is not None]
     return merge(combinations, whole_plans) if len(whole_plans) == len(plans) else None
 
 
-def _leg(whole: Mapped, leg: Leg, used: set[str], request: Request, findings: Findings) -> Plan | None:
+def _leg(
+    whole: Mapped, leg: Leg, used: set[str], request: Request, pins: Pins, findings: Findings
+) -> Plan | None:
     """The plan of one combination of the matrix, or of the recipe as it stands."""
-    filled = interpolate(without(whole, "matrix"), leg, used, findings)
+    filled = pin(interpolate(without(whole, "matrix"), leg, used, findings), pins)
     findings.attach(filled)
     recipe = shape(filled, findings)
     named = resolve(recipe, findings)

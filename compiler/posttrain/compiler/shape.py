@@ -110,12 +110,14 @@ def shape(root: Mapped, findings: Findings) -> Shaped:
 
 
 def _header(root: Mapped, findings: Findings) -> Header | None:
-    for key in root.entries:
+    own = {key: entry for key, entry in root.entries.items() if key in keys_of(Header)}
+    for key, entry in root.entries.items():
         if key not in (*keys_of(Header), *SECTIONS, "stages"):
             legal = (*keys_of(Header), *SECTIONS, "stages", "extends", "profiles", "matrix")
             help, meant = hint(key, legal, what="sections")
             findings.add(UNKNOWN_KEY, (key,), f"unknown section `{key}`", key=True, help=help, replace=meant)
-    own = {key: entry for key, entry in root.entries.items() if key in keys_of(Header)}
+            if meant in keys_of(Header):
+                own.setdefault(meant, entry)  # misspelt, and so not also missing
     return validate(Header, Mapped(own, root.span), (), findings)
 
 

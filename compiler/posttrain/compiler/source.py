@@ -36,6 +36,11 @@ class Request:
     # The lock that the compilation goes by; None when revisions are taken as they are written.
     lock: Source | None = None
 
+    @property
+    def as_written(self) -> bool:
+        """Whether nothing is laid over the recipe: a profile may leave things without a use."""
+        return not self.profiles and not self.settings
+
     def digest_of(self, name: str) -> str | None:
         """A file's digest, or None where there is none."""
         if self.digest is not None:

@@ -10,6 +10,7 @@ from posttrain.compiler.scalars import almost_number
 from posttrain.compiler.suggest import hint, nearest
 from posttrain.compiler.tree import Leaf, Listed, Mapped, Node, Path, at, plain
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.recipe import Secret
 
 UNKNOWN_KEY = Code(
     "PT0201",
@@ -58,6 +59,8 @@ def validate(model: type[Model], node: Node, path: Path, findings: Findings) -> 
         # A misspelt key is also a missing one: only the first is the mistake.
         seen = {m for p, w in zip(problems, places, strict=True) for m in _meant(model, dict(p), w)}
         for problem, where in zip(problems, places, strict=True):
+            if problem["type"] == "literal_error" and any(w[: len(where)] == where != w for w in places):
+                continue  # a mapping where a word may stand too: what is wrong inside it is the matter
             if where not in seen:  # a union reports once for each of its members
                 seen.add(where)
                 _report(model, node, path, where, dict(problem), findings)
@@ -109,11 +112,15 @@ def _report(
             "int_from_float",
             "is_instance_of",
         ):
-            _wrong_type(node, path, where, problem, out)
+            if _model_at(model, where) is Secret:
+                out.add(WRONG_TYPE, path, "a secret is named here, and never written", help=_NAMED)
+            else:
+                _wrong_type(node, path, where, problem, out)
         case _:
             _wrong_value(node, path, where, problem, out)
 
 
+_NAMED = "write {env: NAME}, with the name of the environment variable that holds it"
 _WANTED = {
     "int": "a whole number",
     "float": "a number",
@@ -133,8 +140,10 @@ def _wrong_type(node: Node, path: Path, where: Path, problem: dict[str, Any], ou
     help, replace = "", None
     if isinstance(found, Leaf) and isinstance(found.value, str) and wanted in ("a number", "a whole number"):
         replace = almost_number(found.value)
-        if replace is not None:
+        if replace is not None and found.plain:
             help = f"YAML reads `{found.value}` as text; write {replace}"
+        elif replace is not None:
+            help = f"the quotes make it text; write {replace}"
     out.add(WRONG_TYPE, path, f"expected {wanted}, found {describe(found)}", help=help, replace=replace)
 
 

@@ -55,9 +55,11 @@ def _spans(found: Diagnostic) -> list[Any]:
     return [found.span, *(label.span for label in found.labels), *edits]
 
 
-def must_compile(path: Path, settings: Sequence[str], profiles: Sequence[str], form: str = "text") -> Outcome:
+def must_compile(
+    path: Path, settings: Sequence[str], profiles: Sequence[str], form: str = "text", locked: bool = False
+) -> Outcome:
     """The outcome of a recipe that has a plan; otherwise what is wrong is printed and the command ends."""
-    outcome, _ = compiled(path, settings, profiles)
+    outcome, _ = compiled(path, settings, profiles, locked)
     report(outcome.diagnostics, path, form, err=True)
     if outcome.plan is None:
         assert has_errors(outcome.diagnostics), "no plan, and no error that says why"

@@ -1,12 +1,18 @@
-"""`recipe schema`: the JSON Schema of a recipe, for editors."""
+"""`recipe schema`: the JSON Schema of a recipe, for editors; or of a plan, for programs."""
+
+from typing import Any
 
 import click
 
+from posttrain.cli.loading import Misuse
+
 
 @click.command("schema")
+@click.argument("subject", type=click.Choice(["recipe", "plan"]), default="recipe")
 @click.option("--overlay", is_flag=True, help="For a file that others extend: nothing in it is required.")
-def command(overlay: bool) -> None:
-    """Print the JSON Schema of a recipe, with every installed extension.
+def command(subject: str, overlay: bool) -> None:
+    """Print the JSON Schema of a recipe, with every installed extension; or of what `recipe plan --format
+    json` prints.
 
     The YAML language server of an editor takes it for completion, documentation and errors: write it
     to a file, and begin the recipe with the line
@@ -15,7 +21,17 @@ def command(overlay: bool) -> None:
     """
     import json
 
+    if subject == "plan" and overlay:
+        raise Misuse("--overlay is about recipes; a plan is always whole")
+    click.echo(json.dumps(_schema(subject, overlay), indent=1))
+
+
+def _schema(subject: str, overlay: bool) -> dict[str, Any]:
+    if subject == "plan":
+        from posttrain.spec.plan_schema import plan_schema
+
+        return plan_schema()
     from posttrain.compiler.schema.recipe import recipe_schema
     from posttrain.runtime.catalog import CATALOG
 
-    click.echo(json.dumps(recipe_schema(CATALOG, whole=not overlay), indent=1))
+    return recipe_schema(CATALOG, whole=not overlay)

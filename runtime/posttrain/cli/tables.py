@@ -13,42 +13,85 @@ _COLOURS = {
     "resume": "cyan",
     "running": "cyan",
     "run": "yellow",
+    "skipped": "bright_black",
     "failed": "red",
     "held": "magenta",
     "blocked": "magenta",
     "interrupted": "yellow",
 }
 
+# What the outlook says of steps that there is work to do for.
+PENDING = ("run", "resume")
+
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], state: int | None = None) -> None:
     """Columns as wide as their content; the column `state` in the colour of what it says."""
+    for line in aligned(header, rows, state):
+        click.echo(line)
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], state: int | None = None) -> list[str]:
+    """The lines of a table."""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    click.echo(click.style(_line(header, widths), bold=True))
+    lines = [click.style(_line(header, widths), bold=True)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         if state is not None:
             cells[state] = click.style(cells[state], fg=_COLOURS.get(row[state]))
-        click.echo("  ".join(cells).rstrip())
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
-def plan_table(plan: Plan, prospects: Mapping[str, Prospect]) -> None:
-    """The steps of a plan with what is to be expected of each."""
+def plan_table(plan: Plan, prospects: Mapping[str, Prospect], locked: bool = True) -> None:
+    """The steps of a plan with what is to be expected of each, and what is left to do."""
+    from posttrain.cli.estimates import cells, total
+
+    estimates = {
+        step.id: cells(step.estimate if prospects[step.id].state in PENDING else None) for step in plan.steps
+    }
+    # A column in which nothing stands is left out.
+    shown = [column for column in range(3) if any(row[column] for row in estimates.values())]
     rows = [
-        (step.id, step.kind, prospects[step.id].state, step.key[:10], prospects[step.id].reason)
+        (
+            step.id,
+            step.kind,
+            prospects[step.id].state,
+            *(estimates[step.id][column] for column in shown),
+            step.key[:10],
+            prospects[step.id].reason,
+        )
         for step in plan.steps
     ]
-    table(("step", "kind", "state", "key", "why"), rows, state=2)
-    counts = {
-        state: sum(p.state == state for p in prospects.values()) for state in ("cached", "resume", "run")
-    }
-    if counts["cached"] == len(rows):
+    named = (("time", "memory", "cost")[column] for column in shown)
+    table(("step", "kind", "state", *named, "key", "why"), rows, state=2)
+    pending = [step for step in plan.steps if prospects[step.id].state in PENDING]
+    if not pending:
         click.echo("nothing to run")
         return
-    parts = [f"{counts['run']} to run"] if counts["run"] else []
-    parts += [f"{counts['resume']} to resume"] if counts["resume"] else []
-    parts += [f"{counts['cached']} cached"] if counts["cached"] else []
-    click.echo(", ".join(parts))
+    click.echo(", ".join(_counts(prospects)) + (f"; {total(pending)}" if total(pending) else ""))
+    loose = _loose(plan) if not locked else []
+    if loose:
+        what = ", ".join(loose[:3]) + (f" and {len(loose) - 3} more" if len(loose) > 3 else "")
+        click.echo(f"not pinned to a revision: {what}; `recipe lock` pins them, for runs with --locked")
+
+
+def _loose(plan: Plan) -> list[str]:
+    """The models and datasets that a lock would pin: those that are loose by themselves."""
+    pinned = {step.id: step.pinned for step in plan.steps}
+    return [
+        step.id
+        for step in plan.steps
+        if step.kind in ("model", "data")
+        and not step.pinned
+        and all(pinned[given.step] for given in step.inputs.values())
+    ]
+
+
+def _counts(prospects: Mapping[str, Prospect]) -> list[str]:
+    said = {"run": "to run", "resume": "to resume", "cached": "cached", "skipped": "left out"}
+    counts = {state: sum(p.state == state for p in prospects.values()) for state in said}
+    return [f"{counts[state]} {words}" for state, words in said.items() if counts[state]]

@@ -85,7 +85,10 @@ class Footprint:
     # Completions that are written at once, over all processes; none for methods that write none.
     writes: Callable[[Any], int] | None = None
     # Whether a second model, of values, is trained in the same step.
-    values: bool = False
+    values: Callable[[Any], bool] = lambda _: False
+    # What can write its completions, and how its models can be divided over processes.
+    engines: tuple[str, ...] = ("transformers", "vllm")
+    strategies: tuple[str, ...] = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +104,8 @@ class Method(Extension):
     footprint: Footprint = field(default_factory=Footprint)
     # The class in the product: what a later stage may do with it.
     product: Literal["policy", "scorer"] = "policy"
+    # Whether it learns from episodes of several turns, and not only from single completions.
+    acts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +197,20 @@ class Engine(Extension):
 @dataclass(frozen=True, kw_only=True)
 class Runner(Extension):
     """Where a step runs: a local process, a container."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment(Extension):
+    """A place in which a model acts over several turns; `run(params, site)` opens it."""
+
+    # What a turn of the model is to it: text as it stands, or calls of its tools.
+    acts: Callable[[Any], Literal["text", "tools"]] = lambda _: "text"
+    # The columns that a row must have for an episode to begin with it.
+    columns: Callable[[Any], Columns] = lambda _: {}
+    # The smallest interval that holds every score of an episode.
+    range: Callable[[Any], Interval] = lambda _: Interval(0.0, 1.0)
+    # User files that the episodes depend on.
+    files: Callable[[Any], Sequence[str]] = lambda _: ()
 
 
 @dataclass(frozen=True, kw_only=True)

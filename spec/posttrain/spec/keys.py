@@ -7,8 +7,8 @@ differ. Nothing depends on the order in which a map was written.
 
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 VERSION = 1
 
@@ -17,9 +17,21 @@ def digest_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+# Legs of a matrix share most values. `repr` tells apart what the encoding tells apart; where it
+# tells more (the order of a map), the value is merely hashed again.
+_known: dict[str, str] = {}
+_MOST_KNOWN = 50_000
+
+
 def digest(value: Any) -> str:
     """The sha256 of a value's canonical encoding."""
-    return digest_bytes(encode(value))
+    shown = repr(value)
+    found = _known.get(shown)
+    if found is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _known[shown] = digest_bytes(encode(value))
+    return found
 
 
 def key_parts(parts: Mapping[str, Any]) -> dict[str, str]:
@@ -34,25 +46,14 @@ def key_of(parts: Mapping[str, str]) -> str:
 
 def encode(value: Any) -> bytes:
     """A value as bytes that no value of another type or shape shares."""
-    match value:
-        case None:
-            return b"n"
-        case bool():
-            return b"t" if value else b"f"
-        case int():
-            return _framed(b"i", str(value).encode())
-        case float():
-            return b"d" + struct.pack(">d", value)
-        case str():
-            return _framed(b"s", value.encode("utf-8", "surrogatepass"))
-        case bytes():
-            return _framed(b"b", value)
-        case Mapping():
-            return _encode_map(value)
-        case Sequence():
-            return _framed(b"l", b"".join(_framed(b"e", encode(item)) for item in value))
-        case _:
-            raise TypeError(f"a key cannot hold a {type(value).__name__}")
+    plain = _PLAIN.get(type(value))
+    if plain is not None:
+        return plain(value)
+    if isinstance(value, Mapping):
+        return _encode_map(cast("Mapping[Any, Any]", value))
+    if isinstance(value, Sequence):
+        return _framed(b"l", b"".join(_framed(b"e", encode(item)) for item in cast("Sequence[Any]", value)))
+    raise TypeError(f"a key cannot hold a {type(value).__name__}")
 
 
 def _encode_map(value: Mapping[Any, Any]) -> bytes:
@@ -62,3 +63,13 @@ def _encode_map(value: Mapping[Any, Any]) -> bytes:
 
 def _framed(tag: bytes, data: bytes) -> bytes:
     return tag + len(data).to_bytes(8, "big") + data
+
+
+_PLAIN: Mapping[type, Callable[[Any], bytes]] = {
+    type(None): lambda _: b"n",
+    bool: lambda value: b"t" if value else b"f",
+    int: lambda value: _framed(b"i", str(value).encode()),
+    float: lambda value: b"d" + struct.pack(">d", value),
+    str: lambda value: _framed(b"s", value.encode("utf-8", "surrogatepass")),
+    bytes: lambda value: _framed(b"b", value),
+}

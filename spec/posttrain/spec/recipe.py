@@ -160,7 +160,11 @@ class Endpoint(Declaration):
         description="Whose interface it speaks."
     )
     model: str = Field(description="The model's name there.")
-    url: str | None = Field(default=None, description="The base URL, when not the provider's.")
+    url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/@]+(/[^\s?]*)?$",
+        description="The base URL, when not the provider's; it holds no password and no query.",
+    )
     key: Secret | None = Field(default=None, description="The secret that opens it.")
     concurrency: int = Field(
         default=8,
@@ -191,6 +195,27 @@ class Environment(Declaration):
     kind: str = Field(description="The environment's name in the catalog.")
     params: dict[str, Any] = Field(
         default_factory=dict[str, Any], description="The environment's own parameters."
+    )
+    turns: int = Field(default=8, ge=1, le=1000, description="The most turns of the model in an episode.")
+    turn_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="The longest turn of the model, in tokens; bounded by the stage's max_tokens alone if not"
+        " given.",
+    )
+    reply: str = Field(
+        default="\n{observation}\n",
+        pattern=r"\{observation\}",
+        description="How an observation stands in plain text prompts, with {observation}; in conversations it"
+        " is a user's turn.",
+    )
+    seconds: float = Field(
+        default=30.0, gt=0, description="The longest that the environment may take over one turn."
+    )
+    on_error: Literal["fail", "abstain"] | float = Field(
+        default="fail",
+        description="What an episode counts for in which the environment raises or takes too long: the stage"
+        " fails, the episode has no score, or it has this one.",
     )
 
 

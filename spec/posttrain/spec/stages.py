@@ -1,6 +1,6 @@
 """The verbs of a recipe: each stage is one of these, known by its first key."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -47,6 +47,92 @@ class Sampling(Declaration):
     max_tokens: int = Field(default=256, ge=1, description="The longest completion, in tokens.")
     samples: int = Field(default=1, ge=1, description="Completions for each row.")
     batch: int = Field(default=64, ge=1, description="Rows generated together; no effect on greedy text.")
+    stop: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list[str],
+        description="Texts that end a completion, which keeps them; not for endpoints.",
+    )
+    continuous: bool = Field(
+        default=False,
+        description="Fill the places of ended completions at once instead of by batches (transformers).",
+    )
+
+
+Engine = Literal["auto", "transformers", "vllm"]
+_ENGINE = "What generates; auto is vllm on GPUs, transformers elsewhere. Endpoints are asked over HTTP."
+
+
+class Shots(Declaration):
+    """Worked examples before each prompt. None is the row's own."""
+
+    data: str = Field(description="The rows to take them from: NAME.PART, with a column `prompt`.")
+    count: int = Field(default=4, ge=1, le=64, description="How many stand before a prompt.")
+    answer: str = Field(default="answer", description="The column with their answers.")
+    joint: str = Field(
+        default=" ", description="What stands between a shot's prompt and its answer, in plain prompts."
+    )
+    between: str = Field(default="\n\n", description="What stands between shots, in plain prompts.")
+
+
+_TEMPLATE = "A text file beside the recipe with {prompt} where the row's prompt goes."
+
+
+class Above(Declaration):
+    """Keep what scores at least so much."""
+
+    above: float = Field(description="The least score that is kept.")
+
+
+class Dialogue(Declaration):
+    """A conversation of two models, written turn by turn."""
+
+    with_: str = Field(
+        alias="with",
+        description="The other side: a model, an endpoint or a stage. It writes the user's turns, and sees"
+        " the conversation with the roles exchanged.",
+    )
+    turns: int = Field(ge=1, le=200, description="The most turns of the model that `generate` names.")
+    opening: str = Field(
+        default="{prompt}", description="What the other side says first; {COLUMN} is a column of the data."
+    )
+    system: str = Field(
+        default="", description="What the model is told beforehand, with {COLUMN}; the first message."
+    )
+    with_system: str = Field(default="", description="What the other side is told beforehand, with {COLUMN}.")
+    begin: str = Field(
+        default="Begin.", description="The user's turn before the opening, as the other side sees it."
+    )
+    stop: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list[str], description="A turn that holds one of these is the last."
+    )
+    with_sampling: Sampling | None = Field(
+        default=None, description="How the other side's turns are drawn; as the model's if not given."
+    )
+
+
+class During(Declaration):
+    """Measure a model while it is trained, by evals of the recipe, and say what follows from it."""
+
+    every: int = Field(
+        ge=1,
+        description="Optimizer steps between evaluations, rounded up to where the method resumes exactly;"
+        " there is one after the last step too.",
+    )
+    evals: list[Name] = Field(
+        min_length=1, description="Eval stages: their data, reward, sampling and metrics, on this model."
+    )
+    metric: str | None = Field(
+        default=None, description="EVAL.METRIC that `keep: best` and `patience` go by."
+    )
+    better: Literal["higher", "lower"] = Field(default="higher", description="Which value is the better.")
+    gain: float = Field(
+        default=0.0, ge=0, description="An evaluation counts as better if it is so by more than this."
+    )
+    keep: Literal["last", "best"] = Field(
+        default="last", description="The weights that the stage gives: the last, or those measured best."
+    )
+    patience: int | None = Field(
+        default=None, ge=1, description="Evaluations in a row without a better one that end the training."
+    )
 
 
 class Train(Stage):
@@ -56,6 +142,9 @@ class Train(Stage):
     model: str = Field(description="A model, or the earlier stage whose product is trained further.")
     data: str = Field(description="A dataset, or one of its parts as NAME.PART.")
     reward: str | None = Field(default=None, description="The reward graph, for methods that need one.")
+    environment: str | None = Field(
+        default=None, description="The environment to act in, over several turns, for methods that can."
+    )
     reference: str | None = Field(
         default=None,
         description="The frozen model compared with; the starting weights if not given.",
@@ -66,6 +155,9 @@ class Train(Stage):
         default="auto", description="How it lies on the target; auto lets the compiler choose."
     )
     params: dict[str, Any] = Field(default_factory=dict[str, Any], description="The method's parameters.")
+    evaluate: During | None = Field(
+        default=None, description="Evals of the model while it is trained, and what follows from them."
+    )
     trl: dict[str, Any] = Field(
         default_factory=dict[str, Any],
         description="Further arguments of TRL's own, passed as they are.",
@@ -75,14 +167,32 @@ class Train(Stage):
 class Evaluate(Stage):
     """Sample completions on data and score them."""
 
-    eval: str = Field(description="A model, an endpoint, or the stage whose product is measured.")
+    eval: str | list[str] = Field(
+        description="A model, an endpoint, or the stage whose product is measured; a list compares several,"
+        " whose metrics are then STAGE.MODEL.METRIC."
+    )
     data: str = Field(description="A dataset, or one of its parts as NAME.PART.")
     reward: str = Field(description="The reward graph that scores.")
+    environment: str | None = Field(
+        default=None, description="The environment to act in: an episode for each row, over several turns."
+    )
     prompts: Prompts = Field(default="auto", description=_PROMPTS)
     metrics: dict[Name, Any] = Field(
-        description="Named metrics: a node (rate or mean by its type), {rate: NODE} or {mean: NODE}."
+        description="Named metrics: a node (rate or mean by its type), {rate: NODE}, {mean: NODE} or"
+        " {pass_at: {node: NODE, k: K}}."
     )
+    by: list[str] = Field(
+        default_factory=list[str], description="Columns by whose values each metric is given apart."
+    )
+    template: str | None = Field(default=None, description=_TEMPLATE)
+    shots: Shots | None = Field(default=None, description="Worked examples before each prompt.")
+    engine: Engine = Field(default="auto", description=_ENGINE)
     sampling: Sampling = Field(default_factory=Sampling, description="How completions are drawn.")
+
+    @property
+    def subjects(self) -> list[str]:
+        """The names of what is measured."""
+        return [self.eval] if isinstance(self.eval, str) else self.eval
 
 
 class Condition(Declaration):
@@ -95,16 +205,45 @@ class Condition(Declaration):
     margin: float = Field(
         default=0.0, description="By how much to beat it; below 0 tolerates that much loss."
     )
-    confidence: float = Field(default=0.95, gt=0.5, lt=1, description="How sure the verdict must be.")
+    confidence: float = Field(
+        default=0.95, gt=0.5, lt=1, description="How sure the verdict must be: that of its interval."
+    )
+    effect: float | None = Field(
+        default=None,
+        gt=0,
+        description="A distance from the threshold or margin that the gate must be able to tell, four times"
+        " in five: whether the data has rows enough for that is checked before anything runs.",
+    )
+    disagreement: float = Field(
+        default=0.2,
+        gt=0,
+        le=1,
+        description="For that check of a comparison: the share of rows on which the two will differ.",
+    )
+
+
+class Branch(Declaration):
+    """What is done in one case only."""
+
+    run: Name = Field(
+        description="A stage written after the gate: it, and what is made from it, runs in this case alone."
+    )
 
 
 class Gate(Stage):
     """Hold back every stage written after it until its conditions are shown to hold."""
 
     gate: list[Condition] = Field(min_length=1, description="Conditions; all must hold.")
-    on_fail: Literal["stop", "warn"] = Field(default="stop", description="What a failure does.")
-    on_inconclusive: Literal["stop", "warn", "pass"] = Field(
-        default="stop", description="What it does when the data cannot tell."
+    correction: Literal["holm", "none"] = Field(
+        default="holm",
+        description="With several conditions: Holm's correction keeps chance from failing one of them. To"
+        " pass needs all of them, and so no correction.",
+    )
+    on_fail: Literal["stop", "warn"] | Branch = Field(
+        default="stop", description="What a failure does; {run: STAGE} does that instead of what follows."
+    )
+    on_inconclusive: Literal["stop", "warn", "pass"] | Branch = Field(
+        default="stop", description="What it does when the data cannot tell; {run: STAGE} as above."
     )
 
 
@@ -123,7 +262,24 @@ class Generate(Stage):
     prompts: Prompts = Field(default="auto", description=_PROMPTS)
     sampling: Sampling = Field(default_factory=Sampling, description="How completions are drawn.")
     reward: str | None = Field(default=None, description="A graph that scores what is written.")
-    keep: Literal["all", "best"] = Field(default="all", description="All samples, or the best a row.")
+    keep: Literal["all", "best", "pair"] | Above = Field(
+        default="all",
+        description="All samples; the best of each row; the best and the worst as chosen and rejected; or"
+        " {above: X}, those that score at least X.",
+    )
+    may_lose: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="The share of completions that an endpoint may leave unanswered; above it the stage"
+        " fails, and another run asks for these alone.",
+    )
+    template: str | None = Field(default=None, description=_TEMPLATE)
+    shots: Shots | None = Field(default=None, description="Worked examples before each prompt.")
+    dialogue: Dialogue | None = Field(
+        default=None, description="Write conversations with another model instead of completions."
+    )
+    engine: Engine = Field(default="auto", description=_ENGINE)
 
 
 class Script(Stage):

@@ -123,7 +123,7 @@ def test_an_argument_of_another_method_is_unknown() -> None:
 
 def test_a_method_without_trl_takes_none_of_its_arguments() -> None:
     text = stage("ppo", "reward: right, params: {steps: 9}, trl: {adam_beta2: 0.9}")
-    assert codes_of(text) == ["PT0621", "PT0651"]
+    assert codes_of(text) == ["PT0621"]
 
 
 def test_whatever_is_owned_names_something_to_do() -> None:

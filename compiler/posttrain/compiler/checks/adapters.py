@@ -46,9 +46,9 @@ QUANTISED = Code(
     wrong=MINIMAL.replace(
         "tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4"
     ),
-    right=training(_STAGE % "kind: lora").replace(
-        "tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4"
-    ),
+    right=training(_STAGE % "kind: lora")
+    .replace("tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4")
+    .replace("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n"),
 )
 CODES = (SCALE, NO_TARGET, QUANTISED, DROPOUT)
 _LEAST_SCALE, _GREATEST_SCALE = 0.25, 8.0

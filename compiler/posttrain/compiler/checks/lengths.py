@@ -42,4 +42,6 @@ def check_lengths(subject: Subject, findings: Findings) -> None:
     if completion is not None and completion >= context:
         message = f"completions of {completion} tokens leave no room for a prompt in a context of {context}"
         help = "lower max_tokens by what the longest prompt takes"
+        if not subject.written("max_tokens"):
+            help = f"it is {completion} when not given: write max_tokens, such as {max(1, context // 2)}"
         findings.add(NO_ROOM, subject.at("max_tokens"), message, help=help)

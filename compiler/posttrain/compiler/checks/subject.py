@@ -1,21 +1,18 @@
 """A training stage as the checks see it: with the model that its line begins with, and its adapter."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.compiler.facts import parameters, scratch, shapes
+from posttrain.compiler.facts import parameters
 from posttrain.compiler.facts.shapes import Shape
-from posttrain.compiler.lineage import lines
+from posttrain.compiler.lineage import Line
 from posttrain.compiler.names import Named
 from posttrain.compiler.stages.training import Training
 from posttrain.compiler.tree import Path
 from posttrain.spec.extension import Method
 from posttrain.spec.recipe import Adapter, Model
 from posttrain.spec.stages import Train
-
-# The tokens that a tokenizer of characters has beside its alphabet and words.
-_SPECIAL_TOKENS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,40 +72,28 @@ class Subject:
         return self.shape.positions if self.shape else None
 
 
-def subjects(named: Named, trainings: Mapping[str, Training]) -> Iterator[Subject]:
-    known = lines(named)
+def subjects(
+    named: Named,
+    trainings: Mapping[str, Training],
+    known: Mapping[str, Line],
+    shapes: Mapping[str, Shape],
+) -> tuple[Subject, ...]:
+    """The training stages whose model is not mistaken, with what their lines begin with."""
+    found: list[Subject] = []
     for name, training in trainings.items():
         line = known.get(f"stage:{name}")
-        if line is None:  # its model is mistaken
+        if line is None:
             continue
-        origin = named.recipe.models.get(line.origin) if line.origin else None
         ref = named.refs.get((f"stage:{name}", "model"))
-        yield Subject(
-            name=name,
-            training=training,
-            origin=origin,
-            shape=shape_of(origin) if origin else None,
-            adapter=line.adapter,
-            adapter_path=line.adapter_path,
-            before=ref.name if ref is not None and ref.name in trainings else None,
+        found.append(
+            Subject(
+                name=name,
+                training=training,
+                origin=named.recipe.models.get(line.origin) if line.origin else None,
+                shape=shapes.get(line.origin) if line.origin else None,
+                adapter=line.adapter,
+                adapter_path=line.adapter_path,
+                before=ref.name if ref is not None and ref.name in trainings else None,
+            )
         )
-
-
-def shape_of(model: Model) -> Shape | None:
-    """The shape of a declared model, where it is known before anything runs."""
-    if model.from_ is not None:
-        return shapes.known(model.from_)
-    init, tokenizer = model.init, model.tokenizer
-    if init is None or tokenizer is None:
-        return None
-    return scratch.scratch(
-        init.family,
-        layers=init.layers,
-        hidden=init.hidden,
-        heads=init.heads,
-        kv_heads=init.kv_heads,
-        intermediate=init.intermediate,
-        context=init.context,
-        tied=init.tied,
-        vocab=len(set(tokenizer.alphabet)) + len(tokenizer.words) + _SPECIAL_TOKENS,
-    )
+    return tuple(found)

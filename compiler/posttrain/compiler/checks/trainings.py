@@ -1,18 +1,19 @@
 """All checks over training stages, in one list: adding one is its file and its line here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from posttrain.compiler.checks import (
     adapters,
     amounts,
     boundaries,
     carrying,
+    head,
     lengths,
     rates,
     trl,
     unready,
 )
-from posttrain.compiler.checks.subject import Subject, subjects
+from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.names import Named
 from posttrain.compiler.stages.training import Training
@@ -32,6 +33,7 @@ _CHECKS: tuple[Check, ...] = (
     adapters.check_scale,
     adapters.check_quantised,
     adapters.check_dropout,
+    head.check_head,
     carrying.check_reference,
 )
 CODES = (
@@ -41,15 +43,21 @@ CODES = (
     *lengths.CODES,
     *boundaries.CODES,
     *adapters.CODES,
+    *head.CODES,
     *carrying.CODES,
     *unready.CODES,
 )
 
 
-def check_trainings(named: Named, trainings: Mapping[str, Training], findings: Findings) -> None:
+def check_trainings(
+    named: Named,
+    trainings: Mapping[str, Training],
+    trained: Sequence[Subject],
+    findings: Findings,
+) -> None:
     """Hold every training stage, beside what it comes from, to all checks."""
-    found = {subject.name: subject for subject in subjects(named, trainings)}
-    for subject in found.values():
+    found = {subject.name: subject for subject in trained}
+    for subject in trained:
         for check in _CHECKS:
             check(subject, findings)
         carrying.check_carried(subject, found.get(subject.before or ""), findings)

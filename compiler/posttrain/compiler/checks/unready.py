@@ -14,8 +14,9 @@ NOT_YET = Code(
     wrong=training("{train: ppo, model: base, data: sums.train, reward: right, params: {steps: 9}}"),
     right=training("{train: rloo, model: base, data: sums.train, reward: right, params: {steps: 9}}"),
 )
-CODES = (NOT_YET,)
-_UNREADY = ("ppo",)
+# Not listed while every method runs: there is no example that would raise it.
+CODES: tuple[Code, ...] = ()
+_UNREADY: tuple[str, ...] = ()
 
 
 def check_ready(subject: Subject, findings: Findings) -> None:

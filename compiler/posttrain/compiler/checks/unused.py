@@ -27,6 +27,12 @@ UNUSED_VARIABLE = Code(
     right=minimal(("name: demo", "name: demo\nvars: {size: 64}"), ("hidden: 64", 'hidden: "${vars.size}"')),
 )
 CODES = (UNUSED, UNUSED_VARIABLE)
+_SECTIONS = (
+    ("models", "model"),
+    ("datasets", "dataset"),
+    ("rewards", "reward"),
+    ("environments", "environment"),
+)
 
 
 def check_unused(named: Named, file: str, findings: Findings) -> None:
@@ -34,7 +40,7 @@ def check_unused(named: Named, file: str, findings: Findings) -> None:
     if findings.failed:
         return
     needed = _needed(named)
-    for section, thing in (("models", "model"), ("datasets", "dataset"), ("rewards", "reward")):
+    for section, thing in _SECTIONS:
         for name in getattr(named.recipe, section):
             path = (section, name)
             if f"{thing}:{name}" not in needed and findings.span(path, key=True).file == file:
@@ -52,7 +58,7 @@ def check_unused_variables(root: Mapped, used: set[str], file: str, findings: Fi
 
 def _needed(named: Named) -> set[str]:
     """What stages are made from, and what that is made from."""
-    needed = set(_rewards(named))
+    needed = {*_rewards(named), *_environments(named)}
     made_from: dict[str, list[str]] = {}
     for (owner, _), ref in named.refs.items():
         made_from.setdefault(owner, []).append(ref.node)
@@ -66,3 +72,9 @@ def _rewards(named: Named) -> Iterator[str]:
     for stage in named.recipe.stages.values():
         if isinstance(stage, Train | Evaluate | Generate) and stage.reward is not None:
             yield f"reward:{stage.reward}"
+
+
+def _environments(named: Named) -> Iterator[str]:
+    for stage in named.recipe.stages.values():
+        if isinstance(stage, Train | Evaluate) and stage.environment is not None:
+            yield f"environment:{stage.environment}"

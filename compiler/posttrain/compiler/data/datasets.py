@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from posttrain.compiler.data import codes
+from posttrain.compiler.data.generated import written_columns
 from posttrain.compiler.data.relational import RELATIONAL, StepError, Table
 from posttrain.compiler.files import user_file
 from posttrain.compiler.findings import Findings
@@ -16,6 +17,7 @@ from posttrain.compiler.tree import Path, at
 from posttrain.compiler.validate import validate
 from posttrain.spec.extension import DataOp, Extension, Params, Source
 from posttrain.spec.plan import UserFile
+from posttrain.spec.stages import Generate
 from posttrain.spec.types import Columns
 
 _CODES = {
@@ -62,16 +64,16 @@ def table_of(ref: Ref, done: Mapping[str, Rows], named: Named) -> Table | None:
 
 
 def generated(ref: Ref, done: Mapping[str, Rows], named: Named) -> Table | None:
-    """The rows that a generate stage writes: those it reads, with the completion beside them."""
+    """The rows that a generate stage writes: those it reads, with what is written beside them."""
     source = named.refs.get((f"stage:{ref.name}", "data"))
     below = table_of(source, done, named) if source else None
-    if below is None:
+    stage = named.recipe.stages.get(ref.name)
+    if below is None or not isinstance(stage, Generate):
         return None
-    added = {"completion": "text", "finish": "text"}
-    return Table(columns={**below.columns, **added}, exact=False)
+    return Table(columns=written_columns(stage, below.columns), exact=False)
 
 
-def part_of(ref: Ref, table: Table, path: Path, findings: Findings) -> bool:
+def part_of(ref: Ref, table: Table, path: Path, findings: Findings, *, key: bool = False) -> bool:
     """Whether the part that a reference names is there."""
     if ref.part is None or ref.part in table.parts:
         return True
@@ -80,7 +82,7 @@ def part_of(ref: Ref, table: Table, path: Path, findings: Findings) -> bool:
     replace = f"{ref.name}.{meant}" if meant else None
     message = f"`{ref.name}` has no part `{ref.part}`"
     help = help if parts else "the data is not split; add a step `split`"
-    findings.add(codes.NO_PART, path, message, help=help, replace=replace)
+    findings.add(codes.NO_PART, path, message, key=key, help=help, replace=replace)
     return False
 
 
@@ -90,7 +92,7 @@ def _dataset(
     start = _start(name, named, request, findings, done)
     if start is None:
         return None
-    others = _others(name, named, done)
+    others = _others(name, named, done, findings)
     table, operations, used = start.table, list(start.operations), list(start.used)
     for index, step in enumerate(named.recipe.datasets[name].steps):
         path: Path = ("datasets", name, "steps", index)
@@ -185,12 +187,21 @@ def _source_table(
     return Table(columns=columns, parts={"all": rows})
 
 
-def _others(name: str, named: Named, done: Mapping[str, Rows]) -> dict[str, Table]:
+def _others(name: str, named: Named, done: Mapping[str, Rows], findings: Findings) -> dict[str, Table]:
+    """The other datasets that steps read. `join` and `mix` are reported here for parts that are not there."""
     others: dict[str, Table] = {}
-    for (owner, _), ref in named.refs.items():
+    for (owner, role), ref in named.refs.items():
         table = table_of(ref, done, named) if owner == f"dataset:{name}" else None
-        if table is not None:
-            others[f"{ref.name}.{ref.part}" if ref.part else ref.name] = table
+        if table is None:
+            continue
+        index, _, key = role.partition(".")
+        path: Path = ("datasets", name, "steps", int(index)) if index.isdigit() else ()
+        step = named.recipe.datasets[name].steps[int(index)] if path else {}
+        if "join" in step and not part_of(ref, table, (*path, "join", "with"), findings):
+            continue
+        if "mix" in step and not part_of(ref, table, (*path, "mix", key), findings, key=True):
+            continue
+        others[f"{ref.name}.{ref.part}" if ref.part else ref.name] = table
     return others
 
 

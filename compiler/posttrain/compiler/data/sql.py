@@ -73,10 +73,11 @@ def check_expression(expression: str) -> None:
 def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
     """The columns that a query gives over tables of these columns."""
     connection = _connection()
-    for name, columns in tables.items():
-        shape = ", ".join(f"{quoted(c)} {sql_type(t)}" for c, t in columns.items())
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} ({shape})")
     try:
+        # Columns may have names that SQL does not take: none at all, or two that differ by case alone.
+        for name, columns in tables.items():
+            shape = ", ".join(f"{quoted(c)} {sql_type(t)}" for c, t in columns.items())
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} ({shape})")
         rows = connection.execute(f"DESCRIBE {query}").fetchall()
     except Exception as error:
         raise SqlError(_first_line(error)) from None

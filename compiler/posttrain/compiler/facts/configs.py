@@ -3,7 +3,7 @@
 from posttrain.compiler.facts.shapes import Shape
 
 # What transformers calls these numbers, where it is not what most architectures call them.
-_RENAMED = {
+RENAMED = {
     "gpt2": {
         "hidden_size": "n_embd",
         "num_hidden_layers": "n_layer",
@@ -45,7 +45,7 @@ def transformers_config(shape: Shape) -> dict[str, object]:
         "vocab_size": shape.vocab,
         "tie_word_embeddings": shape.tied,
     }
-    renamed = _RENAMED.get(model_type, {})
+    renamed = RENAMED.get(model_type, {})
     dropped = _DERIVED.get(model_type, ())
     config = {renamed.get(k, k): v for k, v in common.items() if k not in dropped}
     return {"model_type": model_type, **config, **_NO_TOKENS, **_special(shape)}

@@ -1,6 +1,8 @@
 """What several GPUs add to each of them: buckets of gradients on their way, and the weights that
 a sharded model gathers for the moment in which it needs them."""
 
+from dataclasses import replace
+
 from posttrain.compiler.facts import parameters
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory import state
@@ -13,7 +15,7 @@ LIVE = 1_000_000_000
 
 
 def during_backward(workload: Workload, shape: Shape) -> tuple[Term, ...]:
-    learning = state.trained(workload, shape)
+    learning = _learning(workload, shape)
     if workload.gpus == 1:
         return ()
     if workload.strategy == "ddp":
@@ -24,6 +26,14 @@ def during_backward(workload: Workload, shape: Shape) -> tuple[Term, ...]:
         bucket = term("gradient bucket", size, f"DeepSpeed reduces {count(size / 2)} at a time")
         return (bucket, *gathered(workload, shape))
     return gathered(workload, shape)
+
+
+def _learning(workload: Workload, shape: Shape) -> int:
+    """Parameters whose gradients are exchanged: the model's, and those of the values beside it."""
+    own = state.trained(workload, shape)
+    if workload.value is None:
+        return own
+    return own + state.trained(replace(workload, value=None, loss="scores"), workload.value)
 
 
 def gathered(workload: Workload, shape: Shape) -> tuple[Term, ...]:
@@ -46,7 +56,7 @@ def during_step(workload: Workload, shape: Shape) -> tuple[Term, ...]:
     """DeepSpeed steps on fp32 gradients of its share, then gathers the new weights."""
     if not state.mastered(workload):
         return ()
-    learning = state.trained(workload, shape)
+    learning = _learning(workload, shape)
     wide = 4 * learning / state.shards(workload, 1)
     terms = (term("fp32 gradients", wide, "DeepSpeed steps on an fp32 copy", passing=True),)
     if workload.gpus == 1 or workload.strategy == "zero3":

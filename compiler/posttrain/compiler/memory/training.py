@@ -23,7 +23,7 @@ def standing(workload: Workload) -> tuple[Term, ...]:
     value = _value(workload)
     return (
         *_standing(workload, workload.model, ""),
-        *(_standing(value, value.model, "value ") if value else ()),
+        *(_of_values(value) if value else ()),
         *frozen,
     )
 
@@ -133,6 +133,12 @@ def _over(workload: Workload, stage: int, divided: str) -> str:
 def _frozen(workload: Workload, model: Frozen) -> Term:
     size = count(parameters.count(model.shape))
     return term(f"{model.role} model", state.frozen_weights(workload, model), f"{size}, frozen")
+
+
+def _of_values(value: Workload) -> tuple[Term, ...]:
+    """The value model stands on the policy's own weights where an adapter leaves them as they are."""
+    terms = _standing(value, value.model, "value ")
+    return terms if value.adapter is None else terms[1:]
 
 
 def _gradients(workload: Workload, size: float) -> tuple[Term, ...]:

@@ -40,6 +40,8 @@ class Given(NamedTuple):
     sleep: bool | None = None
     # Micro-batches that the method's loss does not take.
     refused: frozenset[int] = frozenset()
+    # How the method's models can be divided.
+    strategies: tuple[str, ...] = ("ddp", "zero2", "zero3")
 
 
 class Chosen(NamedTuple):
@@ -87,7 +89,8 @@ def _strategies(asked: Asked, given: Given) -> Sequence[Strategy]:
         return ("single",)
     if asked.adapter is not None and asked.adapter.quantised:
         return ("ddp",)  # 4-bit weights cannot be divided
-    return ("ddp", "zero3") if asked.adapter is not None else ("ddp", "zero2", "zero3")
+    found: tuple[Strategy, ...] = ("ddp", "zero3") if asked.adapter is not None else ("ddp", "zero2", "zero3")
+    return [strategy for strategy in found if strategy in given.strategies]
 
 
 def _in(strategy: Strategy, asked: Asked, given: Given, device: Device) -> Iterator[Chosen]:

@@ -1,6 +1,8 @@
 """Lays a stage that only writes completions on the target: an eval, a generation."""
 
-from posttrain.compiler.checks.subject import shape_of
+from collections.abc import Sequence
+from dataclasses import replace
+
 from posttrain.compiler.facts.accelerators import Device
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory.duration import Schedule
@@ -19,10 +21,14 @@ _AT_ONCE = 256  # sequences that vLLM runs together
 
 
 def place_generation(
-    model: Model | None, sampling: Sampling, rows: int | None, engine: str, target: Target
+    model: Model | None,
+    shape: Shape | None,
+    sampling: Sampling,
+    rows: int | None,
+    engine: str,
+    target: Target,
 ) -> Placed:
     """On one GPU, or on as many as hold the weights. Without a known shape there is no estimate."""
-    shape = shape_of(model) if model is not None else None
     if shape is None:
         return Placed(launch=Launch(engine=engine), gpus=1 if target.gpus else 0)
     work, memory = _smallest(shape, model, sampling, engine, target)
@@ -36,6 +42,19 @@ def place_generation(
         gpus=parallel if target.gpus else 0,
         estimate=estimated(work, memory, schedule, target),
     )
+
+
+def together(laid: Sequence[Placed]) -> Placed:
+    """Models that a stage asks one after the other: the memory of the largest, the time of all."""
+    largest = max(laid, key=lambda one: (one.estimate or {}).get("memory_gb", 0.0))
+    if len(laid) == 1 or any(one.estimate is None for one in laid):
+        return largest
+    told = [one.estimate or {} for one in laid]
+    summed = ("seconds", "seconds_least", "seconds_most", "dollars")
+    if not all(name in one for one in told for name in summed):
+        return largest
+    times = {name: round(sum(one[name] for one in told), 2) for name in summed}
+    return replace(largest, estimate={**(largest.estimate or {}), **times})
 
 
 def _smallest(

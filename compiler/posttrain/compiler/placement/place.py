@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from posttrain.compiler.check import Checked
 from posttrain.compiler.checks.subject import Subject, subjects
 from posttrain.compiler.findings import Findings
-from posttrain.compiler.placement.generating import place_generation
+from posttrain.compiler.placement.generating import place_generation, together
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.placement.target import Target, target_of
 from posttrain.compiler.placement.training import place_training
-from posttrain.spec.recipe import Model
+from posttrain.compiler.placement.workloads import Reference
+from posttrain.compiler.stages.asking import Subject as Asked
 from posttrain.spec.stages import Evaluate, Generate
 
 
@@ -19,28 +20,36 @@ def place(checked: Checked, findings: Findings) -> Mapping[str, Placed]:
     if target is None:
         return {}
     found: dict[str, Placed] = {}
-    for subject in subjects(checked.named, checked.trainings):
+    for subject in subjects(checked.named, checked.trainings, checked.lines, checked.shapes):
         placed = place_training(subject, target, _reference(subject, checked), findings)
         if placed is not None:
             found[subject.name] = placed
-    for name, stage in checked.named.recipe.stages.items():
-        if isinstance(stage, Evaluate | Generate) and f"stage:{name}" in checked.lines:
-            found[name] = _generation(name, stage, target, checked)
+    asking = {name: (found.stage, found.asking) for name, found in checked.evals.items()}
+    asking |= {name: (found.stage, found.asking) for name, found in checked.generations.items()}
+    for name, (stage, how) in asking.items():
+        laid = [_asked(name, stage, one, target, checked) for one in how.subjects if one.endpoint is None]
+        if laid:
+            found[name] = together(laid)
     return found
 
 
-def _reference(subject: Subject, checked: Checked) -> Model | None:
+def _reference(subject: Subject, checked: Checked) -> Reference | None:
     """The model that the reference's line begins with, where the stage names one."""
-    return _origin(checked.named.refs.get((f"stage:{subject.name}", "reference")), checked)
+    origin = _origin(f"stage:{subject.name}", "reference", checked)
+    if origin is None:
+        return None
+    return Reference(checked.named.recipe.models[origin], checked.shapes.get(origin))
 
 
-def _origin(ref: object, checked: Checked) -> Model | None:
-    line = checked.lines.get(getattr(ref, "node", ""))
-    return checked.named.recipe.models.get(line.origin) if line and line.origin else None
+def _origin(owner: str, role: str, checked: Checked) -> str | None:
+    ref = checked.named.refs.get((owner, role))
+    line = checked.lines.get(ref.node) if ref is not None else None
+    return line.origin if line is not None and line.origin in checked.named.recipe.models else None
 
 
-def _generation(name: str, stage: Evaluate | Generate, target: Target, checked: Checked) -> Placed:
+def _asked(name: str, stage: Evaluate | Generate, subject: Asked, target: Target, checked: Checked) -> Placed:
     evaluation = checked.evals.get(name)
     rows = evaluation.rows if evaluation else None
-    model = _origin(checked.named.refs.get((f"stage:{name}", "model")), checked)
-    return place_generation(model, stage.sampling, rows, "vllm" if target.gpus else "transformers", target)
+    origin = _origin(f"stage:{name}", subject.role, checked) or ""
+    model, shape = checked.named.recipe.models.get(origin), checked.shapes.get(origin)
+    return place_generation(model, shape, stage.sampling, rows, subject.engine, target)

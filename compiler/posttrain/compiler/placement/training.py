@@ -10,11 +10,12 @@ from posttrain.compiler.placement.estimates import training_estimate
 from posttrain.compiler.placement.fitting import report_misfit
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.placement.target import Target
-from posttrain.compiler.placement.workloads import Asked, asked, precision
+from posttrain.compiler.placement.workloads import Asked, Reference, asked, precision
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.extension import Footprint
 from posttrain.spec.plan import Launch
-from posttrain.spec.recipe import Model, Placement
+from posttrain.spec.recipe import Placement
 
 _TRAIN = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch: 4}}"
 _GPUS = ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 8xH100-80GB}\n")
@@ -58,7 +59,7 @@ CODES = (IMPOSSIBLE, IDLE, UNKNOWN_SHAPE)
 
 
 def place_training(
-    subject: Subject, target: Target, reference: Model | None, findings: Findings
+    subject: Subject, target: Target, reference: Reference | None, findings: Findings
 ) -> Placed | None:
     given = _given(subject, target, findings)
     if given is None:
@@ -100,12 +101,13 @@ def _given(subject: Subject, target: Target, findings: Findings) -> Given | None
         strategy="ddp" if strategy == "single" and processes > 1 else strategy,
         micro=subject.value("micro_batch") or (None if target.gpus else batch // processes),
         checkpointing=_checkpointing(subject, target),
-        engine=_engine(wanted, target) if foot.writes else None,
+        engine=_engine(wanted, target, foot) if foot.writes else None,
         server=server,
         utilisation=rollouts.utilisation,
         tensor_parallel=rollouts.tensor_parallel,
         sleep=rollouts.sleep,
         refused=refused,
+        strategies=foot.strategies,
     )
 
 
@@ -131,9 +133,16 @@ def _problem(
         return f"`strategy: single` is one process, and {processes} are asked for"
     if wanted.strategy not in ("auto", "single") and processes == 1:
         return f"`strategy: {wanted.strategy}` divides over processes, and there is one"
-    quantised = subject.adapter is not None and subject.adapter.kind == "qlora"
+    method, foot = subject.method.name, subject.method.footprint
+    if wanted.strategy != "auto" and wanted.strategy not in foot.strategies:
+        return f"`{method}` cannot be divided by `{wanted.strategy}`; it can by {', '.join(foot.strategies)}"
+    if foot.writes and wanted.rollouts.engine not in ("auto", *foot.engines):
+        return f"`{method}` cannot write by {wanted.rollouts.engine}; it can by {', '.join(foot.engines)}"
+    quantised = (subject.adapter is not None and subject.adapter.kind == "qlora") or (
+        subject.origin is not None and subject.origin.quantize != "none"
+    )
     if quantised and wanted.strategy in ("zero3", "fsdp"):
-        return f"weights in 4 bits cannot be divided by `{wanted.strategy}`; ddp keeps a copy on each GPU"
+        return f"quantised weights cannot be divided by `{wanted.strategy}`; ddp keeps a copy on each GPU"
     parallel = wanted.rollouts.tensor_parallel
     if parallel and (server or processes) % parallel:
         return f"tensor_parallel ({parallel}) does not divide {server or processes} GPUs"
@@ -169,10 +178,10 @@ def _checkpointing(subject: Subject, target: Target) -> bool | None:
     return bool(subject.value("gradient_checkpointing")) if written else None
 
 
-def _engine(wanted: Placement, target: Target) -> str:
+def _engine(wanted: Placement, target: Target, foot: Footprint) -> str:
     if wanted.rollouts.engine != "auto":
         return wanted.rollouts.engine
-    return "vllm" if target.gpus else "transformers"
+    return "vllm" if target.gpus and "vllm" in foot.engines else "transformers"
 
 
 def _check_idle(subject: Subject, given: Given, target: Target, findings: Findings) -> None:

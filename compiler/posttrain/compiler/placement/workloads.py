@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from posttrain.compiler.checks.subject import Subject, shape_of
+from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.facts.parameters import linear_names
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory.duration import Schedule
@@ -27,6 +27,13 @@ class Choice(NamedTuple):
     rollout: Rollout | None = None
 
 
+class Reference(NamedTuple):
+    """The model that a stage compares with, where it names one."""
+
+    model: Model
+    shape: Shape | None
+
+
 class Asked(NamedTuple):
     """What the choice does not change, so that equal stages are placed once."""
 
@@ -45,7 +52,7 @@ class Asked(NamedTuple):
     steps: int
 
 
-def asked(subject: Subject, target: Target, reference: Model | None) -> Asked | None:
+def asked(subject: Subject, target: Target, reference: Reference | None) -> Asked | None:
     """None while the shape of the model is not known."""
     shape = subject.shape
     if shape is None:
@@ -62,7 +69,7 @@ def asked(subject: Subject, target: Target, reference: Model | None) -> Asked | 
         loss=foot.loss,
         adapter=_adapter(subject, shape),
         frozen=_frozen(subject, shape, reference),
-        value=shape if foot.values else None,
+        value=shape if foot.values(params) else None,
         element=element_of(subject.origin),
         autocast=precision(subject, target) != "float32",
         written=foot.writes(params) if foot.writes else 0,
@@ -139,12 +146,11 @@ def _matched(targets: list[str], shape: Shape) -> tuple[str, ...]:
     return tuple(name for name in (t.rpartition(".")[2] for t in targets) if name in known)
 
 
-def _frozen(subject: Subject, shape: Shape, reference: Model | None) -> tuple[Frozen, ...]:
+def _frozen(subject: Subject, shape: Shape, reference: Reference | None) -> tuple[Frozen, ...]:
     """The reference: a model of its own where one is named; else the starting weights, which an
     adapter leaves as they were."""
     if not subject.method.footprint.reference(subject.training.params):
         return ()
     if reference is not None:
-        other = shape_of(reference)
-        return (Frozen("reference", other or shape, element_of(reference)),)
+        return (Frozen("reference", reference.shape or shape, element_of(reference.model)),)
     return () if subject.adapted else (Frozen("reference", shape, element_of(subject.origin)),)

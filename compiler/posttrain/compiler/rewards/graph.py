@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from posttrain.compiler.endpoints import asked
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.rewards import codes
 from posttrain.compiler.rewards.builder import Builder
@@ -44,15 +45,11 @@ class Graph:
 
     def plan(self) -> dict[str, Any]:
         """The graph as a step's parameters have it: all that its values depend on."""
-        asked = {
-            name: {"provider": one.provider, "model": one.model, "url": one.url}
-            for name, one in self.endpoints.items()
-        }
         return {
             "reads": dict(self.reads),
             "nodes": list(self.nodes),
             "returns": self.returns,
-            "endpoints": asked,
+            "endpoints": {name: asked(one) for name, one in self.endpoints.items()},
         }
 
     def access(self) -> dict[str, Any]:

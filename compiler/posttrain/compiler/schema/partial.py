@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 
-from posttrain.compiler.schema.models import Definitions, Schema, mapped, reference, union
+from posttrain.compiler.schema.models import SAYS, Definitions, Schema, mapped, reference, union
 from posttrain.spec.stages import VERBS
 
 PREFIX = "partial."
@@ -34,10 +34,29 @@ def _partial(schema: Schema, demanding: Set[str]) -> Schema:
 
     kept = {key: schema[key] for key in ("if", "items") if key in schema}
     made = {**mapped(schema, within), **kept}
-    for demand in ("required", "minProperties"):
+    # An overlay may take one choice away and put another in its place.
+    for demand in ("required", "minProperties", "maxProperties"):
         made.pop(demand, None)
+    for named in ("properties", "patternProperties"):
+        if named in made:
+            made[named] = {key: _or_nothing(inner) for key, inner in made[named].items()}
+    if isinstance(made.get("additionalProperties"), dict):
+        made["additionalProperties"] = _or_nothing(made["additionalProperties"])
     name = made.get("$ref", "").removeprefix("#/$defs/")
     return {**made, **reference(f"{PREFIX}{name}")} if name in demanding else made
+
+
+def _or_nothing(schema: Schema | bool) -> Schema | bool:
+    """What may stand in an overlay: nothing takes away what is there below."""
+    if not isinstance(schema, dict) or "const" in schema or "if" in schema:
+        return schema
+    if isinstance(schema.get("type"), str) and "enum" not in schema:
+        return {**schema, "type": [schema["type"], "null"]} if schema["type"] != "null" else schema
+    if isinstance(schema.get("type"), list) and "enum" not in schema:
+        return {**schema, "type": list(dict.fromkeys([*schema["type"], "null"]))}
+    about = {key: schema[key] for key in SAYS if key in schema}
+    rest = {key: value for key, value in schema.items() if key not in about}
+    return {**about, "anyOf": [rest, {"type": "null"}]} if rest else schema
 
 
 def _stage(whole: Schema, made: Definitions) -> Schema:

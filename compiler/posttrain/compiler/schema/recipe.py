@@ -42,6 +42,7 @@ def recipe_schema(catalog: Catalog, whole: bool = True) -> Schema:
     found = with_examples(language(catalog))
     partial = partial_definitions(found)
     profile = partial[f"{PREFIX}Recipe"]
+    profile = {**profile, "properties": {**profile["properties"], "matrix": _or_none(OVERLAYS["matrix"])}}
     defined = {**found, **partial, "profile": profile}
     for name in ("Recipe", f"{PREFIX}Recipe"):
         declared = defined[name]
@@ -55,6 +56,11 @@ def recipe_schema(catalog: Catalog, whole: bool = True) -> Schema:
         **(either if whole else overlay),
         "$defs": {name: loosened(schema) for name, schema in sorted(_reached(defined).items())},
     }
+
+
+def _or_none(schema: Schema) -> Schema:
+    """What a profile may also take away."""
+    return {**schema, "type": [schema["type"], "null"]}
 
 
 def _reached(defined: Definitions) -> Definitions:

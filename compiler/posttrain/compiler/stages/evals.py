@@ -1,20 +1,24 @@
 """Eval stages: the graph, and the metrics with the nodes that they are the rate or mean of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from posttrain.compiler.data import codes as data_codes
 from posttrain.compiler.data.datasets import Rows, part_of, table_of
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.names import Named
 from posttrain.compiler.rewards.graph import Graph
+from posttrain.compiler.source import Request
+from posttrain.compiler.stages.asking import Asking, check_asking
+from posttrain.compiler.stages.asking_codes import NOT_DRAWN
 from posttrain.compiler.stages.training import check_reads, graph_of
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.stages import Evaluate
-from posttrain.spec.types import Interval
+from posttrain.spec.types import SCALARS, Columns, Interval
 
 BAD_METRIC = Code(
     "PT0611",
@@ -22,7 +26,8 @@ BAD_METRIC = Code(
     "error",
     "A metric is the rate at which a condition holds, or the mean of a number. A bare name takes the"
     " rate of a boolean node, the rate at which a `score` node's condition holds, and the mean of any"
-    " other number; {rate: NODE} and {mean: NODE} say it outright. `returns` is the reward itself.",
+    " other number; {rate: NODE} and {mean: NODE} say it outright, and {pass_at: {node: NODE, k: K}} is how"
+    " often at least one of K completions makes a condition hold. `returns` is the reward itself.",
     wrong=minimal(("{mean: returns}", "{mean: correct}")),
     right=MINIMAL,
 )
@@ -34,6 +39,21 @@ class Metric:
     kind: str
     node: str
     range: Interval
+    # Of pass@k.
+    k: int | None = None
+
+    def plan(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"kind": self.kind, "node": self.node}
+        return found if self.k is None else {**found, "k": self.k}
+
+
+# What every eval tells of its completions, by the name under which a gate can ask for it.
+_SHARE = Interval(0.0, 1.0)
+RATES = {
+    "unscored": Metric("rate", "is unscored", _SHARE),
+    "truncated": Metric("rate", "is truncated", _SHARE),
+    "timed_out": Metric("rate", "is timed out", _SHARE),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +62,29 @@ class Evaluation:
 
     stage: Evaluate
     graph: Graph
-    metrics: Mapping[str, Metric]
+    asking: Asking
+    # The metrics that the stage declares.
+    declared: Mapping[str, Metric]
     # Rows that are measured, where known: at most this many when not exact.
     rows: int | None
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics as others name them: of one model, or of each by its name."""
+        every = {**RATES, **self.declared}
+        if isinstance(self.stage.eval, str):
+            return every
+        return {f"{subject}.{name}": m for subject in self.stage.eval for name, m in every.items()}
+
+    @property
+    def mistaken(self) -> frozenset[str]:
+        """The metrics that could not be understood."""
+        return frozenset(self.stage.metrics.keys() - self.declared.keys())
+
+    @property
+    def pinned(self) -> bool:
+        """Whether what is measured stays what it is."""
+        return all(endpoint.pinned for endpoint in self.asking.endpoints.values())
 
 
 def check_eval(
@@ -53,6 +93,7 @@ def check_eval(
     named: Named,
     rows: Mapping[str, Rows],
     graphs: Mapping[str, Graph],
+    request: Request,
     findings: Findings,
 ) -> Evaluation | None:
     path: Path = ("stages", name)
@@ -61,40 +102,77 @@ def check_eval(
     graph = graph_of(stage.reward, (*path, "reward"), named, graphs, findings)
     if ref is None or table is None or not part_of(ref, table, (*path, "data"), findings):
         return None
-    if graph is None:
+    asking = check_asking(name, stage, table.columns, named, rows, request, findings)
+    _check_by(stage.by, table.columns, (*path, "by"), findings)
+    if graph is None or asking is None:
         return None
     check_reads(graph, table.columns, (*path, "data"), findings)
     metrics: dict[str, Metric] = {}
     for metric, given in stage.metrics.items():
-        found = _metric(given, (*path, "metrics", metric), graph, findings)
+        found = _metric(given, (*path, "metrics", metric), graph, stage, findings)
         if found is not None:
             metrics[metric] = found
     count = table.parts[ref.part] if ref.part else table.rows
-    return Evaluation(stage=stage, graph=graph, metrics=metrics, rows=count)
+    return Evaluation(stage=stage, graph=graph, asking=asking, declared=metrics, rows=count)
 
 
-def _metric(given: Any, path: Path, graph: Graph, findings: Findings) -> Metric | None:
+def _check_by(by: list[str], columns: Columns, path: Path, findings: Findings) -> None:
+    """Breakdowns are by columns of single values."""
+    for index, name in enumerate(by if columns else ()):
+        if name not in columns:
+            help, meant = hint(name, columns, what="columns")
+            message = f"the data has no column `{name}`"
+            findings.add(data_codes.MISSING_COLUMN, (*path, index), message, help=help, replace=meant)
+        elif columns[name] not in (*SCALARS, "any"):
+            message = f"`{name}` is {columns[name]}, which has no values to tell apart"
+            findings.add(data_codes.MISSING_COLUMN, (*path, index), message)
+
+
+def _metric(given: Any, path: Path, graph: Graph, stage: Evaluate, findings: Findings) -> Metric | None:
     kind, name = "", given
     if isinstance(given, dict) and len(cast(dict[str, Any], given)) == 1:
         kind, name = next(iter(cast(dict[str, Any], given).items()))
+    if kind == "pass_at":
+        return _pass_at(name, (*path, kind), graph, stage, findings)
     if not isinstance(name, str) or kind not in ("", "rate", "mean"):
-        message = "a metric is a node's name, {rate: NODE} or {mean: NODE}"
+        message = "a metric is a node's name, {rate: NODE}, {mean: NODE} or {pass_at: {node: NODE, k: K}}"
         findings.add(BAD_METRIC, path, message)
         return None
-    node = graph.returns if name == "returns" else name
     where = (*path, kind) if kind else path
-    if node not in graph.types or (node not in graph.ranges and node not in graph.reads):
-        known = [*(n for n in graph.types if "." not in n), "returns"]
-        help, meant = hint(name, known, what="nodes")
-        findings.add(BAD_METRIC, where, f"the reward has no node `{name}`", help=help, replace=meant)
+    node = _node(name, where, graph, findings)
+    return None if node is None else _of_type(kind, node, graph, where, findings)
+
+
+def _node(name: str, path: Path, graph: Graph, findings: Findings) -> str | None:
+    node = graph.returns if name == "returns" else name
+    if node in graph.types and (node in graph.ranges or node in graph.reads):
+        return node
+    known = [*(n for n in graph.types if "." not in n), "returns"]
+    help, meant = hint(name, known, what="nodes")
+    findings.add(BAD_METRIC, path, f"the reward has no node `{name}`", help=help, replace=meant)
+    return None
+
+
+def _pass_at(given: Any, path: Path, graph: Graph, stage: Evaluate, findings: Findings) -> Metric | None:
+    """How often at least one of k completions makes a condition hold, from the samples of each row."""
+    wanted: dict[str, Any] = cast(dict[str, Any], given) if isinstance(given, dict) else {}
+    name, k = wanted.get("node"), wanted.get("k")
+    if wanted.keys() != {"node", "k"} or not isinstance(name, str) or type(k) is not int or k < 1:
+        findings.add(BAD_METRIC, path, "pass_at takes {node: NODE, k: K}, where K is a whole number")
         return None
-    return _of_type(kind, node, graph, where, findings)
+    if k > stage.sampling.samples:
+        message = f"pass@{k} needs {k} completions a row, and there are {stage.sampling.samples}"
+        findings.add(NOT_DRAWN, (*path, "k"), message, help=f"write `samples: {k}` or more")
+        return None
+    node = _node(name, (*path, "node"), graph, findings)
+    found = _of_type("rate", node, graph, (*path, "node"), findings) if node is not None else None
+    return None if found is None else replace(found, kind="pass_at", k=k)
 
 
 def _of_type(kind: str, node: str, graph: Graph, path: Path, findings: Findings) -> Metric | None:
     condition = node if graph.types[node] == "boolean" else _condition(node, graph)
     if kind != "mean" and condition is not None:
-        return Metric("rate", condition, Interval(0.0, 1.0))
+        return Metric("rate", condition, _SHARE)
     if kind == "rate":
         message = f"`{node}` is no condition, so it has no rate; take its mean"
         findings.add(BAD_METRIC, path, message)

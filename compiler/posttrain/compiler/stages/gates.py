@@ -8,34 +8,27 @@ from posttrain.compiler.examples import minimal
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.names import Named
 from posttrain.compiler.stages.evals import Evaluation, Metric
+from posttrain.compiler.stages.power import GATED, check_power
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.stages import Condition, Gate
-from posttrain.spec.statistics import trials_to_show
 
-_GATED = (
-    "  check: {eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}}\n",
-    (
-        "  check: {eval: sft, data: sums.test, reward: right, metrics: {accuracy: returns}}\n"
-        "  ship: {gate: [{metric: check.accuracy, at_least: 0.8}]}\n"
-    ),
-)
 BAD_CONDITION = Code(
     "PT0701",
     "a gate's condition that is not one",
     "error",
     "A condition has exactly one of at_least, at_most and better_than; `margin` goes with better_than.",
-    wrong=minimal(_GATED, ("at_least: 0.8", "at_least: 0.8, at_most: 0.9")),
-    right=minimal(_GATED),
+    wrong=minimal(GATED, ("at_least: 0.8", "at_least: 0.8, at_most: 0.9")),
+    right=minimal(GATED),
 )
 UNKNOWN_METRIC = Code(
     "PT0702",
     "a metric that no eval gives",
     "error",
     "A gate names metrics as STAGE.METRIC, where STAGE is an eval stage that declares METRIC.",
-    wrong=minimal(_GATED, ("metric: check.accuracy", "metric: check.acuracy")),
-    right=minimal(_GATED),
+    wrong=minimal(GATED, ("metric: check.accuracy", "metric: check.acuracy")),
+    right=minimal(GATED),
 )
 UNREACHABLE = Code(
     "PT0703",
@@ -43,17 +36,8 @@ UNREACHABLE = Code(
     "error",
     "The metric's range, derived from the reward graph, lies wholly on one side of the threshold: the"
     " gate would always give the same verdict.",
-    wrong=minimal(_GATED, ("at_least: 0.8", "at_least: 80")),
-    right=minimal(_GATED),
-)
-UNDECIDABLE = Code(
-    "PT0704",
-    "a gate that the test set is too small to decide",
-    "error",
-    "Even if every item were right, the confidence interval would still reach below the threshold. Add"
-    " items, or lower the threshold or the confidence.",
-    wrong=minimal(_GATED, ("at_least: 0.8", "at_least: 0.99")),
-    right=minimal(_GATED),
+    wrong=minimal(GATED, ("at_least: 0.8", "at_least: 80")),
+    right=minimal(GATED),
 )
 NOT_PAIRED = Code(
     "PT0705",
@@ -62,16 +46,16 @@ NOT_PAIRED = Code(
     "`better_than` compares item by item, so both evals must measure the same rows, as often each, by"
     " a metric of the same kind.",
     wrong=minimal(
-        _GATED,
+        GATED,
         ("at_least: 0.8", "better_than: first.accuracy"),
         (
             "  ship:",
             "  first: {eval: base, data: sums.train, reward: right, metrics: {accuracy: returns}}\n  ship:",
         ),
     ),
-    right=minimal(_GATED),
+    right=minimal(GATED),
 )
-CODES = (BAD_CONDITION, UNKNOWN_METRIC, UNREACHABLE, UNDECIDABLE, NOT_PAIRED)
+CODES = (BAD_CONDITION, UNKNOWN_METRIC, UNREACHABLE, NOT_PAIRED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +109,8 @@ def _condition(
     if metric is None or (given.better_than is not None and baseline is None):
         return None
     threshold = given.at_least if given.at_least is not None else given.at_most
-    if threshold is not None:
-        _reachable(given, threshold, metric, path, evals, findings)
+    if threshold is None or _reachable(given, threshold, metric, path, findings):
+        check_power(given, metric[2], evals[metric[0]], path, findings)
     return {
         "kind": kinds[0],
         "metric": {"eval": metric[0], "name": metric[1]},
@@ -150,7 +134,7 @@ def _metric(
     declared = named.recipe.stages.get(stage)
     if stage in named.recipe.broken or (stage not in evals and getattr(declared, "eval", None)):
         return None  # that eval has mistakes of its own
-    if stage in evals and metric in evals[stage].stage.metrics:
+    if stage in evals and metric.rpartition(".")[2] in evals[stage].mistaken:
         return None
     known = [f"{name}.{m}" for name, found in evals.items() for m in found.metrics]
     help, meant = hint(text, known, what="metrics")
@@ -175,38 +159,21 @@ def _paired(
     return False
 
 
-def _reachable(
-    given: Condition,
-    threshold: float,
-    metric: Found,
-    path: Path,
-    evals: Mapping[str, Evaluation],
-    findings: Findings,
-) -> None:
-    at_least = given.at_least is not None
-    where = (*path, "at_least" if at_least else "at_most")
+def _reachable(given: Condition, threshold: float, metric: Found, path: Path, findings: Findings) -> bool:
+    where = (*path, "at_least" if given.at_least is not None else "at_most")
     reach = metric[2].range
-    if threshold > reach.high or threshold < reach.low:
-        message = f"`{given.metric}` lies in {reach}, so {threshold:g} decides nothing"
-        findings.add(UNREACHABLE, where, message)
-        return
-    count = evals[metric[0]].rows
-    if metric[2].kind != "rate" or count is None:
-        return
-    count *= evals[metric[0]].stage.sampling.samples
-    needed = trials_to_show(threshold if at_least else 1 - threshold, given.confidence)
-    if needed < 0 or count < needed:
-        more = f"{needed} would do" if needed > 0 else "no number of items would do"
-        message = (
-            f"{count} items cannot show {'at least' if at_least else 'at most'} {threshold:g} with"
-            f" {given.confidence:.0%} confidence"
-        )
-        findings.add(UNDECIDABLE, where, message, help=more)
+    if reach.low <= threshold <= reach.high:
+        return True
+    message = f"`{given.metric}` lies in {reach}, so {threshold:g} decides nothing"
+    findings.add(UNREACHABLE, where, message)
+    return False
 
 
 def _text(given: Condition, kind: str) -> str:
     sure = f"({given.confidence:.0%} sure)"
     if kind == "better_than":
+        if given.margin < 0:
+            return f"{given.metric} worse than {given.better_than} by less than {-given.margin:g} {sure}"
         by = f" by more than {given.margin:g}" if given.margin else ""
         return f"{given.metric} better than {given.better_than}{by} {sure}"
     threshold = given.at_least if kind == "at_least" else given.at_most

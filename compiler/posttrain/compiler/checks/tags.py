@@ -1,0 +1,150 @@
+"""Tags that rewards look for: whether the model can write them, and whether it is told the same ones."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from posttrain.compiler.examples import minimal
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.lineage import Line
+from posttrain.compiler.names import Named
+from posttrain.compiler.rewards.graph import Graph
+from posttrain.compiler.source import ReadFile
+from posttrain.compiler.suggest import nearest
+from posttrain.compiler.tree import Leaf, Path, at, walk
+from posttrain.spec.diagnostic import Code, Label
+from posttrain.spec.recipe import Model, Tokenizer
+from posttrain.spec.stages import Evaluate, Generate, Train
+
+_TOKENIZER = "tokenizer: {init: characters}"
+_LETTERS = 'tokenizer: {init: characters, alphabet: "0123456789+=?"%s}'
+_BETWEEN = (
+    "math_equal: {of: completion,",
+    "math_equal: {of: {between: {of: completion, open: <answer>, close: </answer>}},",
+)
+UNWRITABLE = Code(
+    "PT0811",
+    "a tag that the model cannot write",
+    "error",
+    "A tokenizer of characters knows its alphabet and its words, and nothing else: a text with another"
+    " character in it never comes out of the model, so a reward that looks for it gives every completion"
+    " the same. Name the tag among the tokenizer's `words`, which makes it one token, or add its"
+    " characters to the `alphabet`.",
+    wrong=minimal((_TOKENIZER, _LETTERS % ""), _BETWEEN),
+    right=minimal((_TOKENIZER, _LETTERS % ", words: [<answer>, </answer>]"), _BETWEEN),
+)
+OTHER_TAGS = Code(
+    "PT0812",
+    "tags that the model is not told",
+    "warning",
+    "The model's tags, template and words say how completions are written, and the reward looks for"
+    " something else: a model that does as it is told is not rewarded for it.",
+    wrong=minimal((_TOKENIZER, _TOKENIZER + "\n    tags: {answer: [<solution>, </solution>]}"), _BETWEEN),
+    right=minimal((_TOKENIZER, _TOKENIZER + "\n    tags: {answer: [<answer>, </answer>]}"), _BETWEEN),
+)
+CODES = (UNWRITABLE, OTHER_TAGS)
+_TAG = re.compile(r"</?[A-Za-z_][\w-]*>")
+
+
+def check_tags(
+    named: Named,
+    graphs: Mapping[str, Graph],
+    known: Mapping[str, Line],
+    read: ReadFile,
+    findings: Findings,
+) -> None:
+    """Hold every model to the tags of the rewards that its completions are scored by."""
+    for name, reward in _scored(named, known):
+        graph = graphs.get(reward)
+        for tag in _looked_for(graph) if graph is not None else ():
+            where = _place(reward, tag, findings)
+            _check_writable(name, tag, where, named, findings)
+            _check_told(name, tag, where, named, read, findings)
+
+
+def _scored(named: Named, known: Mapping[str, Line]) -> list[tuple[str, str]]:
+    """Each declared model with each reward that scores what it, or a stage made from it, writes."""
+    found: dict[tuple[str, str], None] = {}
+    for (owner, role), ref in named.refs.items():
+        thing, _, name = owner.partition(":")
+        stage = named.recipe.stages.get(name) if thing == "stage" else None
+        reward = stage.reward if isinstance(stage, Train | Evaluate | Generate) else None
+        line = known.get(ref.node)
+        if reward is not None and line is not None and line.origin and role.partition(":")[0] == "model":
+            found[line.origin, reward] = None
+    return list(found)
+
+
+def _looked_for(graph: Graph) -> Iterator[str]:
+    """The tags that a graph looks for in completions. A piece of a column's text is no such tag."""
+    of_completion: set[str] = set()
+    for node in graph.nodes:
+        if _reads_completion(node["operands"], of_completion):
+            of_completion.add(node["id"])
+            params = node["params"]
+            match node["op"]:
+                case "between":
+                    yield from (params["open"], params["close"])
+                case "in_order":
+                    yield from params["tags"]
+                case _:
+                    pass
+
+
+def _reads_completion(operands: Mapping[str, object], of_completion: set[str]) -> bool:
+    given = operands.get("of")
+    if not isinstance(given, dict):
+        return False
+    return given.get("read") == "completion" or given.get("node") in of_completion
+
+
+def _place(reward: str, tag: str, findings: Findings) -> Path:
+    """Where in the reward the tag is written."""
+    path: Path = ("rewards", reward)
+    below = walk(at(findings.root, path)[0], path)
+    return next((p for p, node in below if isinstance(node, Leaf) and node.value == tag), path)
+
+
+def _check_writable(name: str, tag: str, where: Path, named: Named, findings: Findings) -> None:
+    tokenizer = named.recipe.models[name].tokenizer
+    lacking = unwritable(tag, tokenizer) if tokenizer is not None else ""
+    if lacking:
+        listed = " ".join(lacking)
+        message = f"`{name}` can never write `{tag}`: its tokenizer has no {listed}"
+        help = f"add `{tag}` to the words of its tokenizer"
+        span = findings.span(("models", name, "tokenizer"), key=True)
+        findings.add(UNWRITABLE, where, message, help=help, labels=(Label(span, "its tokenizer"),))
+
+
+def unwritable(text: str, tokenizer: Tokenizer) -> str:
+    """The characters of a text that a tokenizer of characters does not have."""
+    if tokenizer.init != "characters":
+        return ""
+    for word in sorted(tokenizer.words, key=len, reverse=True):
+        text = text.replace(word, "") if word else text
+    return "".join(dict.fromkeys(character for character in text if character not in tokenizer.alphabet))
+
+
+def _check_told(name: str, tag: str, where: Path, named: Named, read: ReadFile, findings: Findings) -> None:
+    model = named.recipe.models[name]
+    declared, others = _declared(model), _others(model, read)
+    if tag in declared or tag in others or any(tag in text for text in declared):
+        return
+    alike = [word for word in (*declared, *others) if word.startswith("</") == tag.startswith("</")]
+    near = nearest(tag, alike)
+    if near is None and not declared:
+        return
+    message = f"the reward looks for `{tag}`, and `{name}` is told other tags"
+    help = f"did you mean `{near}`?" if near else f"its tags: {', '.join(declared)}"
+    findings.add(OTHER_TAGS, where, message, help=help, replace=near)
+
+
+def _declared(model: Model) -> list[str]:
+    tags = model.tags
+    return [] if tags is None else [*(tags.think or ()), *(tags.answer or ())]
+
+
+def _others(model: Model, read: ReadFile) -> list[str]:
+    """What else looks like a tag: words of the tokenizer, and the text of the template."""
+    words = model.tokenizer.words if model.tokenizer is not None else []
+    data = read(model.chat_template) if model.chat_template is not None else None
+    return [*words, *_TAG.findall((data or b"").decode("utf-8", "replace"))]

@@ -1,0 +1,30 @@
+"""The trackers that `tracking` names exist."""
+
+from posttrain.compiler.examples import minimal
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.shape import Shaped
+from posttrain.compiler.source import Request
+from posttrain.compiler.suggest import hint
+from posttrain.spec.diagnostic import Code
+
+UNKNOWN_TRACKER = Code(
+    "PT0911",
+    "an unknown tracker",
+    "error",
+    "`tracking` lists where figures are sent while a run goes on: trackers that come with posttrain, or that"
+    " an installed package adds. An empty list sends them nowhere.",
+    wrong=minimal(("datasets:", "tracking: [tensorbord]\ndatasets:")),
+    right=minimal(("datasets:", "tracking: [tensorboard]\ndatasets:")),
+)
+CODES = (UNKNOWN_TRACKER,)
+
+
+def check_tracking(recipe: Shaped, request: Request, findings: Findings) -> None:
+    if "tracking" not in recipe.root.entries:
+        return
+    known = request.catalog.names("tracker")
+    for index, name in enumerate(recipe.tracking):
+        if name not in known:
+            help, meant = hint(name, known, what="trackers")
+            message = f"there is no tracker `{name}`"
+            findings.add(UNKNOWN_TRACKER, ("tracking", index), message, help=help, replace=meant)

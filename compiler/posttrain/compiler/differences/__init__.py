@@ -1,0 +1,1 @@
+"""What differs between two plans: what was changed, and what that makes to be done again."""

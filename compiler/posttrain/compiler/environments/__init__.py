@@ -1,0 +1,1 @@
+"""Environments: what is declared, and the stages that act in it."""

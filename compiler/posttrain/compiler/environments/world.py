@@ -1,0 +1,47 @@
+"""A checked environment, and what the steps that act in it get from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from posttrain.spec.extension import Environment as Kind
+from posttrain.spec.extension import Params
+from posttrain.spec.plan import UserFile
+from posttrain.spec.recipe import Environment
+from posttrain.spec.types import Columns, Interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    declared: Environment
+    kind: Kind
+    params: Params
+    files: Mapping[str, UserFile]
+
+    @property
+    def columns(self) -> Columns:
+        """The columns that rows must have for its episodes to begin."""
+        return self.kind.columns(self.params)
+
+    @property
+    def range(self) -> Interval:
+        """Where the scores lie, whatever an episode without an end of its own counts for."""
+        own, stands_in = self.kind.range(self.params), self.declared.on_error
+        return own if isinstance(stands_in, str) else own.join(Interval(float(stands_in), float(stands_in)))
+
+    def plan(self) -> dict[str, Any]:
+        """The environment as a step's parameters have it: all that its episodes depend on."""
+        own = self.kind.range(self.params)
+        given = self.params.model_dump(mode="json", by_alias=True)
+        declared = self.declared.model_dump(mode="json", by_alias=True)
+        return {
+            **declared,
+            "params": {name: value for name, value in given.items() if name not in self.kind.neutral},
+            "columns": list(self.columns),
+            "range": [own.low, own.high],
+        }
+
+    def hosting(self) -> dict[str, Any]:
+        """The parameters that change no episode."""
+        given = self.params.model_dump(mode="json", by_alias=True)
+        return {name: value for name, value in given.items() if name in self.kind.neutral}

@@ -1,0 +1,99 @@
+"""Fills the revisions of a lock in, wherever a recipe names something on the hub."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from posttrain.compiler.tree import Entry, Leaf, Mapped, Path, at
+from posttrain.spec.diagnostic import Label, Span
+from posttrain.spec.lockfile import Id, Lock
+
+_ON_THE_HUB = re.compile(r"\w[\w.-]*(/[\w.-]+)?\Z")
+_COMMIT = re.compile(r"[0-9a-f]{40}\Z")
+_LATEST = "main"
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The lock that a compilation goes by, if any; and what on the hub the recipe names."""
+
+    lock: Lock | None = None
+    # The lock's file, for diagnostics.
+    file: str = ""
+    asked: set[Id] = field(default_factory=set[Id])
+    # What is not in the lock, and where the recipe names it.
+    lacking: dict[Id, Span] = field(default_factory=dict[Id, Span])
+
+
+def commit_in(name: str) -> str | None:
+    """The commit, when the name of an entry asks for one and not for a branch or a tag."""
+    revision = name.rpartition("@")[2]
+    return revision if _COMMIT.match(revision) else None
+
+
+def pin(root: Mapped, pins: Pins) -> Mapped:
+    """The tree with locked revisions. What the lock does not hold is noted."""
+    for path, key, kind in _places(root):
+        holder, taken = at(root, path)
+        if taken < len(path) or not isinstance(holder, Mapped):
+            continue
+        named = _named(holder, key)
+        if named is None:
+            continue
+        pins.asked.add((kind, named))
+        if pins.lock is not None and commit_in(named) is None:
+            root = _pinned(root, path, key, (kind, named), pins)
+    return root
+
+
+def _places(root: Mapped) -> Iterator[tuple[Path, str, str]]:
+    """Where something on the hub may be named: the mapping, the key of the name, and its kind."""
+    for name in _keys(root, ("models",)):
+        yield ("models", name), "from", "model"
+        yield ("models", name, "tokenizer"), "from", "model"
+    for name in _keys(root, ("datasets",)):
+        yield ("datasets", name, "from", "hub"), "name", "dataset"
+
+
+def _keys(root: Mapped, path: Path) -> list[str]:
+    node, taken = at(root, path)
+    return list(node.entries) if isinstance(node, Mapped) and taken == len(path) else []
+
+
+def _named(holder: Mapped, key: str) -> str | None:
+    """The name with the revision that it is wanted in; None when nothing of the hub is named."""
+    name, revision = _text(holder, key), _text(holder, "revision")
+    if name is None or not _ON_THE_HUB.match(name):
+        return None
+    return f"{name}@{revision or _LATEST}"
+
+
+def _text(holder: Mapped, key: str) -> str | None:
+    entry = holder.entries.get(key)
+    value = entry.node.value if entry is not None and isinstance(entry.node, Leaf) else None
+    return value if isinstance(value, str) else None
+
+
+def _pinned(root: Mapped, path: Path, key: str, id: Id, pins: Pins) -> Mapped:
+    holder = at(root, path)[0]
+    assert isinstance(holder, Mapped), "a place is a mapping"
+    name = holder.entries[key]
+    assert pins.lock is not None, "only a lock pins"
+    commit = pins.lock.values.get(id)
+    if commit is None:
+        pins.lacking.setdefault(id, name.node.span)
+        return root
+    line = pins.lock.lines[id]
+    told = Label(Span(pins.file, line, 1, line, 2), "the locked revision")
+    leaf = Leaf(commit, name.node.span, commit, True, (told,))
+    return _with(root, (*path, "revision"), Entry(name.key_span, leaf))
+
+
+def _with(root: Mapped, path: Path, entry: Entry) -> Mapped:
+    """The tree with one entry set."""
+    first = str(path[0])
+    if len(path) > 1:
+        inner = root.entries[first]
+        assert isinstance(inner.node, Mapped), "a place is below mappings"
+        entry = Entry(inner.key_span, _with(inner.node, path[1:], entry))
+    return replace(root, entries={**root.entries, first: entry})

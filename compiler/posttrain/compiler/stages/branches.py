@@ -1,0 +1,121 @@
+"""What stages run only when a gate has failed, or could not tell; and the gates that hold the others."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from posttrain.compiler.examples import minimal
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.names import Named
+from posttrain.compiler.suggest import hint
+from posttrain.compiler.tree import Path
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.stages import AnyStage, Branch, Gate
+
+_BRANCHED = (
+    "  check: {eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}}\n",
+    (
+        "  check: {eval: sft, data: sums.test, reward: right, metrics: {accuracy: returns}}\n"
+        "  ship: {gate: [{metric: check.accuracy, at_least: 0.8}], on_fail: {run: more}}\n"
+        "  more: {train: sft, model: sft, data: sums.train, params: {epochs: 1, batch: 4}}\n"
+    ),
+)
+BAD_BRANCH = Code(
+    "PT0706",
+    "a branch that cannot be taken",
+    "error",
+    "`run: STAGE` names a stage that is written after its gate and that no other gate runs. That stage, and"
+    " the stages that read what it makes, run in this case alone; what else stands after the gate does not.",
+    wrong=minimal(_BRANCHED, ("{run: more}", "{run: mroe}")),
+    right=minimal(_BRANCHED),
+)
+CODES = (BAD_BRANCH,)
+
+CASES = ("on_fail", "on_inconclusive")
+
+
+def check_branches(named: Named, findings: Findings) -> None:
+    stages = named.recipe.stages
+    owners: dict[str, str] = {}
+    for name, stage in stages.items():
+        for case in CASES if isinstance(stage, Gate) else ():
+            rule = getattr(stage, case)
+            if isinstance(rule, Branch):
+                _check(name, rule.run, ("stages", name, case, "run"), owners, named, findings)
+
+
+def _check(
+    gate: str, target: str, path: Path, owners: dict[str, str], named: Named, findings: Findings
+) -> None:
+    order = list(named.recipe.stages)
+    if target in named.recipe.broken:
+        return
+    if target not in order:
+        help, meant = hint(target, order[order.index(gate) + 1 :], what="stages after the gate")
+        findings.add(BAD_BRANCH, path, f"no stage is named `{target}`", help=help, replace=meant)
+    elif order.index(target) <= order.index(gate):
+        findings.add(BAD_BRANCH, path, f"`{target}` is not written after `{gate}`")
+    elif owners.setdefault(target, gate) != gate:
+        findings.add(BAD_BRANCH, path, f"`{target}` is run by the gate `{owners[target]}` already")
+
+
+def lowered(rule: str | Branch, named: Named) -> Any:
+    """What the plan says of a case: a word, or the stages that run in it."""
+    return {"run": list(_made_from(rule.run, named))} if isinstance(rule, Branch) else rule
+
+
+def _made_from(first: str, named: Named) -> Sequence[str]:
+    """A stage, all that is made from it, and what the gates among these run."""
+    stages, reads = named.recipe.stages, _reads(named)
+    found = {first}
+    count = 0
+    while len(found) > count:
+        count = len(found)
+        found |= {name for name in stages if found & reads[name]}
+        found |= {target for name in found for target in _targets(stages[name])}
+    return [name for name in stages if name in found]
+
+
+def _reads(named: Named) -> dict[str, set[str]]:
+    """The stages that each stage reads."""
+    stages = named.recipe.stages
+    found: dict[str, set[str]] = {name: set() for name in stages}
+    for (owner, _), ref in named.refs.items():
+        thing, _, name = owner.partition(":")
+        if thing == "stage" and ref.thing == "stage":
+            found[name].add(ref.name)
+    for name, stage in stages.items():
+        for condition in stage.gate if isinstance(stage, Gate) else ():
+            for metric in (condition.metric, condition.better_than or ""):
+                found[name].add(metric.partition(".")[0])
+    return found
+
+
+def _targets(stage: AnyStage) -> set[str]:
+    """The stages that a gate runs in one case or the other."""
+    rules = [getattr(stage, case) for case in CASES] if isinstance(stage, Gate) else []
+    return {rule.run for rule in rules if isinstance(rule, Branch)}
+
+
+def gates_before(named: Named) -> dict[str, tuple[str, ...]]:
+    """The gates that hold each stage: the last one written before it, itself held by others.
+
+    A stage of a branch is held by the branch's gate, by those that hold that one, and by those within the
+    branch; a stage outside minds the gates of no branch.
+    """
+    stages = named.recipe.stages
+    owner = {
+        member: gate
+        for gate, stage in stages.items()
+        for target in _targets(stage) & stages.keys()
+        for member in _made_from(target, named)
+    }
+    held: dict[str, tuple[str, ...]] = {}
+    passed: list[str] = []
+    for name, stage in stages.items():
+        gate = owner.get(name)
+        beside = [other for other in passed if owner.get(other) == gate][-1:]
+        above = () if gate is None else (*held.get(gate, ()), gate)
+        held[name] = tuple(dict.fromkeys((*above, *beside)))
+        if isinstance(stage, Gate):
+            passed.append(name)
+    return held

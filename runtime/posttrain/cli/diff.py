@@ -1,0 +1,48 @@
+"""`recipe diff`: what changed between two recipes, plans or runs, and what that costs."""
+
+import click
+
+from posttrain.cli.homes import home_of, home_option
+from posttrain.cli.loading import settings_option
+
+DIFFERENT = 2
+
+
+@click.command("diff")
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@settings_option
+@home_option
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="For people, or programs."
+)
+@click.option("--exit-code", is_flag=True, help="End with status 2 when A and B differ, 0 when not.")
+def command(
+    before: str,
+    after: str,
+    settings: tuple[str, ...],
+    profiles: tuple[str, ...],
+    home: str | None,
+    form: str,
+    exit_code: bool,
+) -> None:
+    """Compare A with B: recipes, plans written by `recipe plan --format json`, or runs by the beginning
+    of their names.
+
+    --set and --profile apply to B, so `recipe diff . . --set seed=1` tells what a change would cost. Steps
+    of B whose products the home already has cost nothing.
+    """
+    from posttrain.cli.changes import Report, shown, to_json
+    from posttrain.cli.subjects import subject
+    from posttrain.compiler.differences.plans import compare
+    from posttrain.runtime.outlook import outlook
+
+    where = home_of(home)
+    old = subject(before, where, (), ())
+    new = subject(after, where, settings, profiles)
+    compared = compare(old.plan, new.plan)
+    cached = {id for id, prospect in outlook(new.plan, where).items() if prospect.state == "cached"}
+    report = Report.of(compared, old.request, new.request, cached)
+    click.echo(to_json(report) if form == "json" else shown(report), nl=False)
+    if exit_code and not report.same:
+        raise click.exceptions.Exit(DIFFERENT)

@@ -1,0 +1,54 @@
+"""A plan as a Mermaid flowchart, for a pull request or a page: what a run would do, step by step."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from posttrain.cli.estimates import in_words
+from posttrain.cli.tables import PENDING
+from posttrain.runtime.outlook import Prospect
+from posttrain.spec.plan import Plan, Step
+
+_STYLES = {
+    "cached": "fill:#e6f4ea,stroke:#2e7d32,color:#1b3d1f",
+    "resume": "fill:#e0f2f7,stroke:#00789c,color:#08303d",
+    "run": "fill:#fff6db,stroke:#b07d00,color:#4a3500",
+    "skipped": "fill:#f2f2f2,stroke:#9e9e9e,color:#6b6b6b,stroke-dasharray:4",
+}
+_SAID = {"cached": "cached", "resume": "to resume", "run": "to run", "skipped": "left out"}
+_SHAPES = {"gate": ("{", "}"), "data": ("[(", ")]")}
+
+
+def flowchart(plan: Plan, prospects: Mapping[str, Prospect]) -> str:
+    """The chart's text. Gates are diamonds, and dotted lines lead to what they hold back."""
+    names = {step.id: f"s{number}" for number, step in enumerate(plan.steps)}
+    boxes = [
+        f"{names[step.id]}{_box(step, prospects[step.id])}:::{prospects[step.id].state}"
+        for step in plan.steps
+    ]
+    edges = [edge for step in plan.steps for edge in _edges(step, names)]
+    styles = [f"classDef {state} {style}" for state, style in _STYLES.items()]
+    return "\n  ".join(["flowchart TD", *boxes, *edges, *styles]) + "\n"
+
+
+def _box(step: Step, prospect: Prospect) -> str:
+    opening, closing = _SHAPES.get(step.kind, ("[", "]"))
+    said = [step.id, f"{step.kind}, {_SAID[prospect.state]}"]
+    if prospect.state in PENDING:
+        said += [text for text in (prospect.reason, in_words(step.estimate)) if text]
+    return f'{opening}"{"<br/>".join(map(_literal, said))}"{closing}'
+
+
+def _edges(step: Step, names: Mapping[str, str]) -> Iterator[str]:
+    drawn: set[tuple[str, str | None]] = set()
+    for given in step.inputs.values():
+        if (given.step, given.part) not in drawn:
+            drawn.add((given.step, given.part))
+            part = f'|"{_literal(given.part)}"|' if given.part else ""
+            yield f"{names[given.step]} -->{part} {names[step.id]}"
+    for gate in step.gates:
+        yield f"{names[gate]} -.-> {names[step.id]}"
+
+
+def _literal(text: str) -> str:
+    """Text that Mermaid shows as it is: whatever could mean something to it is written by its number."""
+    return re.sub(r"[^\w .,@=/:%+-]", lambda found: f"#{ord(found[0])};", " ".join(text.split()))

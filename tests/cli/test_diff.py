@@ -1,0 +1,217 @@
+"""`recipe diff`: what changed, which steps that makes anew, and what it costs."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.recipe_command import TINY, call
+
+from posttrain.cli.loading import compiled
+from posttrain.cli.main import main
+from posttrain.spec.plan import to_json
+
+
+def diff(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["diff", *(str(argument) for argument in arguments)])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the tiny recipe, beside a home that has nothing."""
+    return Path(shutil.copytree(TINY, tmp_path / "tiny", ignore=shutil.ignore_patterns(".recipe")))
+
+
+def told(*arguments: str | Path) -> dict[str, Any]:
+    ended = diff(*arguments, "--format", "json")
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.output)
+
+
+def changes(found: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {".".join(map(str, c["path"])): (c.get("old", "-"), c.get("new", "-")) for c in found["changes"]}
+
+
+def fates(found: dict[str, Any]) -> dict[str, str]:
+    return {step["id"]: step["why"] for step in found["steps"]}
+
+
+def edited(folder: Path, old: str, new: str) -> Path:
+    """The recipe with one change, in a folder of its own beside it."""
+    copy = Path(shutil.copytree(folder, folder.with_name("edited")))
+    text = (copy / "recipe.yaml").read_text()
+    assert old in text
+    (copy / "recipe.yaml").write_text(text.replace(old, new, 1))
+    return copy
+
+
+def test_a_recipe_does_not_differ_from_itself(folder: Path) -> None:
+    ended = diff(folder, folder, "--exit-code", "--home", folder / "home")
+    assert (ended.exit_code, ended.output) == (0, "no difference\n")
+    assert told(folder, folder)["same"] is True
+
+
+def test_a_parameter_makes_its_step_and_all_that_follow_anew(folder: Path) -> None:
+    asked = (folder, folder, "--set", "stages.grpo.params.learning_rate=5.0e-4", "--home", folder / "home")
+    found = told(*asked)
+    assert changes(found) == {"stages.grpo.params.learning_rate": (1.0e-3, 5.0e-4)}
+    assert fates(found) == {
+        "grpo": "changed",
+        "after": "downstream",
+        "ship": "downstream",
+        "export": "downstream",
+    }
+    assert found["untouched"] == 4
+    assert {step["id"]: step["through"] for step in found["steps"]}["ship"] == ["after"]
+    ended = diff(*asked, "--exit-code")
+    assert ended.exit_code == 2
+    assert "~ stages.grpo.params.learning_rate: 0.001 -> 0.0005" in ended.output
+    assert ended.output.splitlines()[-1].startswith("4 steps made anew, 4 untouched")
+
+
+def test_what_changes_only_speed_makes_nothing_anew(folder: Path) -> None:
+    found = told(folder, folder, "--set", "stages.sft.params.micro_batch=4", "--home", folder / "home")
+    assert changes(found) == {"stages.sft.params.micro_batch": ("-", 4)}
+    assert found["steps"] == []
+    assert found["same"] is False
+    shown = diff(folder, folder, "--set", "stages.sft.params.micro_batch=4", "--home", folder / "home")
+    assert shown.output.splitlines()[-1] == "no step is made anew"
+
+
+def test_the_content_of_a_file_is_a_change(folder: Path) -> None:
+    copy = edited(folder, "name: tiny", "name: tiny")
+    (copy / "chat.jinja").write_text((copy / "chat.jinja").read_text() + "\n")
+    found = told(folder, copy)
+    assert list(changes(found)) == ["file.chat.jinja"]
+    assert fates(found)["models.base"] == "changed"
+
+
+def test_plans_differ_by_the_paths_of_the_recipe(folder: Path, tmp_path: Path) -> None:
+    """Without the recipe's text, its paths are told from the steps."""
+    for name, setting in (("a", "seed=3"), ("b", "stages.sft.params.batch=8")):
+        ended = call("plan", folder, "--set", setting, "--format", "json")
+        assert ended.returncode == 0, ended.stderr
+        (tmp_path / f"{name}.json").write_text(ended.stdout)
+    found = told(tmp_path / "a.json", tmp_path / "b.json")
+    assert changes(found) == {"stages.sft.params.batch": (16, 8)}
+    assert fates(found)["sft"] == "changed"
+    assert fates(found)["grpo"] == "downstream"
+
+
+def test_other_rows_for_a_stage_are_its_own_change(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(plan_text(folder))
+    copy = edited(folder, "model: base\n    data: sums.train", "model: base\n    data: sums.test")
+    (tmp_path / "b.json").write_text(plan_text(copy))
+    found = told(tmp_path / "a.json", tmp_path / "b.json")
+    assert changes(found) == {"stages.sft.data": ("sums.train", "sums.test")}
+    assert fates(found)["sft"] == "changed"
+
+
+def plan_text(folder: Path) -> str:
+    plan = compiled(folder / "recipe.yaml", (), ())[0].plan
+    assert plan is not None
+    return to_json(plan)
+
+
+def test_another_version_of_the_stack_is_told(folder: Path, tmp_path: Path) -> None:
+    text = plan_text(folder)
+    data = json.loads(text)
+    version = data["steps"][0]["key_values"]["environment"]["torch"]
+    for step in data["steps"]:
+        if "torch" in step["key_values"]["environment"]:
+            step["key_values"]["environment"]["torch"] = "1.0"
+            step["key_parts"]["environment"] = "0" * 64
+            step["key"] = step["key"][::-1]
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    (tmp_path / "b.json").write_text(text)
+    found = told(tmp_path / "a.json", tmp_path / "b.json")
+    assert changes(found) == {"stack.torch": ("1.0", version)}
+    assert "datasets.sums" not in fates(found)
+    assert {fates(found)[step] for step in ("models.base", "sft", "grpo", "before", "export")} == {"changed"}
+
+
+def test_steps_that_come_and_go(folder: Path) -> None:
+    copy = edited(folder, "  export: {export: grpo}", "  written: {export: sft}")
+    found = told(folder, copy)
+    assert fates(found) == {"written": "new"}
+    assert found["gone"] == ["export"]
+    assert "no longer there: export" in diff(folder, copy).output
+
+
+def test_steps_in_the_home_cost_nothing(folder: Path, tmp_path: Path) -> None:
+    first, second = "{script: [sh, -c, 'echo 1 > $OUT/x']}", "{script: [cat], inputs: {x: a}}"
+    recipe = f"recipe: 1\nname: it\nstages:\n  a: {first}\n  b: {second}\n"
+    home = tmp_path / "home"
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "recipe.yaml").write_text(recipe)
+    assert call("run", tmp_path / "old", "--home", home).returncode == 0
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "recipe.yaml").write_text(recipe.replace("echo 1", "echo 2"))
+    found = told(tmp_path / "old", tmp_path / "new", "--home", home)
+    assert {step["id"]: step["cached"] for step in found["steps"]} == {"a": False, "b": False}
+    back = told(tmp_path / "new", tmp_path / "old", "--home", home)
+    assert {step["id"]: step["cached"] for step in back["steps"]} == {"a": True, "b": True}
+    (run,) = (home / "runs").iterdir()
+    by_name = told(run.name[:8], tmp_path / "new", "--home", home)  # a run by its name, and by its folder
+    assert fates(by_name) == fates(told(run, tmp_path / "new", "--home", home)) == fates(found)
+
+
+def test_the_cost_is_that_of_what_is_to_do(folder: Path, tmp_path: Path) -> None:
+    plan = compiled(folder / "recipe.yaml", (), ())[0].plan
+    assert plan is not None
+    (tmp_path / "a.json").write_text(to_json(plan))
+    changed = tuple(
+        replace(step, key=step.key[::-1], estimate={"seconds": 60.0, "memory_gb": 1.0, "dollars": 0.5})
+        for step in plan.steps
+        if step.id in ("sft", "grpo")
+    )
+    kept = tuple(replace(step, estimate=None) for step in plan.steps if step.id not in ("sft", "grpo"))
+    order = {step.id: number for number, step in enumerate(plan.steps)}
+    steps = tuple(sorted((*kept, *changed), key=lambda step: order[step.id]))
+    (tmp_path / "b.json").write_text(to_json(replace(plan, steps=steps)))
+    found = told(tmp_path / "a.json", tmp_path / "b.json", "--home", tmp_path)
+    assert found["cost"] == {"seconds": 120.0, "dollars": 1.0}
+    shown = diff(tmp_path / "a.json", tmp_path / "b.json", "--home", tmp_path).output
+    assert shown.splitlines()[-1] == "2 steps made anew, 6 untouched; about 2 min 00 s, $1.00"
+
+
+MATRIX = "recipe: 1\nname: m\nmatrix: {w: WORDS}\nstages:\n  a: {script: [echo, '${matrix.w}']}\n"
+
+
+def test_legs_of_a_matrix_keep_what_they_were(tmp_path: Path) -> None:
+    for name, words in (("old", "[x]"), ("new", "[x, y]")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "recipe.yaml").write_text(MATRIX.replace("WORDS", words))
+    found = told(tmp_path / "old", tmp_path / "new", "--home", tmp_path)
+    assert changes(found) == {"matrix.w.1": ("-", "y")}
+    assert [step["id"] for step in found["steps"]] == ["a@w=y"]
+    assert found["gone"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere", "."), "no run in"),
+        (("empty", "empty"), "holds neither recipe.yaml nor plan.json"),
+        (("bad.json", "bad.json"), "is no plan of this release"),
+        (("plan.json", "plan.json", "--set", "seed=1"), "--set and --profile change recipes"),
+    ],
+)
+def test_what_cannot_be_compared_is_misuse(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.json").write_text("{}")
+    (tmp_path / "plan.json").write_text(plan_text(folder))
+    ended = diff(*arguments)
+    assert ended.exit_code == 2
+    assert said in ended.output
+
+
+def test_a_recipe_with_errors_ends_with_status_1(folder: Path) -> None:
+    copy = edited(folder, "train: grpo", "train: grpoo")
+    assert diff(folder, copy).exit_code == 1

@@ -1,0 +1,87 @@
+"""`recipe schema plan`: the published form of a plan. What it says changes only on purpose."""
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from tests.cli.shipped import RECIPES
+from tests.compiler.test_cases import CASES, FILES
+from tests.recipe_command import call
+
+from posttrain.cli.loading import compiled
+from posttrain.compiler.pipeline import compile_recipe
+from posttrain.compiler.source import Request, Source
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.plan import from_json, to_json
+from posttrain.spec.plan_schema import plan_schema
+
+SCHEMA = plan_schema()
+VALIDATOR = Draft202012Validator(SCHEMA)
+FROZEN = Path(__file__).with_name("plan.schema.json")
+VALID = [name for name in FILES if not name.startswith("wrong-")]
+
+
+def faults(text: str) -> list[str]:
+    return [f"{error.json_path}: {error.message}" for error in VALIDATOR.iter_errors(json.loads(text))]
+
+
+def test_it_is_a_json_schema_and_the_command_prints_it() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    assert json.loads(call("schema", "plan").stdout) == SCHEMA
+    assert call("schema", "plan", "--overlay").returncode == 2
+
+
+def test_it_is_what_was_published(request: pytest.FixtureRequest) -> None:
+    """Programs read plans by it: write it anew with --regenerate when a change of it is meant."""
+    if request.config.getoption("--regenerate"):
+        FROZEN.write_text(json.dumps(SCHEMA, indent=1) + "\n")
+    assert json.loads(FROZEN.read_text()) == SCHEMA
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_every_plan_of_the_corpus_fits(name: str) -> None:
+    def beside(path: str) -> bytes | None:
+        found = CASES / "beside" / path
+        return found.read_bytes() if found.is_file() else None
+
+    source = Source(name, (CASES / name).read_bytes())
+    plan = compile_recipe(Request(source=source, catalog=CATALOG, read=beside)).plan
+    assert plan is not None
+    assert faults(to_json(plan)) == []
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
+def test_every_plan_of_a_shipped_recipe_fits_and_comes_back_whole(path: Path) -> None:
+    plan = compiled(path, (), ())[0].plan
+    assert plan is not None
+    assert faults(to_json(plan)) == []
+    assert to_json(from_json(to_json(plan))) == to_json(plan)
+
+
+def test_every_field_is_described() -> None:
+    bare = [
+        f"{name}.{field}"
+        for name, definition in SCHEMA["$defs"].items()
+        for field, schema in definition["properties"].items()
+        if not schema.get("description")
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize("change", ["a key more", "a key less", "text for a number", "another format"])
+def test_what_is_no_plan_is_refused(change: str) -> None:
+    source = Source("valid-minimal.yaml", (CASES / "valid-minimal.yaml").read_bytes())
+    plan = compile_recipe(Request(source=source, catalog=CATALOG, read=lambda _: None)).plan
+    assert plan is not None
+    data = json.loads(to_json(plan))
+    match change:
+        case "a key more":
+            data["steps"][0]["more"] = 1
+        case "a key less":
+            del data["steps"][0]["key"]
+        case "text for a number":
+            data["steps"][0]["attempts"] = "1"
+        case _:
+            data["format"] = 99
+    assert faults(json.dumps(data)) != []

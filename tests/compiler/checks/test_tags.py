@@ -1,0 +1,136 @@
+"""Tags, templates and ends: what rewards look for, what models write, and what they are taught."""
+
+import pytest
+
+from posttrain.compiler.checks.tags import unwritable
+from posttrain.compiler.examples import minimal
+from posttrain.compiler.pipeline import compile_recipe
+from posttrain.compiler.source import Request, Source
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.recipe import Tokenizer
+
+_TOKENIZER = "tokenizer: {init: characters}"
+_COMPLETION = "{of: completion, to: answer}"
+ENDS = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+
+
+def found(text: str, template: str = ENDS) -> dict[str, str]:
+    """The messages of what these checks say, by code."""
+    files = {"chat.jinja": template.encode()}
+    source = Source("recipe.yaml", text.encode())
+    outcome = compile_recipe(Request(source=source, catalog=CATALOG, read=files.get))
+    return {
+        d.code: d.message for d in outcome.diagnostics if d.code in ("PT0811", "PT0812", "PT0813", "PT0814")
+    }
+
+
+def recipe(model: str = "", tokenizer: str = "init: characters", of: str = "completion") -> str:
+    """The small recipe whose reward looks between <answer> and </answer> of something."""
+    between = f"{{between: {{of: {of}, open: <answer>, close: </answer>}}}}"
+    return minimal(
+        (_TOKENIZER, f"tokenizer: {{{tokenizer}}}{model}"),
+        (_COMPLETION, f"{{of: {between}, to: answer}}"),
+    )
+
+
+DIGITS = 'init: characters, alphabet: "0123456789"'
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenizer", "lacking"),
+    [
+        ("<a>", {"alphabet": "a"}, "<>"),
+        ("<a>", {"alphabet": "<a>"}, ""),
+        ("<a>", {"alphabet": "", "words": ["<a>"]}, ""),
+        ("<a><b>", {"alphabet": "b<>", "words": ["<a>"]}, ""),
+        ("aba", {"alphabet": "", "words": ["a"]}, "b"),
+        ("abab", {"alphabet": "", "words": ["a", "ab"]}, ""),
+    ],
+)
+def test_what_a_tokenizer_of_characters_lacks(text: str, tokenizer: dict[str, object], lacking: str) -> None:
+    given = Tokenizer.model_validate({"init": "characters", **tokenizer})
+    assert unwritable(text, given) == lacking
+
+
+def test_another_tokenizer_is_not_judged() -> None:
+    assert unwritable("<日本>", Tokenizer.model_validate({"from": "org/name"})) == ""
+
+
+def test_a_tag_outside_the_alphabet_is_never_written() -> None:
+    assert found(recipe(tokenizer=DIGITS)) == {
+        "PT0811": "`base` can never write `</answer>`: its tokenizer has no < / a n s w e r >"
+    }
+    assert found(recipe(tokenizer=DIGITS + ", words: [<answer>, </answer>]")) == {}
+    assert found(recipe()) == {}
+
+
+def test_a_piece_of_a_column_is_no_tag_of_the_model() -> None:
+    assert found(recipe(tokenizer=DIGITS, of="answer")) == {}
+
+
+def test_a_chain_of_nodes_is_followed_to_the_completion() -> None:
+    assert "PT0811" in found(recipe(tokenizer=DIGITS, of="{after: {of: completion, mark: '='}}"))
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "said"),
+    [
+        ("\n    tags: {answer: [<solution>, </solution>]}", "init: characters", "other tags"),
+        ("\n    tags: {answer: [<Answer>, </Answer>]}", "init: characters", "other tags"),
+        ("\n    tags: {answer: [<answer>, </answer>]}", "init: characters", ""),
+        ("", "init: characters, words: [<answers>, </answers>]", "other tags"),
+        ("", "init: characters, words: [<think>, </think>]", ""),
+        ("", "init: characters, words: [<answer>]", ""),
+    ],
+)
+def test_tags_agree_with_what_the_model_is_told(model: str, tokenizer: str, said: str) -> None:
+    messages = found(recipe(model, tokenizer))
+    assert ("PT0812" in messages) == bool(said)
+    assert said in messages.get("PT0812", "")
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        (ENDS + "{# <answer> </answer> #}", False),
+        (ENDS + "{# <Answer> </Answer> #}", True),
+        (ENDS + "{# <tool_call> </tool_call> #}", False),
+    ],
+)
+def test_tags_agree_with_those_in_the_template(template: str, told: bool) -> None:
+    assert ("PT0812" in found(recipe("\n    chat_template: chat.jinja"), template)) == told
+
+
+WITH_TEMPLATE = "\n    chat_template: chat.jinja"
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        (ENDS, False),
+        ("{{ messages }}", True),
+        ("{{ messages }}<|im_end|>", True),  # no token of this tokenizer
+        ("{{ messages }}<|end|>", False),
+    ],
+)
+def test_a_template_that_never_ends_a_turn(template: str, told: bool) -> None:
+    assert ("PT0813" in found(recipe(WITH_TEMPLATE), template)) == told
+
+
+def test_a_template_that_nothing_is_taught_by_may_go_on() -> None:
+    text = recipe(WITH_TEMPLATE)
+    assert "PT0813" in found(text, "{{ messages }}")
+    assert "PT0813" not in found(text.replace("data: sums.train,", "data: sums.train, prompts: plain,"), "")
+    untaught = text.replace(
+        "  sft: {train: sft, model: base, data: sums.train, params: {epochs: 1, batch: 4}}\n", ""
+    )
+    assert "PT0813" not in found(untaught.replace("eval: sft", "eval: base"), "{{ messages }}")
+
+
+def test_a_published_model_ends_in_its_own_way() -> None:
+    published = recipe(WITH_TEMPLATE).replace(
+        "    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}\n    tokenizer: {init: characters}\n",
+        "    from: Qwen/Qwen2.5-0.5B\n",
+    )
+    assert "PT0813" not in found(published, "{{ messages }}<|im_end|>")
+    assert "PT0813" in found(published, "{{ messages }}")

@@ -1,0 +1,36 @@
+"""The shape told from a configuration file is the shape that the configuration was made from."""
+
+import json
+
+import pytest
+
+from posttrain.compiler.facts.configs import transformers_config
+from posttrain.compiler.facts.published import shape_of_config
+from posttrain.compiler.facts.shapes import known, known_ids
+
+DENSE = [name for name in known_ids() if (shape := known(name)) and not (shape.experts or shape.linear_keys)]
+DENSE = [name for name in DENSE if "falcon" not in name.lower()]
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_the_shape_comes_back(name: str) -> None:
+    shape = known(name)
+    assert shape is not None
+    config = transformers_config(shape)
+    assert shape_of_config(name, json.dumps(config).encode()) == shape
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"model_type": "qwen2"}',
+        b'{"model_type": "qwen2", "hidden_size": "wide"}',
+        b'{"model_type": "qwen2", "layer_types": 3}',
+    ],
+)
+def test_what_says_too_little_gives_no_shape(text: bytes) -> None:
+    assert shape_of_config("it", text) is None

@@ -1,0 +1,233 @@
+"""Stages on their target: what is chosen, what is kept as written, what is refused and what would do."""
+
+import itertools
+import re
+from typing import Any
+
+import pytest
+
+from posttrain.compiler.pipeline import Outcome, compile_recipe
+from posttrain.compiler.source import Request, Source
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.diagnostic import Diagnostic
+from posttrain.spec.plan import Step
+
+RECIPE = """
+recipe: 1
+name: placed
+hardware: {hardware}
+models:
+  base: {{from: {model}, revision: 7ae557604adf67be50417f59c2c2f167def9a775}}
+datasets:
+  sums:
+    from: {{arithmetic: {{digits: 3, count: 64000}}}}
+    steps:
+      - derive: {{chosen: completion, rejected: "'7'"}}
+rewards:
+  right:
+    reads: {{completion: text, answer: text}}
+    returns: {{score: {{when: {{equal: {{of: completion, to: answer}}}}, then: 1.0}}}}
+stages:
+  it: {stage}
+"""
+SFT = "{train: sft, model: base, data: sums, params: {epochs: 1, batch: 64, max_length: 2048%s}%s}"
+GRPO = (
+    "{train: grpo, model: base, data: sums, reward: right,"
+    " params: {steps: 100, prompts: 16, generations: 8, max_tokens: 1024%s}%s}"
+)
+LORA = ", adapter: {kind: lora, rank: 16, alpha: 32}"
+ENGINES = ("transformers", "vllm")
+METHODS = ("dpo", "ipo", "orpo", "cpo", "simpo", "reward_model")
+QLORA = ", adapter: {kind: qlora, rank: 16, alpha: 32}"
+
+
+def compiled(stage: str, hardware: str = "{gpus: 8xH100-80GB}", model: str = "Qwen/Qwen3-8B") -> Outcome:
+    text = RECIPE.format(stage=stage, hardware=hardware, model=model)
+    source = Source("recipe.yaml", text.encode())
+    return compile_recipe(Request(source=source, catalog=CATALOG, read=dict[str, bytes]().get))
+
+
+def placed(*args: str) -> Step:
+    outcome = compiled(*args)
+    assert outcome.plan is not None, [d.message for d in outcome.diagnostics]
+    return outcome.plan.step("it")
+
+
+def estimate(step: Step) -> dict[str, Any]:
+    assert step.estimate is not None
+    return dict(step.estimate)
+
+
+def codes(outcome: Outcome) -> list[str]:
+    """Those of placement; the reward of the recipe may be unused."""
+    return [d.code for d in found(outcome)]
+
+
+def found(outcome: Outcome) -> list[Diagnostic]:
+    return [d for d in outcome.diagnostics if d.code.startswith("PT10")]
+
+
+def batch(step: Step) -> int:
+    params = step.params["params"]
+    return params["micro_batch"] * step.launch.processes
+
+
+@pytest.mark.parametrize(
+    ("stage", "hardware", "model", "strategy", "processes"),
+    [
+        (SFT % ("", ""), "{gpus: 1xA100-80GB}", "Qwen/Qwen2.5-0.5B", "single", 1),
+        (SFT % ("", ""), "{gpus: 8xH100-80GB}", "Qwen/Qwen2.5-0.5B", "ddp", 8),
+        (SFT % ("", ""), "{gpus: 8xH100-80GB}", "Qwen/Qwen3-8B", "zero2", 8),
+        (SFT % ("", ""), "{gpus: 8xA100-40GB}", "Qwen/Qwen3-14B", "zero3", 8),
+        (SFT % ("", LORA), "{gpus: 8xA100-40GB}", "Qwen/Qwen3-8B", "ddp", 8),
+        (SFT % ("", QLORA), "{gpus: 4xL4-24GB}", "Qwen/Qwen3-8B", "ddp", 4),
+        (SFT % ("", LORA), "{gpus: 4xH100-80GB, nodes: 2}", "Qwen/Qwen3-8B", "ddp", 8),
+    ],
+)
+def test_the_cheapest_strategy_that_fits_is_taken(
+    stage: str, hardware: str, model: str, strategy: str, processes: int
+) -> None:
+    step = placed(stage, hardware, model)
+    assert (step.launch.strategy, step.launch.processes) == (strategy, processes)
+    assert step.resources.gpus == processes
+    told = estimate(step)
+    assert 0 < told["memory_gb"] <= told["limit_gb"]
+    assert 64 % batch(step) == 0, "the global batch is the recipe's own"
+
+
+def test_what_the_recipe_gives_is_kept() -> None:
+    step = placed(
+        SFT
+        % (
+            ", micro_batch: 2, gradient_checkpointing: true, precision: float16",
+            LORA + ", placement: {processes: 2, strategy: ddp}",
+        )
+    )
+    params = step.params["params"]
+    assert (params["micro_batch"], params["gradient_checkpointing"], params["precision"]) == (
+        2,
+        True,
+        "float16",
+    )
+    assert (step.launch.processes, step.launch.strategy) == (2, "ddp")
+
+
+def test_precision_follows_the_target() -> None:
+    assert placed(SFT % ("", LORA)).params["params"]["precision"] == "bfloat16"
+    assert placed(SFT % ("", LORA), "{cpus: 8}").params["params"]["precision"] == "float32"
+
+
+def test_moving_to_other_gpus_leaves_the_key_alone() -> None:
+    stage = SFT % ("", LORA)
+    keys = {placed(stage, f"{{gpus: {gpus}}}").key for gpus in ("8xH100-80GB", "2xA100-40GB", "1xH200-141GB")}
+    assert len(keys) == 1
+
+
+def test_another_engine_writes_other_completions() -> None:
+    own, other = (placed(GRPO % ("", LORA + f", placement: {{rollouts: {{engine: {e}}}}}")) for e in ENGINES)
+    assert own.key != other.key
+    assert own.launch.engine == "transformers"
+    assert other.launch.rollouts["mode"] == "colocate"
+
+
+def test_vllm_on_gpus_of_its_own_takes_them_from_the_training() -> None:
+    server = ", placement: {rollouts: {engine: vllm, mode: server, gpus: 4}}"
+    step = placed(GRPO % ("", LORA + server))
+    assert step.launch.processes == 4
+    assert step.resources.gpus == 8
+    assert step.launch.rollouts["mode"] == "server"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{processes: 16}", "16 processes need 16 GPUs"),
+        ("{processes: 3}", "does not divide"),
+        ("{strategy: single, processes: 2}", "is one process"),
+        ("{strategy: zero2, processes: 1}", "there is one"),
+    ],
+)
+def test_a_placement_that_cannot_be_is_refused(given: str, message: str) -> None:
+    outcome = compiled(SFT % ("", LORA + f", placement: {given}"))
+    assert codes(outcome) == ["PT1002"]
+    assert message in found(outcome)[0].message
+
+
+def test_four_bit_weights_are_not_divided() -> None:
+    outcome = compiled(SFT % ("", QLORA + ", placement: {strategy: zero3}"))
+    assert codes(outcome) == ["PT1002"]
+
+
+def test_a_stage_that_does_not_fit_names_terms_and_changes_that_fit() -> None:
+    outcome = compiled(SFT % (", micro_batch: 8, gradient_checkpointing: false", ""), "{gpus: 1xL4-24GB}")
+    assert codes(outcome) == ["PT1005"]
+    help = found(outcome)[0].help
+    assert "weights" in help
+    assert "optimizer" in help
+    assert "what would fit, the least change first:" in help
+
+
+def test_the_changes_that_are_named_do_fit() -> None:
+    large = SFT % (", micro_batch: 16, gradient_checkpointing: false", LORA)
+    target = ("{gpus: 1xA100-40GB}", "Qwen/Qwen3-4B")
+    help = found(compiled(large, *target))[0].help
+    said = re.search(r"micro-batch (\d+), accumulation", help)
+    assert said is not None, help
+    assert "gradient checkpointing" in help
+    for mended in (f", micro_batch: {said[1]}", ", micro_batch: 16, gradient_checkpointing: true"):
+        assert codes(compiled(SFT % (mended, LORA), *target)) == []
+
+
+def test_gpus_that_stay_idle_are_said() -> None:
+    stage = (SFT % ("", LORA)).replace("batch: 64", "batch: 12")
+    assert codes(compiled(stage)) == ["PT1003"]
+    meant = SFT.replace("batch: 64", "batch: 12") % ("", LORA + ", placement: {processes: 6}")
+    assert codes(compiled(meant)) == []
+
+
+def test_no_gpu_of_that_name() -> None:
+    outcome = compiled(SFT % ("", LORA), "{gpus: 8xH10}")
+    assert codes(outcome) == ["PT1001"]
+
+
+def test_a_model_of_unknown_shape_is_planned_without_an_estimate() -> None:
+    outcome = compiled(SFT % ("", LORA), "{gpus: 8xH100-80GB}", "someone/unknown")
+    assert codes(outcome) == ["PT1004"]
+    assert outcome.plan is not None
+    assert outcome.plan.step("it").estimate is None
+
+
+def test_the_price_is_the_recipes_own_where_it_says_one() -> None:
+    step = placed(GRPO % ("", LORA), "{gpus: 8xH100-80GB, price_per_hour: 80}")
+    told = estimate(step)
+    assert told["dollars"] == pytest.approx(told["seconds"] * 80 / 3600, rel=0.01)
+    assert told["seconds_least"] <= told["seconds"] <= told["seconds_most"]
+
+
+@pytest.mark.parametrize(
+    ("method", "gpus"),
+    list(itertools.product(METHODS, ["1xA100-80GB", "8xH100-80GB"])),
+)
+def test_every_method_is_placed(method: str, gpus: str) -> None:
+    stage = f"{{train: {method}, model: base, data: sums, params: {{epochs: 1, batch: 32}}{LORA}}}"
+    step = placed(stage, f"{{gpus: {gpus}}}", "Qwen/Qwen3-4B")
+    assert estimate(step)["memory_gb"] > 8
+
+
+def test_a_method_whose_loss_spans_the_batch_stays_in_one_process() -> None:
+    params = "{epochs: 1, batch: 8, loss: aot, max_length: 512}"
+    stage = f"{{train: dpo, model: base, data: sums, params: {params}{LORA}}}"
+    step = placed(stage, "{gpus: 8xH100-80GB}", "Qwen/Qwen2.5-0.5B")
+    assert step.launch.processes == 1
+    assert step.params["params"]["micro_batch"] == 8
+
+
+def test_a_recipe_without_a_target_says_nothing_of_one() -> None:
+    text = RECIPE.format(stage=SFT % ("", ""), hardware="{}", model="Qwen/Qwen3-8B").replace(
+        "hardware: {}\n", ""
+    )
+    source = Source("recipe.yaml", text.encode())
+    outcome = compile_recipe(Request(source=source, catalog=CATALOG, read=dict[str, bytes]().get))
+    assert outcome.plan is not None
+    step = outcome.plan.step("it")
+    assert (step.estimate, step.resources.gpus, step.params["params"]["precision"]) == (None, 0, "float32")
