@@ -1,15 +1,44 @@
-"""Whether a finished gate lets what stands after it through."""
+"""Whether a finished gate lets a step through that it holds."""
+
+from typing import Any
 
 from posttrain.runtime.store import Product
 from posttrain.spec.plan import Step
 
+_CASES = {"fail": "on_fail", "inconclusive": "on_inconclusive"}
 
-def opens(step: Step, product: Product) -> bool:
-    """The verdict, read with what the gate says about failures and about verdicts that are open."""
-    match product.facts["verdict"]:
-        case "pass":
-            return True
-        case "fail":
-            return step.params["on_fail"] == "warn"
-        case _:
-            return step.params["on_inconclusive"] in ("warn", "pass")
+
+def opens(gate: Step, product: Product, step: Step | None = None) -> bool:
+    """The verdict, read with what the gate says about failures and about verdicts that are open.
+
+    A step of a branch goes on in its own case alone, every other step in no case that has a branch.
+    """
+    rule = _rule(gate, product)
+    if step is not None and of_branch(gate, step):
+        return isinstance(rule, dict) and _named(step) in rule["run"]
+    return rule in ("pass", "warn")
+
+
+def closed(gate: Step, product: Product, step: Step) -> tuple[str, str]:
+    """The state and the reason of a step that is not let through."""
+    verdict = product.facts["verdict"]
+    if of_branch(gate, step):
+        words = {"pass": "passed", "fail": "failed"}.get(verdict, "was inconclusive")
+        return "skipped", f"the gate {gate.id} {words}: this is for another case"
+    return "held", f"the gate {gate.id} did not open"
+
+
+def of_branch(gate: Step, step: Step) -> bool:
+    """Whether the step is for one case of this gate alone."""
+    rules = [gate.params[case] for case in _CASES.values()]
+    return any(isinstance(rule, dict) and _named(step) in rule["run"] for rule in rules)
+
+
+def _rule(gate: Step, product: Product) -> Any:
+    verdict = product.facts["verdict"]
+    return "pass" if verdict == "pass" else gate.params[_CASES[verdict]]
+
+
+def _named(step: Step) -> str:
+    """The stage as the recipe names it: the step of a leg has the leg's values behind that."""
+    return step.id.partition("@")[0]

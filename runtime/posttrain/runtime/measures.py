@@ -1,28 +1,20 @@
-"""Metrics with their intervals: Wilson's for rates, a seeded bootstrap over items for means."""
+"""Metrics with their intervals, over items: `intervals.py` says which."""
 
-import random
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posttrain.spec.statistics import wilson
+from posttrain.runtime.intervals import estimate
 
 CONFIDENCE = 0.95
-_DRAWS = 1000
 
 
-def measure(metric: Mapping[str, str], scored: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
+def measure(metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
     """A metric over scored completions; those without a value are counted, never taken for zero."""
-    items = item_means(metric["node"], scored)
+    items = item_values(metric, scored)
     values = list(items.values())
-    average = sum(values) / len(values) if values else None
-    several = len(scored) > len({row["item"] for row in scored})
-    if average is None:
-        low = high = None
-    elif metric["kind"] == "rate" and not several:
-        interval = wilson(sum(values), len(values), CONFIDENCE)
-        low, high = interval.low, interval.high
-    else:
-        low, high = bootstrap(values, seed, CONFIDENCE)
+    valued = sum(row[f"node:{metric['node']}"] is not None for row in scored)
+    average, low, high = _interval(values, metric["kind"] in ("rate", "pass_at"), valued, seed)
     unscored = sum(row[f"node:{metric['node']}"] is None for row in scored)
     return {
         "kind": metric["kind"],
@@ -35,6 +27,28 @@ def measure(metric: Mapping[str, str], scored: Sequence[Mapping[str, Any]], seed
     }
 
 
+def item_values(metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """The metric of each item: its mean, or how likely k of its completions hold one that is right."""
+    if "k" not in metric:
+        return item_means(metric["node"], scored)
+    right: dict[int, list[bool]] = {}
+    for row in scored:
+        value = row[f"node:{metric['node']}"]
+        if value is not None:
+            right.setdefault(row["item"], []).append(bool(value))
+    passed = {item: pass_at(values, metric["k"]) for item, values in right.items()}
+    return {item: value for item, value in passed.items() if value is not None}
+
+
+def pass_at(right: Sequence[bool], k: int) -> float | None:
+    """The chance that k of these completions, drawn at random, hold one that is right: unbiased.
+
+    None when fewer than k of them have a value.
+    """
+    count, wrong = len(right), len(right) - sum(right)
+    return 1.0 - math.comb(wrong, k) / math.comb(count, k) if count >= k else None
+
+
 def item_means(node: str, scored: Sequence[Mapping[str, Any]]) -> dict[int, float]:
     """The mean over each item's completions: completions of one prompt are not independent."""
     found: dict[int, list[float]] = {}
@@ -45,11 +59,12 @@ def item_means(node: str, scored: Sequence[Mapping[str, Any]]) -> dict[int, floa
     return {item: sum(values) / len(values) for item, values in found.items()}
 
 
-def bootstrap(values: Sequence[float], seed: int, confidence: float) -> tuple[float, float]:
-    """The percentile interval of the mean, from resampled items."""
-    if len(set(values)) == 1:
-        return values[0], values[0]
-    draw = random.Random(seed)
-    means = sorted(sum(draw.choices(values, k=len(values))) / len(values) for _ in range(_DRAWS))
-    tail = (1 - confidence) / 2
-    return means[int(tail * _DRAWS)], means[min(_DRAWS - 1, int((1 - tail) * _DRAWS))]
+def _interval(
+    values: Sequence[float], rate: bool, trials: int, seed: int
+) -> tuple[float | None, float | None, float | None]:
+    """The mean with its bounds; one item that is no rate has none."""
+    if not values:
+        return None, None, None
+    found = estimate(values, rate=rate, trials=trials, threshold=0.5, confidence=CONFIDENCE, seed=seed)
+    bounded = math.isfinite(found.low) and math.isfinite(found.high)
+    return found.value, found.low if bounded else None, found.high if bounded else None

@@ -46,9 +46,13 @@ def _then(run: RunRecord, record: StepRecord) -> str:
     if verdict is None:
         return record.reason or f"This gate has decided nothing: {label(record.state)}."
     held = held_by(run, record.id)
+    rule = params.get("on_fail" if verdict == "fail" else "on_inconclusive")
+    instead = table_of(rule).get("run") if verdict != "pass" else None
+    if isinstance(instead, list):
+        words = f"It had {listed([str(name) for name in instead], 6)} run"
+        return f"{words}, and held back {listed(held, 6)}." if held else f"{words}."
     if held:
         return f"It held back {listed(held, 6)}."
-    rule = params.get("on_fail" if verdict == "fail" else "on_inconclusive")
     if verdict != "pass" and rule in ("warn", "pass"):
         return f"It let the run go on, as its recipe says (on_{verdict}: {rule})."
     if verdict == "pass":
@@ -87,6 +91,13 @@ def _facts(found: Mapping[str, Any]) -> Markup | None:
     ]
     if items is not None:
         parts.append(("pairs" if gain else "items", f"{items:,.0f}"))
+    if gain:
+        parts.append(("margin", signed(found.get("threshold"))))
+    p, method = finite(found.get("p")), found.get("method")
+    if p is not None and isinstance(method, str):
+        parts.append((f"{method}, p", f"{p:.2g}"))
+    if found.get("corrected"):
+        parts.append(("left open by", "Holm's correction"))
     return tag("p", [tag("span", name, " ", tag("b", value)) for name, value in parts], class_="facts")
 
 

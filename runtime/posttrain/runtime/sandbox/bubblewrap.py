@@ -1,0 +1,124 @@
+"""A box made by bubblewrap: its own processes, network, files and users, and nothing of the host's but /usr.
+
+There is no /proc in it, nothing can be written unless a limit allows it, and what is in it ends with
+its first process. Limits are set inside: bubblewrap itself would stumble over them.
+"""
+
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from posttrain.runtime.sandbox.job import Job, Outside, sealed
+from posttrain.runtime.sandbox.limits import MIB, THREADS
+from posttrain.runtime.sandbox.seccomp import Policy, compiled
+
+_FOLDER = "/program"
+_TMP = "/".join(("", "tmp"))  # of the box, where nobody else writes
+# Users that no machine has: a limit on processes counts all of a user's, so every run is another one.
+_FIRST_USER, _USERS = 0x70000000, 1 << 24
+_APART = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bubblewrap:
+    """`dropping`: root makes the box without a user namespace and becomes a user that owns nothing."""
+
+    dropping: bool = False
+
+    @contextmanager
+    def start(self, job: Job, outside: Outside) -> Generator[subprocess.Popen[bytes]]:
+        with ExitStack() as kept:
+            calls = kept.enter_context(sealed(compiled(self._policy(job))))
+            files = {
+                f"{_FOLDER}/{name}": kept.enter_context(sealed(content))
+                for name, content in job.files().items()
+            }
+            command = [_tool("bwrap"), *self._walls(job, files, calls), "--", *self._user()]
+            command += [*self._limits(job), *job.command(_FOLDER, outside.begun)]
+            process = subprocess.Popen(
+                command,
+                stdin=outside.input,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env=dict(job.language.environment),
+                cwd="/",
+                pass_fds=(calls, outside.begun, *files.values()),
+                start_new_session=True,
+            )
+        yield process
+
+    @property
+    def counting(self) -> bool:
+        """Whether the kernel counts processes: not root's, not even of a root that is called otherwise."""
+        return self.dropping or os.getuid() != 0
+
+    def _policy(self, job: Job) -> Policy:
+        return Policy(processes=job.limits.processes > 1 and self.counting, threads=self.counting)
+
+    def _walls(self, job: Job, files: dict[str, int], calls: int) -> Sequence[str]:
+        rights = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID") if self.dropping else ()
+        return [
+            *_APART,
+            *(() if self.dropping else ("--unshare-user",)),
+            *("--die-with-parent", "--new-session", "--cap-drop", "ALL", *rights),
+            *_system(),
+            *(part for folder in job.language.reads() for part in _readable(folder)),
+            *("--dev", "/dev", "--perms", "0755", "--dir", _FOLDER),
+            *(
+                part
+                for path, descriptor in files.items()
+                for part in ("--perms", "0444", "--ro-bind-data", str(descriptor), path)
+            ),
+            *_room(job.limits.disk_mb),
+            *("--remount-ro", "/dev", "--remount-ro", "/"),
+            *("--chdir", _TMP if job.limits.disk_mb else _FOLDER, "--seccomp", str(calls)),
+        ]
+
+    def _user(self) -> Sequence[str]:
+        if not self.dropping:
+            return []
+        user = str(_FIRST_USER + secrets.randbelow(_USERS))
+        return [_tool("setpriv"), "--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "--"]
+
+    def _limits(self, job: Job) -> Sequence[str]:
+        # The box's own first process counts, too.
+        limits = job.limits.of_process(threads=THREADS + job.limits.processes + 1)
+        hard = {**limits, "cpu": f"{limits['cpu']}:{limits['cpu'] + 1}"}
+        return [_tool("prlimit"), *(f"--{name}={value}" for name, value in hard.items()), "--"]
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise FileNotFoundError(f"{name} is not installed")
+    return found
+
+
+def _system() -> Sequence[str]:
+    """/usr, and the names below / that lead into it, as this machine has them."""
+    found = ["--ro-bind", "/usr", "/usr"]
+    for path in map(Path, ("/bin", "/lib", "/lib32", "/lib64", "/sbin")):
+        if path.is_symlink():
+            found += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            found += ["--ro-bind", str(path), str(path)]
+    return found
+
+
+def _readable(folder: str) -> Sequence[str]:
+    """A folder under its own name. The folders above it are empty, and must let others through."""
+    above = [str(path) for path in Path(folder).parents if str(path) != "/"]
+    made = [part for path in reversed(above) for part in ("--perms", "0755", "--dir", path)]
+    return [*made, "--ro-bind", folder, folder]
+
+
+def _room(disk_mb: int) -> Sequence[str]:
+    if not disk_mb:
+        return []
+    return ["--perms", "1777", "--size", str(disk_mb * MIB), "--tmpfs", _TMP]

@@ -1,0 +1,137 @@
+"""The filter that the kernel holds a program's system calls to, as the bytes that it takes.
+
+Written here, without a library: a filter is a short list of jumps, and a dependency would be one more
+thing that may be missing where programs are run.
+"""
+
+import platform
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from posttrain.runtime.sandbox.calls import ALLOWED, FORBIDDEN, NUMBERS, OWN, PRIVATE
+
+# Instructions of the classic packet filter, and where seccomp keeps what they look at.
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _MACHINE, _FIRST, _SECOND = 0, 4, 16, 24
+
+_ALLOW = 0x7FFF0000
+_KILL = 0x80000000
+_ERROR = 0x00050000
+_EPERM, _EAGAIN, _ENOSYS = 1, 11, 38
+
+_MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_X32 = 0x40000000  # a second numbering of calls on x86-64
+
+_THREAD = 0x00010000  # CLONE_THREAD
+_NAMESPACES = 0x7E020000  # CLONE_NEW*, but for NEWTIME, which only unshare and clone3 know
+_LOCAL = 1  # AF_UNIX
+_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into another's terminal
+_OWNER_IOCTL = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
+_OWNER_FCNTL = (8, 15)  # F_SETOWN, F_SETOWN_EX: signals to others by way of a file
+
+Code = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    # Whether there may be a second process, and a second thread.
+    processes: bool = False
+    threads: bool = True
+    # The program's own process, where others can be seen from it.
+    alone: int | None = None
+
+
+class Unsupported(Exception):
+    """The machine is one whose calls are not known here."""
+
+
+def compiled(policy: Policy, machine: str | None = None) -> bytes:
+    """The filter for a machine; this one's if not said."""
+    machine = machine or platform.machine()
+    if machine not in _MACHINES:
+        raise Unsupported(f"programs cannot be contained on {machine}")
+    return b"".join(struct.pack("=HBBI", *code) for code in _codes(policy, machine))
+
+
+def _codes(policy: Policy, machine: str) -> list[Code]:
+    codes = [
+        (_LOAD, 0, 0, _MACHINE),
+        (_EQUAL, 1, 0, _MACHINES[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
+    if machine == "x86_64":
+        codes += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
+    for name, body in _rules(policy):
+        number = NUMBERS[name][machine]
+        if number is not None:
+            codes += [(_EQUAL, 0, len(body), number), *body]
+    return [*codes, *_error(_ENOSYS)]
+
+
+def _rules(policy: Policy) -> Iterable[tuple[str, Sequence[Code]]]:
+    """What is done about each call. Every body ends by deciding."""
+    yield "clone", _clone(policy)
+    for name in ("fork", "vfork"):
+        yield name, _gives(_ALLOW if policy.processes else _KILL)
+    yield "socket", _socket()
+    shared = policy.alone is not None
+    yield "ioctl", _unless_argument(_SECOND, (*_TERMINAL, *(_OWNER_IOCTL if shared else ())))
+    yield "fcntl", _unless_argument(_SECOND, _OWNER_FCNTL if shared else ())
+    for name in OWN:
+        yield name, _on_oneself(policy.alone) if policy.alone is not None else _gives(_ALLOW)
+    for name in PRIVATE:
+        yield name, _error(_EPERM) if shared else _gives(_ALLOW)
+    for name in ALLOWED:
+        yield name, _gives(_ALLOW)
+    for name in FORBIDDEN:
+        yield name, _gives(_KILL)
+
+
+def _clone(policy: Policy) -> list[Code]:
+    """Threads, and processes where there may be any; never with a namespace of their own.
+
+    clone3 keeps its flags where a filter cannot look: it does not exist, and the C library turns to clone.
+    """
+    thread = _gives(_ALLOW) if policy.threads else _error(_EAGAIN)
+    other = _gives(_ALLOW if policy.processes else _KILL)
+    return [
+        (_LOAD, 0, 0, _FIRST),
+        (_ANY_BIT, 0, 1, _NAMESPACES),
+        *_gives(_KILL),
+        (_ANY_BIT, 0, len(thread), _THREAD),
+        *thread,
+        *other,
+    ]
+
+
+def _socket() -> list[Code]:
+    """None. The local kind is refused kindly: the C library asks for one when it looks up a user's name."""
+    return [(_LOAD, 0, 0, _FIRST), (_EQUAL, 0, 1, _LOCAL), *_error(_EPERM), *_gives(_KILL)]
+
+
+def _unless_argument(place: int, values: Sequence[int]) -> list[Code]:
+    codes: list[Code] = [(_LOAD, 0, 0, place)]
+    for value in values:
+        codes += [(_EQUAL, 0, 1, value), *_gives(_KILL)]
+    return [*codes, *_gives(_ALLOW)]
+
+
+def _on_oneself(pid: int) -> list[Code]:
+    """Allowed when the first argument is the program, or 0: itself again, or a group of one."""
+    return [
+        (_LOAD, 0, 0, _FIRST),
+        (_EQUAL, 1, 0, pid),
+        (_EQUAL, 0, 1, 0),
+        *_gives(_ALLOW),
+        *_gives(_KILL),
+    ]
+
+
+def _gives(action: int) -> list[Code]:
+    return [(_RETURN, 0, 0, action)]
+
+
+def _error(number: int) -> list[Code]:
+    return _gives(_ERROR | number)

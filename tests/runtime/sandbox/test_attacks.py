@@ -1,0 +1,111 @@
+"""What programs try: the verdict is as foreseen, the runner lives, and nothing is left of them."""
+
+import platform
+import re
+import tempfile
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.conftest import need
+from tests.runtime.sandbox.attacks import ATTACKS, LIMITS, Attack, table
+from tests.runtime.sandbox.boxed import boxed, left_over, open_to_all
+
+from posttrain.runtime.sandbox.calls import NUMBERS
+from posttrain.runtime.sandbox.job import Box
+from posttrain.runtime.sandbox.limits import Ended
+from posttrain.runtime.sandbox.testing import Found
+
+DOCS = Path(__file__).parents[3] / "docs" / "sandbox.md"
+_ANSWER = "an answer that only the test knows"
+_SECRET = "a secret of the machine's"
+
+
+@dataclass(frozen=True)
+class Met:
+    """What became of every attack in one box, and what was there afterwards that was not before."""
+
+    found: dict[str, tuple[Ended, Found]]
+    canary: Path
+    processes: list[str]
+    files: list[str]
+
+
+@pytest.fixture(scope="module")
+def met(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Met:
+    """All attacks on one box, several at a time. The canary is a file that everybody may read and write."""
+    folder = tmp_path_factory.mktemp("attacks")
+    open_to_all(folder)
+    canary = folder / "canary"
+    canary.write_text(_SECRET)
+    canary.chmod(0o666)
+    before = set(Path(tempfile.gettempdir()).iterdir())
+    attacks = [attack for attack in ATTACKS if attack.verdict_in(box) is not None]
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(4) as pool:
+        patch.setenv("POSTTRAIN_TEST_SECRET", _SECRET)
+        found = list(pool.map(lambda attack: _tried(box, attack, canary), attacks))
+    left = [path.name for path in set(Path(tempfile.gettempdir()).iterdir()) - before]
+    return Met(
+        found={attack.name: one for attack, one in zip(attacks, found, strict=True)},
+        canary=canary,
+        processes=left_over(),
+        files=[name for name in left if name.startswith("posttrain-box") or name in ("link", "filler")],
+    )
+
+
+def _tried(box: Box, attack: Attack, canary: Path) -> tuple[Ended, Found]:
+    test = {"stdin": f"{canary}\n", "stdout": _ANSWER}
+    if attack.call:
+        test = {**attack.call, "expected": _ANSWER}
+    return boxed(box, _numbered(attack.program), test, attack.limits)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_an_attack_is_contained(attack: Attack, box: Box, met: Met):
+    expected = attack.verdict_in(box)
+    if expected is None:
+        return  # this box allows nothing of what it needs: see test_boxes.py
+    ended, found = met.found[attack.name]
+    assert found.verdict == expected, (found, ended)
+    assert _SECRET.encode() not in ended.output + ended.errors
+    assert _ANSWER.encode() not in ended.output + ended.errors
+
+
+def test_nothing_is_left_of_them(met: Met):
+    assert met.processes == []
+    assert met.files == []
+    assert met.canary.read_text() == _SECRET
+    assert met.canary.stat().st_mode & 0o777 == 0o666
+
+
+def _numbered(program: str) -> str:
+    machine = platform.machine()
+    return re.sub(r"NUMBER_(\w+)", lambda match: str(NUMBERS[match[1]][machine]), textwrap.dedent(program))
+
+
+def test_calls_by_another_numbering(box: Box):
+    """The 32-bit calls of x86-64, by the instruction that makes them, and the x32 ones."""
+    need("x86-64", platform.machine() == "x86_64" or None, "other machines have one numbering")
+    by_instruction = """
+        import ctypes, mmap
+        room = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        room.write(bytes.fromhex("b814000000cd80c3"))
+        address = ctypes.addressof(ctypes.c_char.from_buffer(room))
+        print(ctypes.CFUNCTYPE(ctypes.c_int)(address)())
+    """
+    by_number = "import ctypes\nprint(ctypes.CDLL(None).syscall(0x40000000 + 39))"
+    for program in (by_instruction, by_number):
+        _, found = boxed(box, program, {"stdout": _ANSWER}, LIMITS)
+        assert found.verdict == "forbidden"
+
+
+def test_the_documentation_shows_these_attacks(pytestconfig: pytest.Config):
+    text = DOCS.read_text()
+    before, _, rest = text.partition("<!-- attacks -->\n")
+    shown, _, after = rest.partition("<!-- end -->\n")
+    if pytestconfig.getoption("--regenerate"):
+        DOCS.write_text(f"{before}<!-- attacks -->\n{table()}<!-- end -->\n{after}")
+        return
+    assert shown == table()

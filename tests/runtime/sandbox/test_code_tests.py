@@ -1,0 +1,205 @@
+"""The op: what share of its tests a program passes, and what becomes of rows that cannot be told."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.runtime.rewards.scoring import attempt, codes, compiled, scored
+
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.sandbox import running, testing
+from posttrain.runtime.sandbox.languages import language
+from posttrain.runtime.sandbox.limits import Ended, Limits
+from posttrain.runtime.sandbox.testing import NoTests, Terms, alike, equal, judged, read_tests
+from posttrain.spec.types import Interval
+
+pytestmark = pytest.mark.usefixtures("bubblewrap")
+
+DOUBLES = "print(int(input()) * 2)"
+EIGHT = [{"stdin": "4", "stdout": "8\n"}]
+ADDS = "def add(a, b):\n    return a + b"
+
+
+def node(**params: Any) -> dict[str, Any]:
+    return {"code_tests": {"of": "completion", "tests": "tests", **params}}
+
+
+def reward(**params: Any) -> dict[str, Any]:
+    return {
+        "reads": {"completion": "text", "tests": "any"},
+        "nodes": {"code": node(**params)},
+        "returns": "code",
+    }
+
+
+def scores(programs: list[Any], tests: list[Any], **params: Any) -> tuple[list[Any], list[Any]]:
+    found = scored(compiled(reward(**params)), {"completion": programs, "tests": tests})
+    return found.values["code"], list(found.reasons["code"])
+
+
+def test_the_share_of_tests_passed():
+    tests = [
+        {"call": "add", "args": [1, 2], "expected": 3},
+        {"call": "add", "args": ["a", "b"], "expected": "ab"},
+        {"call": "add", "args": [1, 2], "expected": 4},
+        {"call": "add", "args": [[1], [2]], "expected": [1, 2]},
+    ]
+    values, reasons = scores(
+        [ADDS, "def add(a, b): return None", None, DOUBLES], [tests] * 3 + [json.dumps(EIGHT)]
+    )
+    assert values == [0.75, 0.0, 0.0, 1.0]
+    assert reasons[0] == "passed 3 of 4; test 3 wrong: gave '3', not '4'"
+    assert reasons[1] == "passed 0 of 4; test 1 wrong: gave 'null', not '3'"
+    assert reasons[2] == "there is no program"
+    assert reasons[3] == "passed 1 of 1"
+
+
+def test_all_or_nothing_stops_at_the_first_failure(monkeypatch: pytest.MonkeyPatch):
+    runs: list[Any] = []
+    real = running.run
+    monkeypatch.setattr(testing, "run", lambda *given: runs.append(given) or real(*given))
+    tests = [{"stdin": "1", "stdout": "2"}, {"stdin": "2", "stdout": "5"}, {"stdin": "3", "stdout": "6"}]
+    assert scores([DOUBLES], [tests], score="all")[0] == [0.0]
+    assert len(runs) == 2
+    assert scores([DOUBLES], [tests[:1]], score="all")[0] == [1.0]
+
+
+def test_equal_pairs_and_programs_that_do_not_compile_run_once(monkeypatch: pytest.MonkeyPatch):
+    runs: list[Any] = []
+    real = running.run
+    monkeypatch.setattr(testing, "run", lambda *given: runs.append(given) or real(*given))
+    values, reasons = scores([DOUBLES, DOUBLES, "print("], [EIGHT, EIGHT, EIGHT * 5], at_once=1)
+    assert values == [1.0, 1.0, 0.0]
+    assert len(runs) == 2
+    assert "does not compile: SyntaxError" in reasons[2]
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        [],
+        None,
+        "",
+        "{}",
+        "[",
+        [{}],
+        [{"stdin": "1"}],
+        [{"call": "f", "args": []}],
+        [{"stdin": 1, "stdout": "1"}],
+    ],
+)
+def test_tests_that_are_none_abstain_or_what_is_said(tests: Any):
+    assert scores([DOUBLES], [tests])[0] == [None]
+    assert scores([DOUBLES], [tests], on_error=-1.0)[0] == [-1.0]
+    with pytest.raises(StepFault, match="test"):
+        scores([DOUBLES], [tests], on_error="fail")
+
+
+def test_a_test_out_of_time_counts_or_what_is_said():
+    tests = [{"stdin": "1", "stdout": "1"}, {"stdin": "", "stdout": ""}]
+    program = "import time\nif not (x := input()): time.sleep(60)\nprint(x)"
+    tests[1] = {"stdin": "\n", "stdout": ""}
+    values, reasons = scores([program], [tests], timeout_seconds=0.5)
+    assert values == [0.5]
+    assert reasons == ["passed 1 of 2; test 2 timed_out: took longer than 0.5 s"]
+    assert scores([program], [tests], timeout_seconds=0.5, on_timeout="abstain")[0] == [None]
+    assert scores([program], [tests], timeout_seconds=0.5, on_timeout=-0.5)[0] == [-0.5]
+    with pytest.raises(StepFault, match="timed_out"):
+        scores([program], [tests], timeout_seconds=0.5, on_timeout="fail")
+
+
+def test_all_tests_of_a_program_have_one_time():
+    tests = [{"stdin": "", "stdout": "x"}] * 3
+    values, reasons = scores(["import time; time.sleep(60)"], [tests], program_seconds=0.5)
+    assert values == [0.0]
+    assert "timed_out" in reasons[0]
+
+
+def test_the_range_is_told():
+    assert compiled(reward()).ranges["code"] == Interval(0.0, 1.0)
+    assert compiled(reward(on_timeout=-0.5, on_error=2.0)).ranges["code"] == Interval(-0.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"containment": "landlock", "processes": 2},
+        {"containment": "landlock", "disk_mb": 1},
+        {"memory_mb": 128, "processes": 4},
+        {"compare": "exact", "tolerance": 0.1},
+        {"language": "cobol"},
+    ],
+)
+def test_parameters_that_do_not_go_together(params: dict[str, Any]):
+    assert codes(attempt(reward(**params)))
+
+
+def test_a_box_that_does_not_start_is_no_fault_of_the_program():
+    terms = Terms(language=language("python"), limits=Limits())
+    (test,) = read_tests(EIGHT)
+    with pytest.raises(StepFault, match="does not start: bwrap: no room") as raised:
+        judged(Ended(how="not started", status=1, errors=b"bwrap: no room\n"), test, terms)
+    assert raised.value.retriable
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [
+        (152, "timed_out"),
+        (159, "forbidden"),
+        (137, "memory"),
+        (139, "crashed"),
+        (134, "crashed"),
+        (1, "crashed"),
+    ],
+)
+def test_what_a_status_means(status: int, verdict: str):
+    terms = Terms(language=language("python"), limits=Limits())
+    (test,) = read_tests(EIGHT)
+    assert judged(Ended(how="exited", status=status), test, terms).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "compare", "same"),
+    [
+        ("1 \n2\n\n", "1\n2", "lines", True),
+        ("1\n\n2", "1\n2", "lines", False),
+        ("1\n", "1", "exact", False),
+        (" 1\n2", "1 2", "words", True),
+        ("1.0000001", "1", "words", True),
+        ("1.1", "1", "words", False),
+        ("nan", "nan", "words", True),
+        ("1 2", "1", "words", False),
+    ],
+)
+def test_outputs(found: str, expected: str, compare: Any, same: bool):
+    assert alike(found, expected, compare, 1e-6) is same
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "same"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        ([1, [2]], [1, [2]], True),
+        ([1], [1, 2], False),
+        ({"a": 1.0000000001}, {"a": 1}, True),
+        ({"a": 1}, {"b": 1}, False),
+        (None, None, True),
+        (None, 0, False),
+        ("1", 1, False),
+        (10**400, 1.5, False),
+    ],
+)
+def test_results(found: Any, expected: Any, same: bool):
+    assert equal(found, expected, 1e-6) is same
+
+
+def test_tests_of_a_table_have_nulls_for_what_they_lack():
+    given = [
+        {"stdin": "1", "stdout": "2", "call": None, "args": None, "expected": None},
+        {"stdin": None, "stdout": None, "call": "f", "args": [1], "expected": 2},
+    ]
+    assert [test.way for test in read_tests(given)] == ["stdin", "call"]
+    with pytest.raises(NoTests, match="test 1"):
+        read_tests([{"stdin": "1", "stdout": "2", "call": "f", "expected": 1}])
