@@ -12,7 +12,7 @@ from posttrain.compiler.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.rewards.graph import Graph, Scores
 
-LIBRARY = Path(__file__).parents[3] / "recipes" / "library"
+LIBRARY = Path(__file__).parents[3] / "recipes"
 
 
 def attempt(reward: Mapping[str, Any], beside: Mapping[str, bytes] | None = None, **sections: Any) -> Alone:
@@ -43,9 +43,9 @@ def scored(
 
 
 def library(file: str, name: str, *settings: tuple[str, str]) -> Compiled:
-    """A reward of the library, by the way that recipes take it: through `extends`."""
-    text = f"recipe: 1\nname: user\nextends: library/{file}\n"
-    files = {f"library/{file}": (LIBRARY / file).read_bytes()}
+    """A reward that recipes share, by the way that they take it: through `extends`."""
+    text = f"recipe: 1\nname: user\nextends: shared/{file}\n"
+    files = {f"shared/{file}": (LIBRARY / file).read_bytes()}
     request = Request(
         source=Source("recipe.yaml", text.encode()), catalog=CATALOG, read=files.get, settings=settings
     )

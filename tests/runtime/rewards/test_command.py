@@ -7,7 +7,7 @@ import pytest
 from tests.recipe_command import call
 from tests.runtime.rewards.scoring import LIBRARY
 
-TWO_PHASE = LIBRARY / "two-phase-rewards.yaml"
+TWO_PHASE = LIBRARY / "two-phase-reasoning" / "rewards.yaml"
 RIGHT = "so<end_working_out><SOLUTION>4</SOLUTION>"
 
 

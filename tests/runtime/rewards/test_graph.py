@@ -12,7 +12,7 @@ from posttrain.runtime.faults import StepFault
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.graph import Graph
 from posttrain.runtime.rewards.nodes import Node
-from posttrain.runtime.rewards.training import prompt_groups, summary
+from posttrain.runtime.training.rewards import prompt_groups, summary
 
 
 def slow(id: str, run: Any, *reads: str, needs: Sequence[str] = ()) -> Node:

@@ -1,4 +1,4 @@
-"""The rewards of recipes/library against the same rewards written by hand, value by value."""
+"""The rewards that recipes extend, against the same rewards written by hand, value by value."""
 
 import itertools
 import re
@@ -11,8 +11,8 @@ from tests.runtime.rewards.scoring import library, scored
 
 from posttrain.spec.types import Interval
 
-TWO_PHASE = library("two-phase-rewards.yaml", "two_phase")
-ZERO = library("r1-zero-reward.yaml", "r1_zero")
+TWO_PHASE = library("two-phase-reasoning/rewards.yaml", "two_phase")
+ZERO = library("math-policy-gradient/reward.yaml", "r1_zero")
 REASONING, OPEN, CLOSE = "<end_working_out>", "<SOLUTION>", "</SOLUTION>"
 
 
@@ -135,7 +135,7 @@ def test_the_best_and_the_worst_completion_reach_the_range():
 
 def test_the_tags_are_the_users():
     graph = library(
-        "two-phase-rewards.yaml", "two_phase", ("vars.solution_open", "<s>"), ("vars.solution_close", "</s>")
+        "two-phase-reasoning/rewards.yaml", "two_phase", ("vars.solution_open", "<s>"), ("vars.solution_close", "</s>")
     )
     values = scored(graph, {"completion": [f"{REASONING}<s>42</s>"], "answer": ["42"]}).values
     assert values["returns"] == [12.5]
@@ -177,8 +177,9 @@ def test_r1_zero_is_one_only_in_the_one_order(pieces: list[str], right: bool):
 def test_every_file_of_the_library_is_looked_at_here():
     from tests.runtime.rewards.scoring import LIBRARY
 
-    assert sorted(path.name for path in LIBRARY.iterdir()) == [
-        "r1-zero-reward.yaml",
-        "two-phase-rewards.yaml",
+    parts = (path for path in LIBRARY.glob("*/*.yaml") if path.name != "recipe.yaml")
+    assert sorted(str(path.relative_to(LIBRARY)) for path in parts) == [
+        "math-policy-gradient/reward.yaml",
+        "two-phase-reasoning/rewards.yaml",
     ]
     assert list(itertools.chain(TWO_PHASE.files, ZERO.files)) == []

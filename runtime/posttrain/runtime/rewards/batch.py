@@ -17,6 +17,8 @@ from typing import Any
 
 Column = list[Any]
 Operands = dict[str, Any]
+# The column of episodes, beside those that a graph reads: no column of data has this name.
+EPISODES = "environment:episode"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,8 @@ class Batch:
     # The user's files by role, and the endpoints by name.
     files: Mapping[str, Path] = field(default_factory=dict[str, Path])
     endpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    # What the environment has to say of the episode that each row is, where there is one.
+    episodes: Sequence[Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.rewards.batch import Batch, Column, Operands, Reasoned
+from posttrain.runtime.rewards.batch import EPISODES, Batch, Column, Operands, Reasoned
 from posttrain.runtime.rewards.nodes import Node, compute, node_from
 
 _SLOW_AT_ONCE = 4
@@ -78,7 +78,13 @@ class Graph:
         `groups` numbers the prompt that each row answers, for nodes that compare completions.
         """
         count = len(next(iter(given.values())))
-        batch = Batch(count=count, groups=groups, files=self.files, endpoints=self.endpoints)
+        batch = Batch(
+            count=count,
+            groups=groups,
+            files=self.files,
+            endpoints=self.endpoints,
+            episodes=given.get(EPISODES),
+        )
         reads = {name: _read(given[name], type) for name, type in self.reads.items() if name in given}
         work = _Work(reads, batch)
         if any(node.slow for node in self.nodes):

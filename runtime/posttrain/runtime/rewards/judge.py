@@ -5,7 +5,10 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from posttrain.runtime.rewards.asking import Manner, Question, Reply, ask_many
+from posttrain.runtime.engines.asking import Line, Patience, Question
+from posttrain.runtime.engines.forms import Manner
+from posttrain.runtime.engines.kept import Completion
+from posttrain.runtime.engines.many import ask_many
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.otherwise import EFFECT, NumberOtherwise, settled
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
@@ -72,7 +75,7 @@ def run(params: Judge, operands: Operands, batch: Batch) -> Reasoned:
         _question(params, operands["of"][row], {name: column[row] for name, column in beside.items()})
         for row in rows
     ]
-    replies = ask_many(batch.endpoints[params.endpoint], questions, _manner(params))
+    replies = ask_many(Line(batch.endpoints[params.endpoint]), questions, _patience(params))
     values: list[float | None] = [None] * batch.count
     reasons: list[str | None] = ["not asked"] * batch.count
     for row, reply in zip(rows, replies, strict=True):
@@ -80,13 +83,9 @@ def run(params: Judge, operands: Operands, batch: Batch) -> Reasoned:
     return Reasoned(values=values, reasons=reasons)
 
 
-def _manner(params: Judge) -> Manner:
-    return Manner(
-        temperature=params.temperature,
-        max_tokens=params.max_tokens,
-        timeout_seconds=params.timeout_seconds,
-        attempts=params.attempts,
-    )
+def _patience(params: Judge) -> Patience:
+    seconds = params.timeout_seconds
+    return Patience(attempts=params.attempts, request_seconds=seconds, seconds=seconds)
 
 
 def _question(params: Judge, text: str, beside: dict[str, object]) -> Question:
@@ -99,14 +98,18 @@ def _question(params: Judge, text: str, beside: dict[str, object]) -> Question:
     parts = [f"<{name}>\n{value}\n</{name}>" for name, value in beside.items()]
     # The text cannot close its own place.
     judged = text.replace("</judged>", "</ judged>")
-    return Question(system=system, user="\n\n".join([*parts, f"<judged>\n{judged}\n</judged>"]))
+    user = "\n\n".join([*parts, f"<judged>\n{judged}\n</judged>"])
+    return Question(
+        prompt=[{"role": "system", "content": system}, {"role": "user", "content": user}],
+        manner=Manner(temperature=params.temperature, max_tokens=params.max_tokens),
+    )
 
 
-def _taken(reply: Reply, params: Judge) -> tuple[float | None, str]:
+def _taken(reply: Completion, params: Judge) -> tuple[float | None, str]:
     """The value and the reason that a reply amounts to."""
     if reply.text is None:
         reason = reply.error or "no reply"
-        return settled(params.on_timeout if reply.late else params.on_error, reason), reason
+        return settled(params.on_timeout if reply.finish == "timeout" else params.on_error, reason), reason
     verdict = verdict_of(reply.text, params.scale)
     if verdict is None:
         reason = f"no verdict on the scale in: {reply.text[:_MOST_OF_REASON]}"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from posttrain.runtime.faults import StepFault
+from posttrain.runtime.rewards.batch import EPISODES
 from posttrain.runtime.rewards.graph import Graph, Scores, mean
 from posttrain.runtime.rewards.trace import Trace
 from posttrain.runtime.training.loop import Loop
@@ -14,15 +15,30 @@ _UNSCORED_BATCHES = 3  # in a row, after which there is no point in going on
 
 
 def reward_function(graph: Graph, loop: Loop, group: int) -> Callable[..., list[float | None]]:
-    """Scores completions by the graph, and notes what each of its nodes gave."""
+    """What a trainer is given that compares the completions of a group with each other."""
+    score = score_function(graph, loop)
+
+    def reward(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
+        return _filled(score(prompts, completions, **columns), group)
+
+    return reward
+
+
+def score_function(graph: Graph, loop: Loop) -> Callable[..., list[float | None]]:
+    """Scores completions by the graph, and notes what each of its nodes gave; None is no score."""
     unscored = 0
     trace = Trace(loop.context.work / "record" / "trace")
 
-    def reward(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
+    def score(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
         nonlocal unscored
         texts = [_text(completion) for completion in completions]
-        given = {"completion": texts, **{name: columns[name] for name in graph.columns}}
-        scores = graph.evaluate(given, prompt_groups(prompts))
+        given = {"completion": texts, **_read(graph, {**columns, "prompt": prompts})}
+        groups = prompt_groups(prompts)
+        if EPISODES in columns:
+            # Decoded, an episode holds what the model was told as well; that is not its own text.
+            given |= {EPISODES: columns[EPISODES], "completion": [one["words"] for one in columns[EPISODES]]}
+            groups = prompt_groups([one["seed"] for one in columns[EPISODES]])
+        scores = graph.evaluate(given, groups)
         rewards = scores.values[graph.returns]
         unscored = unscored + 1 if all(value is None for value in rewards) else 0
         if unscored == _UNSCORED_BATCHES:
@@ -31,9 +47,17 @@ def reward_function(graph: Graph, loop: Loop, group: int) -> Callable[..., list[
         trace.write(loop.step, [_text(prompt) for prompt in prompts], texts, graph, scores)
         if loop.step % max(1, loop.planned.steps // 20) == 0:
             _show(graph, loop, prompts, texts, scores)
-        return _filled(rewards, group)
+        return rewards
 
-    return reward
+    return score
+
+
+def _read(graph: Graph, columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns that the graph reads. Where a chat template made turns of text, it is text again."""
+    return {
+        name: [_text(value) for value in columns[name]] if graph.reads[name] == "text" else columns[name]
+        for name in graph.columns
+    }
 
 
 def prompt_groups(prompts: Sequence[Any]) -> list[int]:
@@ -91,8 +115,8 @@ def _filled(scores: list[float | None], group: int) -> list[float | None]:
     return filled
 
 
-def _text(turns: Any) -> str:
+def _text(turns: Any) -> Any:
     """The text of a prompt or completion, which may be a list of messages."""
-    if isinstance(turns, str):
+    if not isinstance(turns, list):
         return turns
     return "".join(str(turn["content"]) for turn in turns)

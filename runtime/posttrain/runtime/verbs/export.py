@@ -1,7 +1,7 @@
 """Writes a model in the form that other programs load, with what it came from.
 
 An adapter is merged into its base, and the merged model is held to the adapter's own logits; or it
-is written alone, with a note of where its base is.
+is written alone, with a note of where its base is. A card says how the model was made.
 """
 
 import shutil
@@ -11,6 +11,7 @@ from typing import Any
 from posttrain.runtime import durable
 from posttrain.runtime.context import Context
 from posttrain.runtime.models import adapters, origin
+from posttrain.runtime.verbs import card
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
@@ -18,7 +19,7 @@ EXTENSION = Verb(
     summary="A model folder that transformers loads as it is.",
     stack=("torch", "transformers", "safetensors", "peft"),
     heavy=("torch", "transformers.modeling_utils"),
-    version=2,
+    version=3,
 )
 
 
@@ -31,6 +32,7 @@ def run(context: Context) -> None:
     else:
         _copy(source, context.out)
         _note_base(source, context.out)
+    card.write(source, context.out)
     context.facts["files"] = len(list(context.out.iterdir()))
 
 

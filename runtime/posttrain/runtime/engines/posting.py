@@ -1,0 +1,111 @@
+"""One HTTP request: JSON out, JSON back, within a time and a size."""
+
+import json
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_MOST_BYTES = 8 * 1024 * 1024
+_MOST_SAID = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    url: str
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+
+
+class Refused(Exception):
+    """The server answers with another status than success."""
+
+    def __init__(self, status: int, said: str, wait: float | None) -> None:
+        super().__init__(f"{status}: {said}")
+        self.status = status
+        self.said = said
+        # Seconds that the server wants to be left alone.
+        self.wait = wait
+
+
+def posted(call: Call, seconds: float) -> Any:
+    """The answer's JSON. TimeoutError when it is not whole in time, however slowly it drips."""
+    from http.client import HTTPException
+
+    connection, target = _connection(call.url, seconds)
+    late = threading.Event()
+    lines: list[Any] = []  # the connection lets go of its socket before the answer is read
+
+    def cut() -> None:
+        late.set()
+        for line in lines:
+            _hang_up(line)
+
+    timer = threading.Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        connection.connect()
+        lines.append(connection.sock)
+        headers = {"content-type": "application/json", "connection": "close", **call.headers}
+        connection.request("POST", target, json.dumps(call.body).encode(), headers)
+        answer = connection.getresponse()
+        data: bytes = answer.read(_MOST_BYTES + 1)
+    except (OSError, HTTPException, ValueError, AttributeError) as error:
+        if late.is_set() or isinstance(error, TimeoutError):
+            raise TimeoutError from None
+        raise OSError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__) from None
+    finally:
+        timer.cancel()
+        connection.close()
+    if late.is_set():
+        raise TimeoutError
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"an answer of more than {_MOST_BYTES >> 20} MiB")
+    if not 200 <= answer.status < 300:
+        said = " ".join(data[:_MOST_SAID].decode("utf-8", "replace").split())
+        raise Refused(answer.status, said, _wait(answer.headers.get("retry-after")))
+    return _parsed(data)
+
+
+def _connection(url: str, seconds: float) -> tuple[Any, str]:
+    from http.client import HTTPConnection, HTTPSConnection
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    return kind(parts.hostname or "", parts.port, timeout=seconds), target
+
+
+def _hang_up(line: Any) -> None:
+    """End a connection under the thread that waits for it."""
+    import contextlib
+    import socket
+
+    with contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError(f"an answer that is no JSON: {data[:80]!r}") from None
+
+
+def _wait(header: str | None) -> float | None:
+    """What a server asks for by Retry-After: seconds, or a date."""
+    from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime
+
+    if header is None:
+        return None
+    if re.fullmatch(r"\s*\d+(\.\d+)?\s*", header):
+        return float(header)
+    try:
+        when = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return max(0.0, (when.astimezone(UTC) - datetime.now(UTC)).total_seconds())

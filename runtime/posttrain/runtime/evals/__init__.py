@@ -1,0 +1,1 @@
+"""Completions scored by reward graphs, and the tables that they become."""

@@ -1,0 +1,1 @@
+"""Rows that models write: completions, pairs, conversations."""

@@ -1,0 +1,148 @@
+"""Conversations of two models: turn by turn, all of them side by side.
+
+The model that `generate` names writes the assistant's turns. The other side opens and writes the
+user's; it sees the same conversation with the roles exchanged.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from posttrain.runtime.context import Context
+from posttrain.runtime.engines.asking import REFUSED
+from posttrain.runtime.engines.kept import Completion
+from posttrain.runtime.engines.opening import opened, written
+from posttrain.runtime.engines.writing import Writer
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.generation.losing import check_lost
+
+Row = dict[str, Any]
+_PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
+# How conversations end that an endpoint did not go on with: they are left out.
+_LOST = ("error", "timeout", REFUSED)
+_EXCHANGED = {"user": "assistant", "assistant": "user"}
+
+
+@dataclass
+class Talk:
+    """One conversation, as far as it is."""
+
+    row: Row
+    system: str
+    with_system: str
+    turns: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    # Why it ended; None while it goes on.
+    finish: str | None = None
+
+    def seen(self) -> list[dict[str, str]]:
+        """The conversation as the model sees it, and as it is kept."""
+        return [*_told(self.system), *self.turns]
+
+    def seen_exchanged(self, begin: str) -> list[dict[str, str]]:
+        """The conversation as the other side sees it."""
+        turns = [{**turn, "role": _EXCHANGED[turn["role"]]} for turn in self.turns]
+        return [*_told(self.with_system), {"role": "user", "content": begin}, *turns]
+
+    @property
+    def replies(self) -> int:
+        return sum(turn["role"] == "assistant" for turn in self.turns)
+
+
+def conversations(context: Context, rows: Sequence[Row]) -> list[Row]:
+    """A row for each conversation, with its messages. Those in which nobody replied are left out."""
+    held, samples = context.params["dialogue"], context.params["sampling"]["samples"]
+    talks = [_talk(row, held) for row in rows for _ in range(samples)]
+    with ExitStack() as stack:
+        writers = [stack.enter_context(opened(context, one)) for one in context.params["subjects"]]
+        for writer, subject in zip(writers, context.params["subjects"], strict=True):
+            _check_template(writer, subject)
+        context.events.emit("phase", name="conversing")
+        for number in range(1, held["turns"] + 1):
+            _reply(context, writers[0], talks, number)
+            if number < held["turns"]:
+                _answer(context, writers[1], talks, number)
+    for talk in talks:
+        talk.finish = talk.finish or "turns"
+    check_lost(context, [talk.finish or "" for talk in talks if talk.finish in _LOST], len(talks))
+    _warn(context, talks)
+    return [
+        {**talk.row, "messages": talk.seen(), "turns": len(talk.turns), "finish": talk.finish}
+        for talk in talks
+        if talk.replies and talk.finish not in _LOST
+    ]
+
+
+def _talk(row: Row, held: Mapping[str, Any]) -> Talk:
+    talk = Talk(row, _filled(held["system"], row), _filled(held["with_system"], row))
+    _say(talk, "user", Completion(_filled(held["opening"], row), None, "stop"), held["stop"])
+    return talk
+
+
+def _filled(text: str, row: Row) -> str:
+    return _PLACE.sub(lambda found: str(row[found[1]]), text)
+
+
+def _told(system: str) -> list[dict[str, str]]:
+    return [{"role": "system", "content": system}] if system else []
+
+
+def _check_template(writer: Writer, subject: Mapping[str, Any]) -> None:
+    if writer.chat_template is None:
+        message = f"{subject['name']} has no chat template, and a dialogue is written through one"
+        raise StepFault(message, "give the model a chat_template")
+
+
+def _reply(context: Context, writer: Writer, talks: Sequence[Talk], number: int) -> None:
+    """The model's next turn in every conversation that goes on."""
+    live = [talk for talk in talks if talk.finish is None]
+    sampling = {**context.params["sampling"], "samples": 1}
+    subject = context.params["subjects"][0]
+    prompts = [talk.seen() for talk in live]
+    found = written(
+        context, subject, writer, prompts, sampling, seed=context.params["seed"], name=f"-{number:03}"
+    )
+    for talk, (completion,) in zip(live, found, strict=True):
+        _say(talk, "assistant", completion, context.params["dialogue"]["stop"])
+
+
+def _answer(context: Context, writer: Writer, talks: Sequence[Talk], number: int) -> None:
+    """The other side's next turn."""
+    held = context.params["dialogue"]
+    live = [talk for talk in talks if talk.finish is None]
+    sampling = {**held["sampling"], "samples": 1}
+    subject = context.params["subjects"][1]
+    prompts = [talk.seen_exchanged(held["begin"]) for talk in live]
+    seed = context.params["seed"] + 1  # or two sides of one model would draw alike
+    found = written(context, subject, writer, prompts, sampling, seed=seed, name=f"-{number:03}")
+    for talk, (completion,) in zip(live, found, strict=True):
+        _say(talk, "user", completion, held["stop"])
+
+
+def _say(talk: Talk, role: str, completion: Completion, stop: Sequence[str]) -> None:
+    """Add a turn, and see whether it is the last."""
+    text = completion.text
+    if not text:
+        talk.finish = "empty" if text == "" else completion.finish
+        return
+    talk.turns.append({"role": role, "content": text})
+    if any(word in text for word in stop):
+        talk.finish = "stop"
+    elif completion.finish != "stop":
+        talk.finish = completion.finish
+
+
+def _warn(context: Context, talks: Sequence[Talk]) -> None:
+    ends: dict[str, int] = {}
+    for talk in talks:
+        ends[talk.finish or ""] = ends.get(talk.finish or "", 0) + 1
+    context.facts["ends"] = ends
+    bad = len(talks) - ends.get("stop", 0) - ends.get("turns", 0)
+    if bad:
+        told = ", ".join(f"{name}: {count}" for name, count in sorted(ends.items()))
+        context.events.emit(
+            "warning",
+            message=f"{bad} of {len(talks)} conversations broke off ({told})",
+            advice="the column `finish` tells which; raise max_tokens if they were cut",
+        )

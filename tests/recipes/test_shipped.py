@@ -1,0 +1,50 @@
+"""Every recipe that comes with the project: planned at full size without a word, and run where it says smoke."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+from tests.recipe_command import ROOT, call
+
+RECIPES = sorted(path.parent for path in ROOT.glob("recipes/*/recipe.yaml"))
+PROFILES = [
+    (folder, profile)
+    for folder in RECIPES
+    for profile in YAML(typ="safe").load(folder / "recipe.yaml").get("profiles", {})
+]
+SMOKES = [folder for folder, profile in PROFILES if profile == "smoke"]
+
+
+def named(item: object) -> str:
+    return item.name if isinstance(item, Path) else str(item)
+
+
+@pytest.mark.parametrize("folder", RECIPES, ids=named)
+def test_it_validates_and_plans_without_a_word(folder: Path, tmp_path: Path) -> None:
+    checked = call("validate", folder)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    planned = call("plan", folder, "--format", "json", "--home", tmp_path)
+    steps = json.loads(planned.stdout)["steps"]
+    target = json.loads(planned.stdout)["target"]["gpus"]
+    trained = [step for step in steps if step["kind"] == "train"]
+    assert all(step["estimate"] for step in trained) or target is None
+    assert all(step["resources"]["gpus"] for step in trained) or target is None
+
+
+@pytest.mark.parametrize(("folder", "profile"), PROFILES, ids=named)
+def test_every_profile_validates_without_a_word(folder: Path, profile: str) -> None:
+    checked = call("validate", folder, "--profile", profile)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", SMOKES, ids=named)
+def test_the_smoke_profile_runs_on_a_cpu(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / folder.name
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".recipe"))
+    ran = call("run", copy, "--profile", "smoke", "--home", tmp_path / "home")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    again = call("run", copy, "--profile", "smoke", "--home", tmp_path / "home")
+    assert "nothing to run" in again.stdout
