@@ -69,11 +69,17 @@ _REWARDED = (
     "data: sums, reward: right, params: {steps: 80, prompts: 9, generations: 8, learning_rate: 5.0e-4,"
     " max_tokens: 6}"
 )
+# As many completions in as many sets; each is learnt from twice.
+_VALUED = (
+    "data: sums, reward: right, params: {steps: 160, batch: 72, iterations: 2, learning_rate: 5.0e-4,"
+    " max_tokens: 6}"
+)
 _LORA = "adapter: {rank: 8, alpha: 16}"
 _MERGED = "adapter: {rank: 8, alpha: 16, carry: merge}"
 _SHORT = "params: {steps: 20, learning_rate: 1.0e-2, batch: 27}"
 _LORA_PAIRS = _PAIRS.replace("5.0e-4", "2.0e-3")
 _LORA_REWARDED = _REWARDED.replace("5.0e-4", "2.0e-3")
+_LORA_VALUED = _VALUED.replace("5.0e-4", "2.0e-3")
 # Each stage: its name, the stage that it goes on from, and what it is.
 STAGES = {
     "sft": ("base", "train: sft, data: both, params: {steps: 150, learning_rate: 3.0e-3, batch: 27}"),
@@ -87,13 +93,17 @@ STAGES = {
     "simpo": ("sft", f"train: simpo, {_PAIRS}"),
     "grpo": ("sft", f"train: grpo, {_REWARDED}"),
     "rloo": ("sft", f"train: rloo, {_REWARDED}"),
+    "ppo": ("sft", f"train: ppo, {_VALUED}"),
     "dpo_then_grpo": ("dpo", f"train: grpo, {_REWARDED}"),
     "kto_then_grpo": ("kto", f"train: grpo, {_REWARDED}"),
     "orpo_then_rloo": ("orpo", f"train: rloo, {_REWARDED}"),
     "grpo_then_dpo": ("grpo", f"train: dpo, {_PAIRS}"),
+    "dpo_then_ppo": ("dpo", f"train: ppo, {_VALUED}"),
+    "ppo_then_dpo": ("ppo", f"train: dpo, {_PAIRS}"),
     "lora": ("sft", f"train: sft, {_LORA}, data: both, {_SHORT}"),
     "lora_then_dpo": ("lora", f"train: dpo, {_LORA_PAIRS}"),
     "lora_then_grpo": ("lora", f"train: grpo, {_LORA_REWARDED}"),
+    "lora_then_ppo": ("lora", f"train: ppo, {_LORA_VALUED}"),
     "lora_merged_then_dpo": ("lora", f"train: dpo, {_MERGED}, {_LORA_PAIRS}"),
     "lora_then_all_weights": ("lora", f"train: dpo, adapter: {{kind: full}}, {_PAIRS}"),
 }
@@ -103,6 +113,7 @@ FIGURES = {
     "orpo": "loss",
     "grpo": "reward",
     "rloo": "reward",
+    "ppo": "reward",
 }
 _SCORERS = ("reward_model",)
 _FIRST, _LAST = 3, 3  # steps whose mean is the figure before, and after

@@ -43,9 +43,11 @@ _OURS: Mapping[Kind, Mapping[str, str]] = {
         "cases": "posttrain.runtime.rewards.cases",
         "clip": "posttrain.runtime.rewards.clip",
         "code_block": "posttrain.runtime.rewards.code_block",
+        "code_tests": "posttrain.runtime.rewards.code_tests",
         "compare": "posttrain.runtime.rewards.compare",
         "contains": "posttrain.runtime.rewards.contains",
         "count": "posttrain.runtime.rewards.count",
+        "environment": "posttrain.runtime.rewards.environment",
         "equal": "posttrain.runtime.rewards.equal",
         "final_answer": "posttrain.runtime.rewards.final_answer",
         "first_number": "posttrain.runtime.rewards.first_number",
@@ -98,10 +100,25 @@ _OURS: Mapping[Kind, Mapping[str, str]] = {
         "rows": "posttrain.runtime.sources.rows",
         "text": "posttrain.runtime.sources.text",
     },
-    "engine": {},
+    "engine": {
+        "http": "posttrain.runtime.engines.http",
+        "transformers": "posttrain.runtime.engines.transformers",
+        "vllm": "posttrain.runtime.engines.vllm",
+    },
     "runner": {},
-    "environment": {},
-    "tracker": {},
+    "environment": {
+        "appworld": "posttrain.runtime.environments.appworld",
+        "calculator": "posttrain.runtime.environments.calculator",
+        "guess": "posttrain.runtime.environments.guess",
+        "python": "posttrain.runtime.environments.python",
+        "textarena": "posttrain.runtime.environments.textarena",
+    },
+    "tracker": {
+        "mlflow": "posttrain.runtime.trackers.mlflow",
+        "tensorboard": "posttrain.runtime.trackers.tensorboard",
+        "trackio": "posttrain.runtime.trackers.trackio",
+        "wandb": "posttrain.runtime.trackers.wandb",
+    },
 }
 
 

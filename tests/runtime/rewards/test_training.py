@@ -57,7 +57,7 @@ def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Pat
         environment = {**os.environ, "JUDGE_KEY": "s3cret-of-the-judge"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(seen["headers"]["Authorization"] == "Bearer s3cret-of-the-judge" for seen in model.seen)
+    assert all(seen["headers"]["authorization"] == "Bearer s3cret-of-the-judge" for seen in model.seen)
 
     scored = read_rows(product(tmp_path / "home", "before"), "completions")
     assert len(scored) == 17

@@ -11,7 +11,6 @@ from posttrain.compiler.checks import (
     lengths,
     rates,
     trl,
-    unready,
 )
 from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.findings import Findings
@@ -20,7 +19,6 @@ from posttrain.compiler.stages.training import Training
 
 Check = Callable[[Subject, Findings], None]
 _CHECKS: tuple[Check, ...] = (
-    unready.check_ready,
     trl.check_trl,
     rates.check_rate,
     amounts.check_beta,
@@ -45,7 +43,6 @@ CODES = (
     *adapters.CODES,
     *head.CODES,
     *carrying.CODES,
-    *unready.CODES,
 )
 
 

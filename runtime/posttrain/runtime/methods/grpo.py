@@ -81,6 +81,7 @@ EXTENSION = Method(
     needs_reward=True,
     needs_reference=True,
     trl="GRPOConfig",
+    acts=True,
 )
 
 
@@ -88,19 +89,21 @@ def run(context: Context) -> None:
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
 
+    from posttrain.runtime.environments.opening import columns
+    from posttrain.runtime.environments.rollouts import act
     from posttrain.runtime.models.load import load_for_training
     from posttrain.runtime.rewards.graph import Graph
-    from posttrain.runtime.rewards.training import reward_function
     from posttrain.runtime.training.fitting import check_prompts
     from posttrain.runtime.training.loop import Loop, planned_for
     from posttrain.runtime.training.reference import point_at_reference
+    from posttrain.runtime.training.rewards import reward_function
     from posttrain.runtime.training.rows import training_rows
 
     params = Grpo.model_validate(context.params["params"])
     start = load_for_training(context)
     point_at_reference(context, start)
     graph = Graph.of_step(context)
-    data = training_rows(context, start.tokenizer, ("prompt", *graph.columns))
+    data = training_rows(context, start.tokenizer, ("prompt", *graph.columns, *columns(context)))
     loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
     check_prompts(data["prompt"], start.tokenizer, start.model, params.max_tokens, loop.watch)
     trainer = GRPOTrainer(
@@ -111,6 +114,7 @@ def run(context: Context) -> None:
         reward_funcs=reward_function(graph, loop, params.generations),
         peft_config=start.adapter,
     )
+    act(context, trainer)
     loop.run(trainer, data)
 
 

@@ -1,16 +1,19 @@
-"""Proximal policy optimisation, with a value model: its parameters are declared, its trainer is not there.
+"""Proximal policy optimisation: the model writes, a second model foretells what its completions are
+worth, and it learns from how much better each token turned out.
 
-TRL has had no PPO trainer since 1.13, so this one will be posttrain's own.
+TRL has had no PPO trainer since 1.13: this one is posttrain's own, in `runtime/ppo`.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.training.params import NEUTRAL, STACK, TrainingParams, divided
+from posttrain.runtime.training.params import NEUTRAL, STACK, TrainingParams, divided, learning_rate
 from posttrain.spec.extension import Footprint, Method, Schedule
+
+# Values are learnt by regression, which bears, and wants, a higher rate than the policy.
+_VALUE_FACTOR = 10.0
 
 
 class Ppo(TrainingParams):
@@ -24,14 +27,60 @@ class Ppo(TrainingParams):
     temperature: float = Field(default=1.0, gt=0, description="The temperature of the sampling.")
     top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
     beta: float = Field(default=0.05, ge=0, description="The weight of the KL divergence in the reward.")
+    kl: Literal["k1", "k2", "k3"] = Field(
+        default="k1",
+        description="How a token's KL divergence is estimated: k1 is the difference of the log-probabilities,"
+        " k2 half its square, k3 is never negative and right on average.",
+    )
+    kl_target: float | None = Field(
+        default=None,
+        gt=0,
+        description="The KL divergence of a completion, in nats, towards which beta is adapted; fixed when"
+        " not given.",
+    )
+    kl_horizon: int = Field(
+        default=10_000, ge=1, description="Completions in which an adapted beta changes by a fifth at most."
+    )
     epsilon: float = Field(default=0.2, gt=0, description="How far a probability ratio counts.")
-    value_epsilon: float = Field(default=0.2, gt=0, description="How far a value may move at once.")
+    epsilon_high: float | None = Field(default=None, gt=0, description="The upper bound, when another.")
+    value_model: Literal["own", "shared"] = Field(
+        default="own",
+        description="What foretells: a copy of the starting model with a head of its own, or a head on the"
+        " policy's last states, which takes less memory and disturbs the policy.",
+    )
+    value_epsilon: float = Field(
+        default=0.5, gt=0, description="How far a value may move at once, in units of the reward."
+    )
     value_weight: float = Field(default=0.1, gt=0, description="The weight of the value model's loss.")
     value_rate: float | None = Field(
-        default=None, gt=0, description="The value model's learning rate; the policy's when not given."
+        default=None,
+        gt=0,
+        description="The value model's learning rate; ten times the policy's when not given.",
     )
     gamma: float = Field(default=1.0, gt=0, le=1, description="The discount of later rewards.")
     lam: float = Field(default=0.95, ge=0, le=1, description="GAE's lambda.")
+    whiten: bool = Field(
+        default=True, description="Scale the advantages of a set of completions to mean 0 and variance 1."
+    )
+    entropy: float = Field(
+        default=0.0, ge=0, description="The weight of a bonus for entropy, which keeps completions diverse."
+    )
+    skip_cut: bool = Field(
+        default=False, description="Learn nothing from completions that were cut at their longest length."
+    )
+    cut_penalty: float = Field(
+        default=0.0, ge=0, description="What a completion that was cut has taken off its reward."
+    )
+    on_flat_reward: Literal["fail", "warn"] = Field(
+        default="fail", description="What to do about a reward that has not varied since the run began."
+    )
+    flat_steps: int = Field(
+        default=20, ge=1, description="Steps without any variation after which that is so."
+    )
+
+    def model_post_init(self, _context: Any) -> None:
+        if self.kl_target is not None and self.beta == 0:
+            raise ValueError("kl_target has no effect while beta is 0: there is no reference")
 
 
 def schedule(params: Ppo, rows: int) -> Schedule:
@@ -45,13 +94,19 @@ def schedule(params: Ppo, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="ppo",
-    summary="Proximal policy optimisation with a value model; it cannot run yet.",
+    summary="Proximal policy optimisation on a reward graph, with a value model.",
     params=Ppo,
-    stack=STACK,
-    neutral=NEUTRAL,
+    stack=tuple(name for name in STACK if name != "trl"),
+    heavy=("transformers.trainer", "transformers.generation.utils", "pyarrow.parquet"),
+    neutral=(*NEUTRAL, "on_flat_reward", "flat_steps"),
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=Footprint(
-        loss="chunked", reference=lambda _: True, writes=lambda p: p.batch * p.minibatches, values=True
+        loss="chunked",
+        reference=lambda params: params.beta > 0,
+        writes=lambda params: params.batch * params.minibatches,
+        values=lambda params: params.value_model == "own",
+        engines=("transformers",),
+        strategies=("single", "ddp", "zero1", "zero2"),
     ),
     schedule=schedule,
     needs_reward=True,
@@ -60,7 +115,22 @@ EXTENSION = Method(
 
 
 def run(context: Context) -> None:
-    raise StepFault(
-        "`ppo` cannot run yet: this release declares its parameters alone",
-        "train with grpo or rloo, which learn from the same reward without a value model",
-    )
+    from posttrain.runtime.models.load import load_for_training
+    from posttrain.runtime.models.save import counted
+    from posttrain.runtime.ppo.making import trainer_for
+    from posttrain.runtime.rewards.graph import Graph
+    from posttrain.runtime.training.fitting import check_prompts
+    from posttrain.runtime.training.loop import Loop, planned_for
+    from posttrain.runtime.training.rewards import score_function
+    from posttrain.runtime.training.rows import training_rows
+
+    params = Ppo.model_validate(context.params["params"])
+    start = load_for_training(context)
+    graph = Graph.of_step(context)
+    data = training_rows(context, start.tokenizer, ("prompt", *graph.columns))
+    loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
+    check_prompts(data["prompt"], start.tokenizer, start.model, params.max_tokens, loop.watch)
+    rate = params.value_rate or _VALUE_FACTOR * learning_rate(params, start.base is not None)
+    trainer = trainer_for(params, loop, data, score_function(graph, loop), rate)
+    loop.run(trainer, data)
+    context.facts.update(counted(trainer.pair.policy))

@@ -121,6 +121,7 @@ def check_published(folder: Path, name: str) -> None:
 
 def _fetch(folder: Path, name: str, revision: str | None) -> str | None:
     """Copy a hub's snapshot; gives the commit that it was."""
+    from httpx import HTTPError
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
@@ -131,7 +132,7 @@ def _fetch(folder: Path, name: str, revision: str | None) -> str | None:
         raise StepFault(
             f"the hub has no model `{name}`", "check its name, and whether a token is needed"
         ) from None
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+    except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError) as error:
         message = f"`{name}` could not be fetched: {error}"
         raise StepFault(message, "check the network and run again", retriable=True) from None
     return commit

@@ -1,0 +1,70 @@
+"""A question to be answered with a calculator at hand: the smallest place with a tool."""
+
+from fractions import Fraction
+
+from pydantic import Field
+
+from posttrain.runtime.environments.protocol import Action, Place, Row, Site
+from posttrain.runtime.environments.reckoning import reckoned
+from posttrain.runtime.rewards.numerals import numbers_in, read_number
+from posttrain.spec.extension import Environment, Params
+
+
+class Calculator(Params):
+    answer: str = Field(default="answer", description="The column with the right answer, a number as text.")
+    told: bool = Field(default=True, description="Begin by telling the model how the tool is called.")
+
+
+EXTENSION = Environment(
+    name="calculator",
+    summary="Answer the row's question with a tool `calculate` that takes an `expression`; a turn without a"
+    " call is the answer, and the score is 1 when its last number is the right one.",
+    params=Calculator,
+    acts=lambda _: "tools",
+    columns=lambda params: {params.answer: "text"},
+)
+_TOLD = (
+    'Call the calculator with <tool_call>{"name": "calculate", "arguments": {"expression": "2 * (3 + 4)"}}'
+    "</tool_call>. A turn without a call is your answer."
+)
+
+
+def run(params: Calculator, site: Site) -> Place:
+    return Place(open=lambda: Reckoning(params))
+
+
+class Reckoning:
+    def __init__(self, params: Calculator) -> None:
+        self._params = params
+        self._wanted = Fraction(0)
+        self._given: Fraction | None = None
+
+    def reset(self, row: Row, seed: int) -> str:
+        wanted = read_number(str(row[self._params.answer]))
+        if wanted is None:
+            raise ValueError(f"the answer {row[self._params.answer]!r} is no number")
+        self._wanted = wanted
+        return _TOLD if self._params.told else ""
+
+    def step(self, action: Action) -> tuple[str, bool]:
+        if isinstance(action, str):
+            self._given = _last_number(action)
+            return "", True
+        if action["name"] != "calculate":
+            return f"error: there is no tool `{action['name']}`; there is `calculate`", False
+        expression = action["arguments"].get("expression")
+        try:
+            return str(reckoned(str(expression))), False
+        except (ValueError, ZeroDivisionError) as error:
+            return f"error: {error}", False
+
+    def score(self) -> float:
+        return 1.0 if self._given == self._wanted else 0.0
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+
+def _last_number(text: str) -> Fraction | None:
+    found = list(numbers_in(text))
+    return read_number(found[-1]) if found else None

@@ -1,0 +1,66 @@
+"""A number to be found by guessing: each guess is answered by where the number lies."""
+
+import re
+from typing import Any
+
+from pydantic import Field
+
+from posttrain.runtime.environments.protocol import Action, Place, Row, Site
+from posttrain.spec.extension import Environment, Params
+
+
+class Guess(Params):
+    low: int = Field(default=1, description="The least number that there may be.")
+    high: int = Field(default=9, description="The greatest number that there may be.")
+    below: str = Field(default="lower", description="The answer to a guess above the number.")
+    above: str = Field(default="higher", description="The answer to a guess below it.")
+    unread: str = Field(default="no number", description="The answer to a turn without a number.")
+
+    def model_post_init(self, _context: Any) -> None:
+        if self.low >= self.high:
+            raise ValueError("`low` must lie below `high`")
+
+
+EXTENSION = Environment(
+    name="guess",
+    summary="Find the number in the row's column `target` by guesses that are answered lower or higher; the"
+    " score is 1 when it is found.",
+    params=Guess,
+    columns=lambda _: {"target": "integer"},
+)
+_NUMBER = re.compile(r"-?\d{1,18}")
+
+
+def run(params: Guess, site: Site) -> Place:
+    return Place(open=lambda: Guessing(params))
+
+
+class Guessing:
+    def __init__(self, params: Guess) -> None:
+        self._params = params
+        self._target = 0
+        self._found = False
+
+    def reset(self, row: Row, seed: int) -> str:
+        self._target = row["target"]
+        if not self._params.low <= self._target <= self._params.high:
+            raise ValueError(
+                f"the target {self._target} does not lie in {self._params.low} .. {self._params.high}"
+            )
+        return ""
+
+    def step(self, action: Action) -> tuple[str, bool]:
+        said = _NUMBER.search(str(action))
+        if said is None:
+            return self._params.unread, False
+        guess = int(said.group())
+        self._found = guess == self._target
+        if self._found:
+            return "", True
+        return self._params.below if guess > self._target else self._params.above, False
+
+    def score(self) -> float:
+        return 1.0 if self._found else 0.0
+
+    def close(self) -> None:
+        """It holds nothing."""

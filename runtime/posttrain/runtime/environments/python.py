@@ -1,0 +1,72 @@
+"""An environment of the user's own: a class in a file beside the recipe."""
+
+import math
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from posttrain.runtime.environments.hosted import Home, place
+from posttrain.runtime.environments.protocol import Place, Site
+from posttrain.spec.extension import Environment, Params
+from posttrain.spec.types import Interval, is_type
+
+
+class Python(Params):
+    call: str = Field(
+        pattern=r"^[^:]+\.py:[A-Za-z_]\w*$",
+        description="FILE.py:CLASS, the file beside the recipe. Each episode is an instance with reset(row,"
+        " seed) -> observation, step(action) -> (observation, whether it is over) and score() -> number.",
+    )
+    with_: dict[str, Any] = Field(
+        default={}, alias="with", description="What the class is made with, by the names of its arguments."
+    )
+    columns: dict[str, str] = Field(
+        default={}, description="The columns that its rows must have, with their types; a row has no others."
+    )
+    acts: Literal["text", "tools"] = Field(
+        default="text",
+        description="What step() is given: a turn's text, or {name, arguments} of each tool that a turn"
+        " calls, and the text of a turn that calls none.",
+    )
+    low: float = Field(default=0.0, description="The least score that it gives.")
+    high: float = Field(default=1.0, description="The greatest score that it gives: then it is solved.")
+    modules: list[str] = Field(default=[], description="Further files beside the recipe that it imports.")
+    processes: int = Field(default=1, ge=1, le=64, description="Processes that the episodes are dealt over.")
+
+    def model_post_init(self, _context: Any) -> None:
+        if self.low >= self.high or not (math.isfinite(self.low) and math.isfinite(self.high)):
+            raise ValueError("`low` must lie below `high`")
+        for name, type in self.columns.items():
+            if not is_type(type):
+                raise ValueError(f"the column `{name}` has the type `{type}`, which is none")
+
+    @property
+    def files(self) -> list[str]:
+        return [self.call.rpartition(":")[0], *self.modules]
+
+
+EXTENSION = Environment(
+    name="python",
+    summary="A class of yours; its episodes run in processes of their own, which are killed when they hang.",
+    params=Python,
+    neutral=("processes",),
+    acts=lambda params: params.acts,
+    columns=lambda params: params.columns,
+    range=lambda params: Interval(params.low, params.high),
+    files=lambda params: params.files,
+)
+
+
+def run(params: Python, site: Site) -> Place:
+    paths: list[Path] = [site.files[name] for name in params.files]
+    home = Home(
+        python=sys.executable,
+        file=paths[0],
+        name=params.call.rpartition(":")[2],
+        params=params.with_,
+        folders=tuple(dict.fromkeys(str(path.parent) for path in paths)),
+        seconds=site.seconds,
+    )
+    return place(home, params.processes)

@@ -1,0 +1,44 @@
+"""The one-player games of TextArena."""
+
+import sys
+from pathlib import Path
+
+from pydantic import Field
+
+from posttrain.runtime.environments.hosted import Home, place
+from posttrain.runtime.environments.protocol import Place, Site
+from posttrain.spec.extension import Environment, Params
+from posttrain.spec.types import Interval
+
+
+class TextArena(Params):
+    game: str = Field(description="The game, as TextArena names it: GuessTheNumber-v0, Sudoku-v0 and so on.")
+    version: str = Field(default="0.7.4", description="The release of TextArena that plays it.")
+    low: float = Field(default=-1.0, description="The least reward of the game; -1 is an invalid move.")
+    high: float = Field(default=1.0, description="The greatest reward of the game: then it is solved.")
+    python: str | None = Field(
+        default=None, description="The interpreter that has TextArena; this one if not given."
+    )
+    processes: int = Field(default=1, ge=1, le=64, description="Processes that the episodes are dealt over.")
+
+
+EXTENSION = Environment(
+    name="textarena",
+    summary="A one-player game of TextArena, begun by the row's column `seed`; the score is the game's"
+    " reward, and 0 for a game that is not over.",
+    params=TextArena,
+    neutral=("python", "processes"),
+    columns=lambda _: {"seed": "integer"},
+    range=lambda params: Interval(params.low, params.high),
+)
+
+
+def run(params: TextArena, site: Site) -> Place:
+    home = Home(
+        python=params.python or sys.executable,
+        file=Path(__file__).with_name("textarena_game.py"),
+        name="Game",
+        params={"game": params.game, "version": params.version},
+        seconds=site.seconds,
+    )
+    return place(home, params.processes)

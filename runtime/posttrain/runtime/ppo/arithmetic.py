@@ -1,0 +1,84 @@
+"""What the policy is paid for each token, and how much better that was than expected.
+
+Everything is a tensor of one row a completion and one column a token; `mask` is 1.0 on the tokens that
+the completion has. Nothing here carries a gradient.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+Estimator = Literal["k1", "k2", "k3"]
+# Beyond this the exponential of a difference of log-probabilities says no more than that it is large.
+_FAR = 20.0
+# How much of the relative error of the divergence one update of its weight takes up.
+_CAUTION = 0.2
+_TINY = 1e-8
+
+
+def divergence(policy: Any, reference: Any, estimator: Estimator) -> Any:
+    """The KL divergence of the policy from the reference as each sampled token shows it.
+
+    k1 is right on average and may be negative; k2 never is, and is right near zero; k3 is both right on
+    average and never negative.
+    """
+    apart = policy - reference
+    match estimator:
+        case "k1":
+            return apart
+        case "k2":
+            return apart.square() / 2
+        case "k3":
+            against = (-apart).clamp(-_FAR, _FAR)
+            return against.expm1() - against
+
+
+def token_rewards(scores: Any, diverged: Any, beta: float, mask: Any) -> Any:
+    """The score of a completion at its last token, less what each token has cost in divergence."""
+    last = (mask.sum(dim=1) - 1).clamp(min=0).long().unsqueeze(1)
+    rewards = -beta * diverged * mask
+    return rewards.scatter_add(1, last, scores.unsqueeze(1).to(rewards.dtype)) * mask
+
+
+def advantages(rewards: Any, values: Any, mask: Any, gamma: float, lam: float) -> tuple[Any, Any]:
+    """Generalised advantage estimates, and the returns that values should have foretold.
+
+    Tokens outside of the mask are passed over, wherever they stand: the token before them is followed by
+    the next one that counts.
+    """
+    found = values.new_zeros(values.shape)
+    following, gathered = values.new_zeros(len(values)), values.new_zeros(len(values))
+    for token in reversed(range(values.shape[1])):
+        counts = mask[:, token]
+        surprise = rewards[:, token] + gamma * following - values[:, token]
+        gathered = counts * (surprise + gamma * lam * gathered) + (1 - counts) * gathered
+        following = counts * values[:, token] + (1 - counts) * following
+        found[:, token] = counts * gathered
+    return found, (found + values) * mask
+
+
+def masked_mean(values: Any, mask: Any) -> Any:
+    return (values * mask).sum() / mask.sum().clamp(min=1)
+
+
+def whitened(values: Any, mask: Any, total: Callable[[Any], Any] = lambda part: part) -> Any:
+    """Values with mean zero and variance one over the mask. `total` sums up over all processes."""
+    count = total(mask.sum())
+    mean = total((values * mask).sum()) / count.clamp(min=1)
+    apart = (values - mean) * mask
+    variance = total(apart.square().sum()) / (count - 1).clamp(min=1)
+    return apart * (variance + _TINY).rsqrt()
+
+
+def explained_variance(values: Any, returns: Any, mask: Any) -> float:
+    """How much of the returns' variance the values foretold: 1 is all, 0 is no better than their mean."""
+    apart = (returns - masked_mean(returns, mask)) * mask
+    error = returns - values
+    missed = (error - masked_mean(error, mask)) * mask
+    spread = float(apart.square().sum())
+    return 1.0 - float(missed.square().sum()) / spread if spread > 0 else 0.0
+
+
+def adapted(beta: float, found: float, target: float, completions: int, horizon: int) -> float:
+    """The weight of the divergence after one set of completions, moved towards where `found` is `target`."""
+    error = max(-_CAUTION, min(_CAUTION, found / target - 1))
+    return beta * (1 + error * completions / horizon)

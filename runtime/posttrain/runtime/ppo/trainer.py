@@ -1,0 +1,128 @@
+"""The trainer: transformers' own, which schedules, accumulates, steps and checkpoints, with PPO's loss.
+
+One module holds policy and values, so that whatever the trainer does to a model is done to both.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.launch.group import averaged
+from posttrain.runtime.ppo import saving
+from posttrain.runtime.ppo.learning import Learner
+
+# Where several processes divide the gradients, their norm is one over policy and values.
+_DIVIDED = ("DEEPSPEED", "FSDP")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What a trainer is made of."""
+
+    pair: Any
+    tokenizer: Any
+    rows: Any
+    arguments: Any
+    value_rate: float
+    # Makes the part that knows PPO, once the trainer knows its devices and processes.
+    learner: Callable[[Any], Learner]
+
+
+def trainer_of(setup: Setup) -> Any:
+    """The trainer; its class needs transformers, so it is made here."""
+    import torch
+
+    keeping: Any = _keeping(setup)
+
+    class PpoTrainer(keeping):
+        def get_train_dataloader(self) -> Any:
+            """The numbers of all micro-batches; the learner knows what each is about."""
+            numbers: Any = range(self.args.max_steps * self.args.gradient_accumulation_steps)
+            return torch.utils.data.DataLoader(numbers, batch_size=1, collate_fn=_number)
+
+        def create_optimizer(self, model: Any = None) -> Any:
+            """Policy and values have rates of their own."""
+            if self.optimizer is None:
+                kind, given = self.get_optimizer_cls_and_kwargs(self.args, self.pair)
+                self.optimizer = kind(_groups(self, setup.value_rate), **given)
+            return self.optimizer
+
+        def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+            loss = self.learner.loss(model, int(inputs["number"]))
+            # The trainer takes the mean over micro-batches and processes; this loss is to be summed.
+            return loss * self.current_gradient_accumulation_steps * self.accelerator.num_processes
+
+        def _clip_grad_norm(self, model: Any) -> Any:
+            """Policy and values apart, so that large errors of the values do not slow the policy."""
+            if self.accelerator.distributed_type.name in _DIVIDED:
+                return super()._clip_grad_norm(model)
+            self.accelerator.unscale_gradients()
+            norms = [torch.nn.utils.clip_grad_norm_(p, self.args.max_grad_norm) for p in self.pair.parts()]
+            self.learner.told["values/gradient_norm"] = float(norms[1])
+            return norms[0]
+
+        def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+            super().log(logs | averaged(self.learner.logged()), start_time)
+
+        def floating_point_ops(self, inputs: Any) -> int:
+            return 0  # of the numbers of micro-batches there is nothing to reckon
+
+    return PpoTrainer()
+
+
+def _keeping(setup: Setup) -> Any:
+    """A trainer that writes and reads the checkpoints of policy and values."""
+    from transformers import Trainer
+
+    class Keeping(Trainer):
+        def __init__(self) -> None:
+            super().__init__(
+                model=setup.pair,
+                args=setup.arguments,
+                train_dataset=setup.rows,
+                processing_class=setup.tokenizer,
+            )
+            self.model_accepts_loss_kwargs = False  # the loss is already one over a whole step
+            self.pair = setup.pair
+            self.learner = setup.learner(self)
+
+        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+            assert output_dir is not None, "only checkpoints are saved"
+            folder = Path(output_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            saving.save(folder, self.pair, self.processing_class, state_dict, self.learner.beta)
+
+        def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+            super()._load_from_checkpoint(resume_from_checkpoint, self.pair.policy)
+            saving.restore_values(Path(resume_from_checkpoint), self.pair)
+
+        def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+            super()._load_optimizer_and_scheduler(checkpoint)
+            if checkpoint is not None:
+                self.learner.beta = saving.beta_of(Path(checkpoint))
+
+    return Keeping
+
+
+def _number(numbers: list[int]) -> dict[str, int]:
+    return {"number": numbers[0]}
+
+
+def _groups(trainer: Any, value_rate: float) -> list[dict[str, Any]]:
+    """The optimizer's groups: of policy and of values, those that decay and those that do not."""
+    pair, args = trainer.pair, trainer.args
+    decaying = set(trainer.get_decay_parameter_names(pair))
+    groups: list[dict[str, Any]] = []
+    for whose, rate in (("policy", args.learning_rate), ("values", value_rate)):
+        named = [
+            (name, weight)
+            for name, weight in pair.named_parameters()
+            if weight.requires_grad and name.startswith("policy.") == (whose == "policy")
+        ]
+        for decay in (True, False):
+            weights = [weight for name, weight in named if (name in decaying) == decay]
+            groups.append(
+                {"params": weights, "lr": rate, "weight_decay": args.weight_decay if decay else 0.0}
+            )
+    return [group for group in groups if group["params"]]

@@ -1,0 +1,88 @@
+"""The policy writes: one completion for each prompt, until an end token or as long as it may."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Written:
+    """Completions beside their prompts: prompts are padded on the left, completions on the right."""
+
+    tokens: Any
+    attention: Any
+    # 1.0 on each token of a completion, its end token among them.
+    mask: Any
+    # Whether a completion came to an end, and was not cut.
+    ended: Any
+
+    @property
+    def count(self) -> int:
+        """Columns of the completions."""
+        return self.mask.shape[1]
+
+    @property
+    def completions(self) -> Any:
+        return self.tokens[:, -self.count :]
+
+    def texts(self, tokenizer: Any) -> list[str]:
+        rows = zip(self.completions.tolist(), self.mask.sum(dim=1).long().tolist(), strict=True)
+        return tokenizer.batch_decode([row[:length] for row, length in rows], skip_special_tokens=True)
+
+
+def ends_of(model: Any, tokenizer: Any) -> list[int]:
+    """The tokens after which the model says no more."""
+    told = model.generation_config.eos_token_id
+    several = told if isinstance(told, list) else [told]
+    return sorted({end for end in (*several, tokenizer.eos_token_id) if end is not None})
+
+
+def as_text(prompt: Any, tokenizer: Any) -> str:
+    """A prompt as the model reads it; turns go through the chat template."""
+    if isinstance(prompt, str):
+        return prompt
+    return tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
+
+
+def write(
+    model: Any, tokenizer: Any, prompts: Sequence[str], sampling: dict[str, Any], seed: int, device: Any
+) -> Written:
+    """Completions of all prompts at once. What is drawn depends on the seed alone."""
+    import torch
+
+    given = tokenizer(
+        list(prompts),
+        return_tensors="pt",
+        padding=True,
+        padding_side="left",
+        add_special_tokens=False,
+        return_token_type_ids=False,
+    ).to(device)
+    ends = ends_of(model, tokenizer)
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), torch.no_grad():
+        torch.manual_seed(seed)
+        tokens = model.generate(
+            **given,
+            **sampling,
+            do_sample=True,
+            top_k=0,
+            repetition_penalty=1.0,  # the policy's own distribution, whatever the model's files say
+            use_cache=True,
+            eos_token_id=ends,
+            pad_token_id=tokenizer.pad_token_id,
+            disable_compile=True,
+        )
+    return marked(tokens, given["attention_mask"], ends)
+
+
+def marked(tokens: Any, attention: Any, ends: Sequence[int]) -> Written:
+    """Where each completion ends, in tokens that hold prompts and completions."""
+    import torch
+
+    written = tokens[:, attention.shape[1] :]
+    end = torch.isin(written, torch.tensor(list(ends), device=tokens.device))
+    before = end.long().cumsum(dim=1) - end.long()
+    mask = before == 0
+    whole = torch.cat([attention, mask.to(attention.dtype)], dim=1)
+    return Written(tokens, whole, mask.float(), end.any(dim=1))

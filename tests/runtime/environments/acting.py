@@ -1,0 +1,44 @@
+"""A recipe in which a model from nothing learns to find a number in two guesses."""
+
+RECIPE = """\
+recipe: 1
+name: guesses
+seed: 5
+models:
+  base:
+    init: {family: qwen2, layers: 1, hidden: 32, heads: 2, context: 32, spread: 0.06, tied: false}
+    tokenizer: {init: characters, alphabet: "123?<>"}CHAT
+datasets:
+  numbers:
+    from: {arithmetic: {digits: 1, count: 81, seed: 1}}
+    steps:
+      - derive: {target: "1 + length(prompt || answer) % 2 + CAST(answer AS INTEGER) % 2", prompt: "'?'"}
+environments:
+  hidden: ENVIRONMENT
+rewards:
+  found:
+    reads: {completion: text}
+    nodes:
+      solved: {environment: {figure: solved}}
+      turns: {environment: {figure: turns}}
+      score: {environment: {figure: score}}
+    returns: score
+stages:
+  before: {eval: base, environment: hidden, data: numbers, reward: found, METRICS}
+  grpo: {train: grpo, model: base, environment: hidden, data: numbers, reward: found, params: {PARAMS}}
+  after: {eval: grpo, environment: hidden, data: numbers, reward: found, METRICS}
+"""
+GUESS = (
+    "{kind: guess, params: {low: 1, high: 3, below: '<', above: '>', unread: '?'}, turns: 2,"
+    " turn_tokens: TOKENS, reply: '{observation}'}"
+)
+PARAMS = "steps: 40, prompts: 8, generations: 8, learning_rate: 1.0e-2, max_tokens: 8"
+METRICS = (
+    "metrics: {success: solved, turns: {mean: turns}, score: {mean: score}}, sampling: {temperature: 1.0}"
+)
+
+
+def recipe(environment: str = GUESS, params: str = PARAMS, *, tokens: int = 1, chat: bool = False) -> str:
+    text = RECIPE.replace("ENVIRONMENT", environment).replace("TOKENS", str(tokens))
+    text = text.replace("CHAT", "\n    chat_template: chat.jinja" if chat else "")
+    return text.replace("PARAMS", params).replace("METRICS", METRICS)

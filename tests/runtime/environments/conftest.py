@@ -1,0 +1,22 @@
+"""One warm process and one store for the tests that act in environments."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.runtime.environments.acting import recipe
+from tests.runtime.methods.workbench import Bench, compiled
+
+from posttrain.runtime.runners.process import ProcessRunner
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessRunner]:
+    runner = ProcessRunner()
+    runner.expect(compiled(recipe()), ["grpo"], tmp_path_factory.mktemp("warm"))
+    yield runner
+    runner.close()
+
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory: pytest.TempPathFactory, runner: ProcessRunner) -> Bench:
+    return Bench(tmp_path_factory.mktemp("bench"), runner)

@@ -1,0 +1,77 @@
+"""An eval in an environment: its figures, the transcripts that it keeps, and what a kill leaves of them."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from tests.runtime.environments.acting import recipe
+from tests.runtime.methods.workbench import Bench, compiled
+
+from posttrain.runtime.store import Product
+
+pytestmark = pytest.mark.slow
+_DRAWS = "metrics: {success: solved, turns: {mean: turns}, score: {mean: score}}, sampling: {temperature: 1.0"
+
+
+def rows_of(product: Product) -> list[dict[str, Any]]:
+    import pyarrow.parquet as parquet
+
+    return parquet.read_table(product.files / "completions.parquet").to_pylist()
+
+
+def _answer(guess: int | None, target: int) -> str:
+    return "?" if guess is None else "<" if guess > target else ">"
+
+
+@pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat"])
+def test_every_episode_is_kept_whole(bench: Bench, chat: bool) -> None:
+    text = recipe(tokens=2, chat=chat).replace(_DRAWS, f"{_DRAWS}, samples: 2")
+    plan = compiled(text)
+    product = bench.made(plan, plan.step("before"))
+    rows = rows_of(product)
+    assert len(rows) == 2 * 81
+    for row in rows:
+        episode, turns = row["environment:episode"], row["transcript"]
+        said = [turn["content"] for turn in turns if turn["role"] == "assistant"]
+        assert "\n".join(said) == row["completion"]
+        assert len(said) == episode["turns"] == row["node:turns"]
+        guesses = [int(number[0]) if (number := re.search(r"\d+", one)) else None for one in said]
+        assert row["node:solved"] == (row["node:score"] == 1.0) == (guesses[-1] == row["target"])
+        assert episode["end"] in ("done", "turns")
+        answers = [turn["content"] for turn in turns if turn["role"] == "user"]
+        assert answers == [_answer(guess, row["target"]) for guess in guesses if guess != row["target"]]
+    told = json.loads((product.files / "metrics.json").read_text())
+    assert told["success"]["value"] == pytest.approx(sum(row["node:solved"] for row in rows) / len(rows))
+    assert told["turns"]["value"] == pytest.approx(sum(row["node:turns"] for row in rows) / len(rows))
+
+
+def test_an_eval_that_is_killed_goes_on_with_the_episodes_that_it_had(bench: Bench) -> None:
+    plan = compiled(recipe(tokens=2))
+    step = plan.step("before")
+    undisturbed = bench.made(plan, step).content
+    work = bench.work(step)
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0
+    replies = sorted((work / "replies").iterdir())
+    assert [path.name for path in replies] == ["model-turn0.jsonl", "model-turn1.jsonl"]
+    # As if it had been killed in the middle of the second turn: what is kept is not drawn again.
+    first = replies[0].read_bytes()
+    half = replies[1].read_text().splitlines(keepends=True)
+    replies[1].write_text("".join(half[: len(half) // 2]))
+    (work / "receipt.json").unlink()
+
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0, bench.failure(step)
+    assert replies[0].read_bytes() == first
+    assert bench.commit(step).content == undisturbed
+
+
+def test_an_episode_that_outgrows_the_model_ends_with_the_score_so_far(bench: Bench) -> None:
+    text = recipe(tokens=2).replace("turns: 2,", "turns: 30,").replace("'{observation}'", "'?{observation}?'")
+    rows = rows_of(bench.made(compiled(text), compiled(text).step("before")))
+    ends = {row["environment:episode"]["end"] for row in rows}
+    assert ends == {"done", "length"}
+    for row in rows:
+        assert row["node:is truncated"] == (row["environment:episode"]["end"] == "length")

@@ -1,0 +1,23 @@
+"""A model from nothing learns to act over two turns, and an eval in the same place shows it."""
+
+import json
+
+import pytest
+from tests.runtime.environments.acting import recipe
+from tests.runtime.methods.workbench import Bench, metrics
+
+from posttrain.runtime.store import Product
+
+pytestmark = pytest.mark.slow
+
+
+def measured(product: Product, metric: str) -> float:
+    return json.loads((product.files / "metrics.json").read_text())[metric]["value"]
+
+
+def test_grpo_learns_to_guess_by_what_it_is_told(bench: Bench) -> None:
+    made = bench.run(recipe())
+    assert measured(made["before"], "success") < 0.5
+    assert measured(made["after"], "success") > 0.9
+    # One guess finds one number of three: what is above that comes from the answers.
+    assert metrics(made["grpo"], "reward/score")[-1] > 0.9
