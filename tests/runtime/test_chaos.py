@@ -4,14 +4,25 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.conftest import need
 from tests.runtime.chaos import chaos
+from tests.runtime.disturbances import can_mount
 
 pytestmark = pytest.mark.slow
 
 
-def test_runs_that_are_killed_end_like_one_that_was_not(tmp_path: Path) -> None:
+def test_runs_that_are_disturbed_end_like_one_that_was_not(tmp_path: Path) -> None:
     seed = int(time.time())
     print(f"seed {seed}")
-    figures = chaos(6, seed, tmp_path)
+    figures = chaos(["kill", "damage", "two", "kill", "clock"], seed, tmp_path)
     assert not figures.lost, (seed, figures.lost)
-    assert figures.kills >= 6
+    assert figures.faults == 5
+
+
+def test_a_full_disk_costs_nothing_but_time(tmp_path: Path) -> None:
+    need("the right to mount", can_mount(tmp_path / "tried") or None, "run the tests as root")
+    seed = int(time.time())
+    print(f"seed {seed}")
+    figures = chaos(["full", "full"], seed, tmp_path)
+    assert not figures.lost, (seed, figures.lost)
+    assert figures.faults == 2

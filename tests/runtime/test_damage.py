@@ -1,5 +1,6 @@
 """Damaged files are noticed before they are used, named, set aside and made again."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,6 +9,9 @@ from pathlib import Path
 import pytest
 from tests.recipe_command import TINY, begin, call, digests, product, wait_until, workers_of
 from tests.runtime.test_resume import checkpoints
+
+from posttrain.runtime import durable
+from posttrain.runtime.seals import sealed
 
 pytestmark = pytest.mark.slow
 CHANGED = ("--set", "stages.grpo.params.steps=6")
@@ -78,3 +82,52 @@ def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(whole: Path, tmp_p
     again = call("run", TINY, "--home", home)
     assert again.returncode == 0, again.stdout + again.stderr
     assert digests(product(home, "grpo")) == digests(product(whole, "grpo"))
+
+
+# An adapter names the product that it stands on, as those of LoRA do; its reader never names that one.
+STANDING = """\
+recipe: 1
+name: standing
+stages:
+  base: {script: [sh, -c, "seq 1000 > $OUT/weights"]}
+  adapter:
+    script: [sh, -c, 'printf "{\\"key\\": \\"%s\\"}" $(basename $(dirname $INPUT_BASE)) > $OUT/base.json']
+    inputs: {base: base}
+  use: {script: [sh, -c, "cat $INPUT_IT/base.json > $OUT/SEEN"], inputs: {it: adapter}}
+"""
+
+
+@pytest.mark.parametrize("how", ["flipped", "gone"])
+def test_what_an_adapter_stands_on_is_held_to_its_digests_too(how: str, tmp_path: Path) -> None:
+    recipe, home = tmp_path / "recipe.yaml", tmp_path / "home"
+    recipe.write_text(STANDING)
+    assert call("run", tmp_path, "--home", home).returncode == 0
+    weights = product(home, "base") / "weights"
+    sound = weights.read_bytes()
+    weights.write_bytes(b"9" + sound[1:])
+    recipe.write_text(STANDING.replace("SEEN", "seen"))
+    if how == "gone":
+        shutil.rmtree(product(home, "base").parent)
+    done = call("run", tmp_path, "--home", home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "> base" in done.stdout
+    assert "> adapter" not in done.stdout, "it was as it should be"
+    assert (product(home, "base") / "weights").read_bytes() == sound
+    assert call("verify", "--home", home).returncode == 0
+
+
+def test_an_adapter_whose_base_no_step_makes_is_made_again(tmp_path: Path) -> None:
+    recipe, home = tmp_path / "recipe.yaml", tmp_path / "home"
+    recipe.write_text(STANDING)
+    assert call("run", tmp_path, "--home", home).returncode == 0
+    adapter = product(home, "adapter")
+    rewritten = json.loads((adapter.parent / "manifest.json").read_text())
+    (adapter / "base.json").write_text(json.dumps({"key": "0" * 64}))
+    rewritten["files"] = durable.digests(adapter)
+    (adapter.parent / "manifest.json").write_text(json.dumps(sealed(rewritten)))
+    recipe.write_text(STANDING.replace("SEEN", "seen"))
+    done = call("run", tmp_path, "--home", home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "is not in the store any more" in done.stdout
+    assert "> adapter" in done.stdout
+    assert "> base" not in done.stdout

@@ -20,6 +20,7 @@ _MARKS = {
     "blocked": ("-", "magenta"),
     "interrupted": ("~", "yellow"),
     "waiting": ("~", "yellow"),
+    "skipped": (".", "bright_black"),
 }
 
 
@@ -94,8 +95,8 @@ class Display:
         """The last lines: what came out, and where to look."""
         took = duration(time.monotonic() - self.began)
         counts = {state: sum(s == state for s in states.values()) for state in _MARKS}
-        if counts["cached"] == len(states):
-            click.echo(f"nothing to run: all {len(states)} steps finished before")
+        if counts["cached"] + counts["skipped"] == len(states):
+            click.echo(f"nothing to run: all {counts['cached']} steps finished before")
             return
         parts = [f"{count} {state}" for state, count in counts.items() if count]
         click.echo(f"{', '.join(parts)} in {took}")

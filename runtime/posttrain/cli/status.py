@@ -2,10 +2,14 @@
 
 import json
 from sqlite3 import DatabaseError
+from typing import TYPE_CHECKING
 
 import click
 
 from posttrain.cli.homes import chosen_run, home_of, home_option
+
+if TYPE_CHECKING:
+    from posttrain.runtime.journal import Entry
 
 
 @click.command("status")
@@ -18,7 +22,6 @@ def command(home: str | None, name: str | None, form: str) -> None:
     """Show the steps of a run: state, time, what came out."""
     from posttrain.cli.tables import table
     from posttrain.runtime.journal import DamagedJournal, Journal
-    from posttrain.runtime.report.figures import duration
 
     folder = chosen_run(home_of(home), name)
     try:
@@ -28,10 +31,28 @@ def command(home: str | None, name: str | None, form: str) -> None:
         advice = "what was finished is kept in the store: `recipe run` goes on from there"
         raise click.ClickException(f"{damage}; {advice}") from None
     if form == "json":
-        steps = [{**vars(entry), "cost": dict(entry.cost), "facts": dict(entry.facts)} for entry in entries]
+        steps = [vars(entry) for entry in entries]
         about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
         click.echo(json.dumps({"run": folder.name, **about, "steps": steps}, indent=1, sort_keys=True))
         return
     click.echo(f"run {folder.name}: {journal.get('result', 'under way, or cut short')}")
-    rows = [(e.id, e.state, duration(e.cost.get("seconds")), e.reason) for e in entries]
-    table(("step", "state", "took", "why"), rows, state=1)
+    rows = [(e.id, e.state, *_figures(e), e.reason) for e in entries]
+    # A column in which nothing stands is left out.
+    shown = [0, 1, *(column for column in range(2, 6) if any(row[column] for row in rows)), 6]
+    header = ("step", "state", "took", "expected", "memory", "expected", "why")
+    table([header[c] for c in shown], [[row[c] for c in shown] for row in rows], state=1)
+
+
+def _figures(entry: "Entry") -> tuple[str, str, str, str]:
+    """Time and peak memory, each with what the plan expected: of a GPU's memory where one was used."""
+    from posttrain.runtime.report.figures import brief, duration
+
+    seconds, expected = entry.cost.get("seconds"), entry.estimate
+    peak = entry.cost.get("peak_gpu_mb", entry.cost.get("peak_memory_mb"))
+    memory = expected.get("memory_gb")
+    return (
+        "" if seconds is None else duration(seconds),
+        "" if expected.get("seconds") is None else brief(expected["seconds"]),
+        "" if peak is None else f"{peak / 1024:.1f} GB",
+        "" if memory is None else f"{memory:.1f} GB",
+    )

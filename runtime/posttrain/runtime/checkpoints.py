@@ -3,9 +3,9 @@
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from posttrain.runtime import durable
+from posttrain.runtime.seals import read_sealed, sealed
 
 _NAME = re.compile(r"checkpoint-(\d+)\Z")
 MANIFEST = "complete.json"
@@ -16,7 +16,7 @@ def seal(checkpoint: Path) -> None:
     digests = durable.digests(checkpoint)
     digests.pop(MANIFEST, None)
     durable.sync_tree(checkpoint)
-    durable.write_json(checkpoint / MANIFEST, {"files": digests})
+    durable.write_json(checkpoint / MANIFEST, sealed({"files": digests}))
     durable.sync_folder(checkpoint.parent)
 
 
@@ -58,8 +58,8 @@ def _all(folder: Path) -> list[Path]:
 
 
 def _whole(checkpoint: Path) -> bool:
-    manifest: Any = durable.read_json(checkpoint / MANIFEST)
-    if not isinstance(manifest, dict):
+    manifest = read_sealed(checkpoint / MANIFEST)
+    if manifest is None:
         return False
     try:
         return all(

@@ -7,23 +7,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_CHUNK = 1 << 20
 
+def write_text(path: Path, text: str, *, sync: bool = True) -> None:
+    """Replace a file at once: readers see the old text or the new, never a part.
 
-def write_text(path: Path, text: str) -> None:
-    """Replace a file at once: readers see the old text or the new, never a part."""
+    Without `sync` that holds however this process ends, but not when the machine does.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    sync_folder(path.parent)
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    if sync:
+        sync_folder(path.parent)
 
 
-def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(value, sort_keys=True, ensure_ascii=False, indent=1) + "\n")
+def write_json(path: Path, value: Any, *, sync: bool = True) -> None:
+    write_text(path, json.dumps(value, sort_keys=True, ensure_ascii=False, indent=1) + "\n", sync=sync)
 
 
 def read_json(path: Path) -> Any:
@@ -55,11 +62,8 @@ def sync_tree(root: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+    with path.open("rb", buffering=0) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def files_in(root: Path) -> Iterator[tuple[str, Path]]:
@@ -72,3 +76,14 @@ def files_in(root: Path) -> Iterator[tuple[str, Path]]:
 def digests(root: Path) -> dict[str, dict[str, Any]]:
     """The size and sha256 of every file below a folder."""
     return {name: {"size": path.stat().st_size, "sha256": sha256_of(path)} for name, path in files_in(root)}
+
+
+def settled(root: Path) -> dict[str, dict[str, Any]]:
+    """Bring a finished folder to the disk, and read its digests while the disk is at work."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as beside:
+        synced = beside.submit(sync_tree, root)
+        found = digests(root)
+        synced.result()
+    return found

@@ -4,6 +4,7 @@ Every event has `at` (seconds since the epoch) and `kind`; `KINDS` lists the kin
 """
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,7 +25,10 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 class EventWriter:
     def __init__(self, path: Path) -> None:
+        cut_short = _ends_in_a_line(path)
         self._file = path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
+        if cut_short:
+            self._file.write("\n")
         self._last_progress = 0.0
 
     def emit(self, kind: str, **fields: Any) -> None:
@@ -38,6 +42,9 @@ class EventWriter:
         if done >= total or now - self._last_progress > 0.2:
             self._last_progress = now
             self.emit("progress", done=done, total=total, unit=unit)
+
+
+_NOTHING: Mapping[str, Any] = {"kind": None}
 
 
 class EventTail:
@@ -58,12 +65,12 @@ class EventTail:
             return None
         whole = data.rfind(b"\n") + 1
         self._offset += whole
-        latest: dict[str, Any] | None = None
+        latest: Mapping[str, Any] | None = None
         for line in data[:whole].splitlines():
-            event = json.loads(line)
-            if event["kind"] == "progress":
+            event = _event(line) or _NOTHING
+            if event["kind"] == "progress" and event.keys() >= {"done", "total", "unit"}:
                 latest = event
-            elif event["kind"] == "metrics":
+            elif event["kind"] == "metrics" and isinstance(event.get("values"), dict):
                 self._figures = _figures(event["values"])
         return {**latest, "figures": self._figures} if latest else None
 
@@ -97,9 +104,25 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict) and "kind" in event:
+            event = _event(line)
+            if event is not None:
                 yield event
+
+
+def _ends_in_a_line(path: Path) -> bool:
+    """Whether a line was begun that nobody ended."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read() != b"\n"
+    except OSError:  # no file, or nothing in it
+        return False
+
+
+def _event(line: str | bytes) -> dict[str, Any] | None:
+    """The event of a line, if it is one."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "kind" in event else None

@@ -18,6 +18,15 @@ class Home:
     def runs(self) -> Path:
         return self.root / "runs"
 
+    @property
+    def slots(self) -> Path:
+        """The locks of what this machine's steps share."""
+        return self.root / "slots"
+
+    def alive(self, run: Path) -> Path:
+        """The lock that a client holds as long as its run goes on."""
+        return self.root / "work" / f"run-{run.name}.lock"
+
     def work(self, key: str) -> Path:
         """The folder of a step under way."""
         return self.root / "work" / key

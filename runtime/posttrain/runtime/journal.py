@@ -1,10 +1,13 @@
 """What happened in a run: one SQLite file, written as it happens."""
 
+import errno
 import json
+import os
+import shutil
 import sqlite3
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,14 @@ CREATE TABLE IF NOT EXISTS run (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS step (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '',
     advice TEXT NOT NULL DEFAULT '', attempt INTEGER NOT NULL DEFAULT 0, began REAL, ended REAL,
-    cost TEXT NOT NULL DEFAULT '{}', facts TEXT NOT NULL DEFAULT '{}', place INTEGER NOT NULL
+    cost TEXT NOT NULL DEFAULT '{}', facts TEXT NOT NULL DEFAULT '{}', place INTEGER NOT NULL,
+    estimate TEXT NOT NULL DEFAULT '{}'
 );
 """
+# Less room than this is none: SQLite then tells of all sorts of errors.
+_LITTLE = 1 << 17
+# Columns that journals of earlier versions lack.
+_LATER = {"estimate": "TEXT NOT NULL DEFAULT '{}'"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +40,8 @@ class Entry:
     ended: float | None
     cost: Mapping[str, Any]
     facts: Mapping[str, Any]
+    # What the plan expected it to take.
+    estimate: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class DamagedJournal(Exception):
@@ -40,11 +50,13 @@ class DamagedJournal(Exception):
 
 class Journal:
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._db = sqlite3.connect(path, isolation_level=None)
         try:
             self._prepare()
         except sqlite3.DatabaseError as error:
             self._db.close()
+            self._refused(error)
             raise DamagedJournal(f"the journal {path} is damaged ({error})") from None
 
     def _prepare(self) -> None:
@@ -52,22 +64,40 @@ class Journal:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.executescript(_SCHEMA)
+        there = {row[1] for row in self._db.execute("PRAGMA table_info(step)")}
+        for name in _LATER.keys() - there:
+            self._db.execute(f"ALTER TABLE step ADD COLUMN {name} {_LATER[name]}")
+
+    def _write(self, statement: str, *rows: Sequence[Any]) -> None:
+        try:
+            self._db.execute("BEGIN")
+            self._db.executemany(statement, rows)
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            self._refused(error)
+            raise
+
+    def _refused(self, error: sqlite3.DatabaseError) -> None:
+        """A disk without room is told like one, not like a mistake of ours or a damaged file."""
+        full = shutil.disk_usage(self._path.parent).free < _LITTLE
+        if full or error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from None
 
     def set(self, name: str, value: Any) -> None:
         """Note a fact about the run as a whole."""
-        self._db.execute("INSERT OR REPLACE INTO run VALUES (?, ?)", (name, json.dumps(value)))
+        self._write("INSERT OR REPLACE INTO run VALUES (?, ?)", (name, json.dumps(value)))
 
     def get(self, name: str, default: Any = None) -> Any:
         row = self._db.execute("SELECT value FROM run WHERE name = ?", (name,)).fetchone()
         return json.loads(row[0]) if row else default
 
-    def add_steps(self, steps: list[tuple[str, str]]) -> None:
-        rows = [(id, key, place) for place, (id, key) in enumerate(steps)]
-        self._db.execute("BEGIN")
-        self._db.executemany(
-            "INSERT OR IGNORE INTO step (id, key, state, place) VALUES (?, ?, 'waiting', ?)", rows
+    def add_steps(self, steps: list[tuple[str, str, Mapping[str, Any]]]) -> None:
+        """The steps of the run in their order: id, key and estimate."""
+        rows = [(id, key, place, json.dumps(estimate)) for place, (id, key, estimate) in enumerate(steps)]
+        self._write(
+            "INSERT OR IGNORE INTO step (id, key, state, place, estimate) VALUES (?, ?, 'waiting', ?, ?)",
+            *rows,
         )
-        self._db.execute("COMMIT")
 
     def note(self, id: str, state: str, **values: Any) -> None:
         """A step's new state, with what is known about it."""
@@ -77,18 +107,23 @@ class Journal:
             values["ended"] = time.time()
         packed = {k: json.dumps(v) if isinstance(v, dict) else v for k, v in values.items()}
         columns = ", ".join(f"{name} = ?" for name in ("state", *packed))
-        self._db.execute(f"UPDATE step SET {columns} WHERE id = ?", (state, *packed.values(), id))
+        self._write(f"UPDATE step SET {columns} WHERE id = ?", (state, *packed.values(), id))
 
     def entries(self) -> list[Entry]:
         rows = self._db.execute(
-            "SELECT id, key, state, reason, advice, attempt, began, ended, cost, facts"
-            " FROM step ORDER BY place"
+            f"SELECT {', '.join((*_PLAIN, *_PACKED))} FROM step ORDER BY place"
         ).fetchall()
-        names = ("id", "key", "state", "reason", "advice", "attempt", "began", "ended")
-        return [
-            Entry(**dict(zip(names, row[:8], strict=True)), cost=json.loads(row[8]), facts=json.loads(row[9]))
-            for row in rows
-        ]
+        return [_entry(row) for row in rows]
 
     def close(self) -> None:
         self._db.close()
+
+
+_PLAIN = ("id", "key", "state", "reason", "advice", "attempt", "began", "ended")
+_PACKED = ("cost", "facts", "estimate")
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    plain = dict(zip(_PLAIN, row, strict=False))
+    packed = {name: json.loads(text) for name, text in zip(_PACKED, row[len(_PLAIN) :], strict=True)}
+    return Entry(**plain, **packed)

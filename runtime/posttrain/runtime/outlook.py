@@ -1,13 +1,13 @@
 """What a run of a plan would do: for each step cached, resumable or to run, and why."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from posttrain.runtime.changed import change
 from posttrain.runtime.checkpoints import latest_step
 from posttrain.runtime.home import Home
 from posttrain.runtime.runs import last_plan
+from posttrain.runtime.selection import Selection
 from posttrain.spec.plan import Plan, Step
 
 
@@ -17,27 +17,54 @@ class Prospect:
 
     state: str
     reason: str
+    # Whether `recipe adopt` would take an older product.
+    adoptable: bool = False
 
 
-def outlook(plan: Plan, home: Home) -> dict[str, Prospect]:
-    """The prospect of every step, by id."""
+def outlook(plan: Plan, home: Home, selection: Selection | None = None) -> dict[str, Prospect]:
+    """The prospect of every step, by id; `skipped` for those that are not selected."""
     earlier = last_plan(home, plan.name)
     before = {step.id: step for step in earlier.steps} if earlier else {}
     found: dict[str, Prospect] = {}
     for step in plan.steps:
-        found[step.id] = _prospect(step, before.get(step.id), home, found)
+        if selection is not None and step.id not in selection.steps:
+            reason = "as asked" if step.id in selection.skipped else "not selected"
+            found[step.id] = Prospect(state="skipped", reason=reason)
+        else:
+            found[step.id] = _prospect(step, before.get(step.id), home, found)
     return found
 
 
 def _prospect(step: Step, before: Step | None, home: Home, others: Mapping[str, Prospect]) -> Prospect:
-    if step.pinned and home.store.find(step.key) is not None:
-        return Prospect(state="cached", reason="finished before")
+    made = home.store.find(step.key) if step.pinned else None
+    if made is not None:
+        return Prospect(state="cached", reason=made.came_by or "finished before")
     why = why_changed(step, before)
     if step.pinned and (at := latest_step(home.work(step.key) / "checkpoints")) is not None:
         return Prospect(state="resume", reason=f"goes on from step {at}")
     if not step.pinned:
         why = "what goes in is not pinned to a revision"
+    elif before is not None and _adoptable(step, before, home, others):
+        return Prospect(state="run", reason=f"{why}; or `recipe adopt {step.id}`", adoptable=True)
     return Prospect(state="run", reason=why)
+
+
+def _adoptable(step: Step, before: Step, home: Home, others: Mapping[str, Prospect]) -> bool:
+    """Whether only the environment stands between a step and what the last run made of it."""
+    changed = [n for n in step.key_parts if step.key_parts[n] != before.key_parts.get(n)]
+    if "environment" not in changed and "extensions" not in changed:
+        return False
+    made = home.store.find(before.key)
+    if made is None:
+        return False
+    from posttrain.runtime.adoption import differing
+
+    _, rest = differing(step, made, home.store)
+    # An input that can be adopted itself is as good as the same.
+    roles = [name.removeprefix("input.") for name in rest if name.startswith("input.")]
+    return len(roles) == len(rest) and all(
+        role in step.inputs and others[step.inputs[role].step].adoptable for role in roles
+    )
 
 
 def why_changed(step: Step, before: Step | None) -> str:
@@ -53,20 +80,6 @@ def why_changed(step: Step, before: Step | None) -> str:
     )
     own = [name for name in names if not name.startswith("input.")]
     if own:
-        return "; ".join(_change(name, before.key_values, step.key_values) for name in own[:3])
+        return "; ".join(change(name, before.key_values, step.key_values) for name in own[:3])
     inputs = [step.inputs[n[6:]].step for n in names if n.startswith("input.") and n[6:] in step.inputs]
     return f"{' and '.join(dict.fromkeys(inputs)) or 'its inputs'} changed"
-
-
-def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    was, now = before.get(name), after.get(name)
-    name = name.removeprefix("params.")  # as the recipe writes it
-    if isinstance(was, dict) and isinstance(now, dict):
-        keys = sorted(k for k in {*was, *now} if was.get(k) != now.get(k))
-        return ", ".join(f"{name}.{k}: {_shown(was.get(k))} -> {_shown(now.get(k))}" for k in keys[:3])
-    return f"{name}: {_shown(was)} -> {_shown(now)}"
-
-
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 32 else text[:29] + "..."

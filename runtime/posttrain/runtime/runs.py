@@ -1,6 +1,8 @@
 """The runs of a home: one folder each, with the plan and the journal."""
 
+import calendar
 import os
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,24 +23,38 @@ def run_key(step: Step, run: str) -> str:
 def new_run(home: Home, plan: Plan, recipe: Path) -> Path:
     """The folder of a new run, with its plan."""
     home.prepare()
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    for number in range(1000):
-        folder = home.runs / (f"{stamp}-{plan.name}" + (f"-{number}" if number else ""))
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        break
-    else:
-        raise AssertionError("a thousand runs in one second")
+    folder = _new_folder(home, plan.name)
     durable.write_text(folder / "plan.json", to_json(plan))
     journal = Journal(folder / "journal.sqlite")
-    journal.add_steps([(step.id, run_key(step, folder.name)) for step in plan.steps])
+    journal.add_steps([(step.id, run_key(step, folder.name), step.estimate or {}) for step in plan.steps])
     journal.set("recipe", str(recipe))
     journal.set("began", time.time())
     journal.set("pid", os.getpid())
     journal.close()
     return folder
+
+
+_STAMP = "%Y%m%d-%H%M%S"
+_STAMPED = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-")
+
+
+def _new_folder(home: Home, name: str) -> Path:
+    """A folder whose name stands after those of all earlier runs, whatever the clock says now."""
+    at = time.time()
+    while True:
+        at = max([at, *(seconds + 1 for path in home.runs.iterdir() if (seconds := _stamped(path.name)))])
+        folder = home.runs / f"{time.strftime(_STAMP, time.gmtime(at))}-{name}"
+        try:
+            folder.mkdir()
+        except FileExistsError:  # another client was quicker
+            continue
+        return folder
+
+
+def _stamped(name: str) -> int | None:
+    """The second that a run is named after."""
+    found = _STAMPED.match(name)
+    return calendar.timegm((*map(int, found.groups()), 0, 0, 0)) if found else None
 
 
 def runs(home: Home) -> list[Path]:
@@ -65,7 +81,7 @@ def last_plan(home: Home, name: str) -> Plan | None:
 def finish_run(journal: Journal, states: Mapping[str, str]) -> None:
     """Note how a run ended."""
     journal.set("ended", time.time())
-    bad = sorted({state for state in states.values() if state not in ("cached", "done")})
+    bad = sorted({state for state in states.values() if state not in ("cached", "done", "skipped")})
     journal.set("result", " and ".join(bad) if bad else "finished")
 
 

@@ -36,17 +36,18 @@ class _Warm:
     def __init__(self, client: socket.socket) -> None:
         self.client = client
         self.wanted: deque[str] = deque()
-        self.children: dict[int, int] = {}
+        # The workers, by descriptors that become readable at their end: (pid, the client's number).
+        self.children: dict[int, tuple[int, int]] = {}
 
     def serve(self) -> None:
         """Answer until the client is gone."""
         while True:
-            # With an import to do, look only whether somebody asks for something more urgent.
-            patience = 0.0 if self.wanted else 0.02
-            readable, _, _ = select.select([self.client], [], [], patience)
-            if readable and not self._answer():
+            # With an import to do, look only whether there is something more urgent.
+            readable, _, _ = select.select([self.client, *self.children], [], [], 0 if self.wanted else None)
+            for ended in self.children.keys() & readable:
+                self._reap(ended)
+            if self.client in readable and not self._answer():
                 return
-            self._reap()
             if not readable and self.wanted:
                 _import(self.wanted.popleft())
 
@@ -70,16 +71,14 @@ class _Warm:
             _become_worker(message, log)
         os.close(lock)  # the worker holds it from here on
         os.close(log)
-        self.children[pid] = message["start"]
+        self.children[os.pidfd_open(pid)] = pid, message["start"]
         self._tell({"started": message["start"], "pid": pid})
 
-    def _reap(self) -> None:
-        while self.children:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                return
-            ended = self.children.pop(pid)
-            self._tell({"ended": ended, "status": os.waitstatus_to_exitcode(status)})
+    def _reap(self, ended: int) -> None:
+        pid, number = self.children.pop(ended)
+        os.close(ended)
+        _, status = os.waitpid(pid, 0)
+        self._tell({"ended": number, "status": os.waitstatus_to_exitcode(status)})
 
     def _tell(self, message: dict[str, Any]) -> None:
         self.client.send(json.dumps(message).encode())

@@ -4,6 +4,8 @@ It reads WORK/step.json and WORK/job.json, runs the step's entry, and ends by wr
 a failure. Nothing else that it leaves behind counts.
 """
 
+import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -12,37 +14,57 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from posttrain.runtime import durable
 from posttrain.runtime.catalog import load
 from posttrain.runtime.context import Context, Stop
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.seals import sealed
 from posttrain.spec.plan import step_from
+
+if TYPE_CHECKING:
+    from resource import struct_rusage
 
 STOPPED = 75  # EX_TEMPFAIL: asked to stop, goes on later
 FAILED = 1
+NO_ROOM = 74  # EX_IOERR: what happened could not be written down
 
 
 def main(work: Path) -> int:
     """Carry the step in `work` out; the exit status says how it ended."""
     began = time.monotonic()
-    context = prepare(work)
+    try:
+        context = prepare(work)
+    except OSError as error:
+        return _failed(work, error, _cost(began))
     signal.signal(signal.SIGTERM, _asker(context.stop))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client decides what an interrupt means
     try:
-        load(context.step.entry)(context)
+        carry_out(context)
     except Interrupted:
         return STOPPED
     except BaseException as error:
-        _record_failure(work, error)
-        return FAILED
-    seconds = round(time.monotonic() - began, 3)
-    peak = round(peak_memory_mb(), 1)
-    context.events.emit("finished", seconds=seconds, peak_memory_mb=peak)
-    _write_receipt(context, {"seconds": seconds, "peak_memory_mb": peak})
+        return _failed(work, error, _cost(began))
+    cost = _cost(began)
+    try:
+        context.events.emit("finished", seconds=cost["seconds"], peak_memory_mb=cost["peak_memory_mb"])
+        _write_receipt(context, cost)
+    except OSError as error:
+        return _failed(work, error, cost)
     return 0
+
+
+def carry_out(context: Context) -> None:
+    """Run the step, in as many processes as its plan says."""
+    run = load(context.step.entry)
+    if context.step.launch.processes == 1:
+        run(context)
+        return
+    from posttrain.runtime.launch.ranks import Process, run_together
+
+    run_together(context, run, Process(die_with, leave))
 
 
 def prepare(work: Path) -> Context:
@@ -75,41 +97,74 @@ def _asker(stop: Stop) -> Callable[[int, Any], None]:
 
 
 def _write_receipt(context: Context, cost: dict[str, Any]) -> None:
-    sizes = {name: path.stat().st_size for name, path in durable.files_in(context.out)}
-    receipt = {"key": context.step.key, "sizes": sizes, "facts": context.facts, "cost": cost}
-    durable.write_json(context.work / "receipt.json", receipt)
+    """Bring the product to the disk, and then the word that it is whole."""
+    files = durable.settled(context.out)
+    receipt = {"key": context.step.key, "files": files, "facts": context.facts, "cost": cost}
+    durable.write_json(context.work / "receipt.json", sealed(receipt))
 
 
-def _record_failure(work: Path, error: BaseException) -> None:
+def _failed(work: Path, error: BaseException, cost: dict[str, Any]) -> int:
+    """Write down why the step failed; the status that says whether that worked."""
     if isinstance(error, StepFault):
         failure = {"message": str(error), "advice": error.advice, "retriable": error.retriable}
     else:
-        traceback.print_exc()
         kind = type(error).__name__
-        failure = {"message": f"{kind}: {error}" if str(error) else kind, "advice": "", "retriable": False}
-        failure["advice"] = _advice(error)
-    durable.write_json(work / "failure.json", failure)
+        message = f"{kind}: {error}" if str(error) else kind
+        failure = {"message": message, "advice": _advice(error), "retriable": False}
+    try:
+        durable.write_json(work / "failure.json", {**failure, "cost": cost}, sync=False)
+        if not isinstance(error, StepFault):
+            traceback.print_exception(error)
+    except OSError:
+        return NO_ROOM
+    return FAILED
 
 
 def _advice(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.errno == 28:
+    full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    if full or os.strerror(errno.ENOSPC) in str(error):  # libraries wrap it in errors of their own
         return "the disk is full: free space and run again; finished steps are kept"
     if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
         return "memory ran out: lower micro_batch, or turn gradient_checkpointing on"
     return "the step's log has the whole story: `recipe logs STAGE`"
 
 
+def _cost(began: float) -> dict[str, Any]:
+    """What a step took: time, and the most memory that it had at once."""
+    cost = {
+        "seconds": round(time.monotonic() - began, 3),
+        "cpu_seconds": round(sum(usage.ru_utime + usage.ru_stime for usage in _usages()), 3),
+        "peak_memory_mb": round(peak_memory_mb(), 1),
+    }
+    gpu = peak_gpu_mb()
+    return cost if gpu is None else {**cost, "peak_gpu_mb": round(gpu, 1)}
+
+
 def peak_memory_mb() -> float:
+    """Of this process, or of the largest that it has started and seen end."""
+    return max(usage.ru_maxrss for usage in _usages()) / 1024
+
+
+def _usages() -> "list[struct_rusage]":
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+
+
+def peak_gpu_mb() -> float | None:
+    """On the GPU that had the most; None where none was used."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return max(torch.cuda.max_memory_reserved(gpu) for gpu in range(torch.cuda.device_count())) / 2**20
 
 
 def leave(status: int) -> NoReturn:
     """End the process. Libraries leave threads behind that can hold a normal exit up, and all that
     counts is on the disk."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # a full disk
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(status)
 
 

@@ -5,7 +5,7 @@ work/KEY/user/           the user's files, as they were
 work/KEY/record/         step.json, events.jsonl, log
 work/KEY/checkpoints/    what a later attempt goes on from
 work/KEY/files/          the product, while it is made
-work/KEY/receipt.json    the worker's word that the product is whole
+work/KEY/receipt.json    the worker's word that the product is whole, with its digests
 """
 
 import shutil
@@ -15,7 +15,9 @@ from typing import Any
 
 from posttrain.runtime import durable
 from posttrain.runtime.faults import StepFault
+from posttrain.runtime.seals import read_sealed
 from posttrain.runtime.store import Product, Store
+from posttrain.runtime.worker import NO_ROOM
 from posttrain.spec.keys import digest_bytes
 from posttrain.spec.plan import Step, step_to_json
 
@@ -23,12 +25,16 @@ from posttrain.spec.plan import Step, step_to_json
 def prepare(work: Path, step: Step, inputs: Mapping[str, Path], beside: Path) -> None:
     """Lay everything out that the worker needs. What earlier attempts kept stays."""
     (work / "record").mkdir(parents=True, exist_ok=True)
-    durable.write_text(work / "record" / "step.json", step_to_json(step))
+    # What a library kept there is held to no digest.
+    shutil.rmtree(work / "scratch" / "datasets", ignore_errors=True)
+    (work / "failure.json").unlink(missing_ok=True)  # an earlier attempt's
+    # Each attempt writes these anew: they need not outlive the machine.
+    durable.write_text(work / "record" / "step.json", step_to_json(step), sync=False)
     files = {role: _stage(work, beside / file.path, file.sha256) for role, file in step.files.items()}
     earlier = durable.read_json(work / "job.json")
     attempt = earlier["attempt"] + 1 if isinstance(earlier, dict) else 1
     job = {"attempt": attempt, "inputs": {r: str(p) for r, p in inputs.items()}, "files": files}
-    durable.write_json(work / "job.json", job)
+    durable.write_json(work / "job.json", job, sync=False)
 
 
 def _stage(work: Path, source: Path, sha256: str) -> str:
@@ -47,20 +53,23 @@ def _stage(work: Path, source: Path, sha256: str) -> str:
     return str(copy)
 
 
-def finished(work: Path) -> dict[str, Any] | None:
+def finished(work: Path, *, left: bool = False) -> dict[str, Any] | None:
     """The receipt of a step that has ended well but is not in the store yet.
 
-    A client that died while it committed may have moved the product already; it is moved back.
+    One that an earlier client has `left` is held to its digests. That client may have died while it
+    committed and have moved the product already; it is moved back.
     """
-    receipt = durable.read_json(work / "receipt.json")
-    if not isinstance(receipt, dict):
+    receipt = read_sealed(work / "receipt.json")
+    if receipt is None:
         return None
     for name in ("files", "record"):
         moved = work / "commit" / name
         if moved.exists() and not (work / name).exists():
             moved.rename(work / name)
     sizes = {name: path.stat().st_size for name, path in durable.files_in(work / "files")}
-    return receipt if sizes == receipt["sizes"] else None
+    if sizes != {name: item["size"] for name, item in receipt["files"].items()}:
+        return None
+    return receipt if not left or durable.digests(work / "files") == receipt["files"] else None
 
 
 def commit(work: Path, step: Step, key: str, receipt: Mapping[str, Any], store: Store) -> Product:
@@ -73,7 +82,8 @@ def commit(work: Path, step: Step, key: str, receipt: Mapping[str, Any], store: 
         "facts": receipt["facts"],
         "cost": receipt["cost"],
     }
-    product = store.commit(key, work / "files", work / "record", about)
+    digests = receipt["files"] if "files" in receipt else durable.settled(work / "files")
+    product = store.commit(key, work / "files", work / "record", digests, about)
     clear(work)
     return product
 
@@ -82,16 +92,29 @@ def clear(work: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)
 
 
+def failed(message: str, advice: str = "", *, retriable: bool = False) -> dict[str, Any]:
+    """A failure as a step records it."""
+    return {"message": message, "advice": advice, "retriable": retriable}
+
+
+def too_long(step: Step) -> dict[str, Any]:
+    message = f"it took longer than its {step.timeout_minutes:g} minutes"
+    return failed(message, "raise timeout_minutes; what its checkpoints hold is kept")
+
+
 def failure(work: Path, status: int) -> dict[str, Any]:
     """Why a step ended badly: in its own words, or by how its process ended."""
     told = durable.read_json(work / "failure.json")
     if isinstance(told, dict):
         return told
-    if status == -9:
+    if status == NO_ROOM:
+        message = "the disk is full: not even the step's failure could be written down"
+        advice = "free space and run again: finished steps are kept"
+    elif status == -9:
         message = "the step was killed (signal 9)"
         advice = "if nobody ended it, memory ran out: lower micro_batch, or give the machine more"
     elif status < 0:
         message, advice = f"the step was ended by signal {-status}", "see `recipe logs STAGE`"
     else:
         message, advice = f"the step ended with status {status} and no receipt", "see `recipe logs STAGE`"
-    return {"message": message, "advice": advice, "retriable": status < 0}
+    return failed(message, advice, retriable=status < 0)

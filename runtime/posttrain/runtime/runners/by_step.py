@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from posttrain.runtime.runners.docker import DockerRunner
-from posttrain.runtime.runners.process import ProcessRunner
 from posttrain.spec.plan import Plan, Step
 
 
@@ -17,7 +15,14 @@ class OneRunner(Protocol):
 
     def attach(self, work: Path, step: Step) -> Any: ...
 
-    def start(self, work: Path, step: Step, secrets: Mapping[str, str], lock: int) -> Any: ...
+    def start(
+        self,
+        work: Path,
+        step: Step,
+        secrets: Mapping[str, str],
+        lock: int,
+        gpus: tuple[str, ...] | None = None,
+    ) -> Any: ...
 
     def poll(self, handle: Any) -> int | None: ...
 
@@ -35,29 +40,38 @@ class Handle:
 
 
 class Runners:
-    """All runners, each for the steps that are its own."""
+    """All runners, each for the steps that are its own; one that has no step is not even imported."""
 
     def __init__(self, process: OneRunner | None = None, docker: OneRunner | None = None) -> None:
-        self._by_place: dict[str, OneRunner] = {
-            "process": process or ProcessRunner(),
-            "docker": docker or DockerRunner(),
-        }
+        given = {"process": process, "docker": docker}
+        self._by_place = {place: runner for place, runner in given.items() if runner is not None}
 
     def expect(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
-        for place, runner in self._by_place.items():
-            mine = [step.id for step in plan.steps if _place(step) == place and step.id in ids]
-            if mine:
-                runner.expect(plan, mine, folder)
+        coming = set(ids)
+        mine: dict[str, list[str]] = {}
+        for step in plan.steps:
+            if step.id in coming:
+                mine.setdefault(_place(step), []).append(step.id)
+        for place, ids in mine.items():
+            self._at(place).expect(plan, ids, folder)
 
     def attach(self, work: Path, step: Step) -> Handle | None:
         """The step as an earlier client left it, if it outlived that one."""
-        runner = self._by_place[_place(step)]
+        runner = self._at(_place(step))
         found = runner.attach(work, step)
         return None if found is None else Handle(runner, found)
 
-    def start(self, work: Path, step: Step, secrets: Mapping[str, str], lock: int) -> Handle:
-        runner = self._by_place[_place(step)]
-        return Handle(runner, runner.start(work, step, secrets, lock))
+    def start(
+        self,
+        work: Path,
+        step: Step,
+        secrets: Mapping[str, str],
+        lock: int,
+        gpus: tuple[str, ...] | None = None,
+    ) -> Handle:
+        """Start a step. It sees the GPUs named, by what CUDA_VISIBLE_DEVICES takes; all if None."""
+        runner = self._at(_place(step))
+        return Handle(runner, runner.start(work, step, secrets, lock, gpus))
 
     def poll(self, handle: Handle) -> int | None:
         return handle.runner.poll(handle.inner)
@@ -68,6 +82,21 @@ class Runners:
     def close(self) -> None:
         for runner in self._by_place.values():
             runner.close()
+
+    def _at(self, place: str) -> OneRunner:
+        if place not in self._by_place:
+            self._by_place[place] = _made(place)
+        return self._by_place[place]
+
+
+def _made(place: str) -> OneRunner:
+    if place == "docker":
+        from posttrain.runtime.runners.docker import DockerRunner
+
+        return DockerRunner()
+    from posttrain.runtime.runners.process import ProcessRunner
+
+    return ProcessRunner()
 
 
 def _place(step: Step) -> str:

@@ -36,6 +36,8 @@ class Contained:
 
     work: Path
     step: Step
+    # The GPUs that it was given; any when none is named.
+    gpus: tuple[str, ...] = ()
     # Pulls, creates and starts, so that a long pull holds nothing else up.
     starting: Thread | None = None
     given_up: Event = field(default_factory=Event)
@@ -84,12 +86,19 @@ class DockerRunner:
             pass  # there is none, or no engine: the start says so
         return None
 
-    def start(self, work: Path, step: Step, secrets: Mapping[str, str], lock: int) -> Contained:
+    def start(
+        self,
+        work: Path,
+        step: Step,
+        secrets: Mapping[str, str],
+        lock: int,
+        gpus: tuple[str, ...] | None = None,
+    ) -> Contained:
         """Start the step that `work` describes. The lock stays with the client: the container's name
         takes its place."""
         for name in _CHANGED:
             (work / name).unlink(missing_ok=True)
-        handle = Contained(work, step)
+        handle = Contained(work, step, gpus or ())
         handle.starting = Thread(target=self._bring_up, args=(handle, dict(secrets)), daemon=True)
         handle.starting.start()
         return handle
@@ -141,8 +150,8 @@ class DockerRunner:
             if handle.given_up.is_set():
                 raise Interrupted("stopped before the container was started")
             with told_plainly():
-                made = docker_container.options(engine, image, handle.work, handle.step, secrets, self._run)
-                docker_container.launch(engine, made)
+                about = handle.work, handle.step, secrets, self._run, handle.gpus
+                docker_container.launch(engine, docker_container.options(engine, image, *about))
             return
         except Interrupted:
             status = STOPPED

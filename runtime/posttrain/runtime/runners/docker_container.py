@@ -33,7 +33,13 @@ def name_of(work: Path) -> str:
 
 
 def options(
-    engine: "DockerClient", image: str, work: Path, step: Step, secrets: Mapping[str, str], run: str
+    engine: "DockerClient",
+    image: str,
+    work: Path,
+    step: Step,
+    secrets: Mapping[str, str],
+    run: str,
+    gpus: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """The arguments under which docker-py creates the container."""
     from docker.types import LogConfig
@@ -58,7 +64,7 @@ def options(
         "init": True,  # without it a process that is number 1 ignores SIGTERM
         "pids_limit": _PROCESSES,
         "nano_cpus": min(step.resources.cpus, os.cpu_count() or 1) * 10**9,
-        "device_requests": _gpus(engine, step.resources.gpus),
+        "device_requests": _gpus(engine, step.resources.gpus, gpus),
         # The step's log is a file in its folder. This one holds what comes before that.
         "log_config": LogConfig(type="json-file", config={"max-size": "1m"}),
         **_memory(step.resources),
@@ -126,13 +132,13 @@ def _memory(wanted: Resources) -> dict[str, Any]:
     return {"mem_limit": limit, "memswap_limit": limit, "shm_size": shared}
 
 
-def _gpus(engine: "DockerClient", count: int) -> "list[DeviceRequest]":
+def _gpus(engine: "DockerClient", count: int, given: tuple[str, ...]) -> "list[DeviceRequest]":
     """By CDI where the engine says that it has found devices so; else by number or UUID."""
     from docker.types import DeviceRequest
 
     if not count:
         return []
-    chosen = [id for id in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if id][:count]
+    chosen = list(given)
     devices = [device["ID"] for device in engine.info().get("DiscoveredDevices") or ()]
     named = [id for id in devices if id.startswith("nvidia.com/gpu=") and not id.endswith("=all")]
     if named:

@@ -52,9 +52,16 @@ class ProcessRunner:
         """Nothing: a worker of this machine dies with the client that started it."""
         return None
 
-    def start(self, work: Path, step: Step, secrets: Mapping[str, str], lock: int) -> Handle:
+    def start(
+        self,
+        work: Path,
+        step: Step,
+        secrets: Mapping[str, str],
+        lock: int,
+        gpus: tuple[str, ...] | None = None,
+    ) -> Handle:
         """Start the step that `work` describes. `lock` is a descriptor that the worker holds on to."""
-        environment = _environment(work, step, secrets)
+        environment = _environment(work, step, secrets, gpus)
         with (work / "record" / "log").open("ab") as log:
             heavy = heavy_imports(step)
             if heavy and self._warm is not None:
@@ -205,8 +212,11 @@ def _inherited() -> dict[str, str]:
     }
 
 
-def _environment(work: Path, step: Step, secrets: Mapping[str, str]) -> dict[str, str]:
-    return {**_inherited(), **steady(work, step), **secrets}
+def _environment(
+    work: Path, step: Step, secrets: Mapping[str, str], gpus: tuple[str, ...] | None
+) -> dict[str, str]:
+    shown = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+    return {**_inherited(), **steady(work, step), **shown, **secrets}
 
 
 def steady(work: Path, step: Step) -> dict[str, str]:

@@ -1,0 +1,59 @@
+"""`recipe runs`: all runs of a home, the newest last."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from sqlite3 import DatabaseError
+from typing import Any
+
+import click
+
+from posttrain.cli.homes import home_of, home_option
+from posttrain.runtime.home import Home
+
+
+@click.command("runs")
+@home_option
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def command(home: str | None, as_json: bool) -> None:
+    """Show all runs: when, how they ended, their steps, how long they took."""
+    from posttrain.cli.tables import table
+    from posttrain.runtime.report.figures import duration, moment
+    from posttrain.runtime.runs import runs
+
+    where = home_of(home)
+    found = [_told(where, run) for run in runs(where)]
+    if as_json:
+        click.echo(json.dumps(found, indent=1, sort_keys=True))
+        return
+    rows = [
+        (run["run"], moment(run["began"]), run["state"], _counts(run["steps"]), duration(run["seconds"]))
+        for run in found
+    ]
+    if not rows:
+        click.echo(f"no run in {where.root}")
+        return
+    table(("run", "began", "state", "steps", "took"), rows, state=2)
+
+
+def _told(home: Home, run: Path) -> dict[str, Any]:
+    """What the journal of a run says of it."""
+    from posttrain.runtime.journal import DamagedJournal, Journal
+    from posttrain.runtime.locks import is_held
+
+    try:
+        journal = Journal(run / "journal.sqlite")
+        about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
+        states = Counter(entry.state for entry in journal.entries())
+        journal.close()
+    except (DamagedJournal, DatabaseError):
+        known = dict.fromkeys(("recipe", "began", "ended", "result", "seconds"))
+        return {"run": run.name, **known, "state": "journal damaged", "steps": {}}
+    began, ended = about["began"], about["ended"]
+    state = about["result"] or ("running" if is_held(home.alive(run)) else "cut short")
+    seconds = ended - began if began is not None and ended is not None and ended >= began else None
+    return {"run": run.name, **about, "state": state, "seconds": seconds, "steps": dict(states)}
+
+
+def _counts(steps: dict[str, int]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in steps.items())

@@ -1,0 +1,98 @@
+"""What this machine has for steps: cores, memory, GPUs; and which steps want more than that."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from posttrain.spec.plan import Resources, Step
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    cpus: int
+    memory_gb: float
+    # By the names that CUDA_VISIBLE_DEVICES takes.
+    gpus: tuple[str, ...] = ()
+
+
+def this_machine(*, gpus: bool) -> Machine:
+    """What is here. GPUs are looked for only where somebody wants them: asking takes a while."""
+    return Machine(
+        cpus=len(os.sched_getaffinity(0)),
+        memory_gb=memory_gb(),
+        gpus=visible(installed_gpus(), os.environ) if gpus else (),
+    )
+
+
+def memory_gb(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> float:
+    """The machine's memory, or what the container that we are in may use of it."""
+    found = re.search(r"MemTotal:\s+(\d+) kB", meminfo.read_text())
+    total = int(found[1]) * 1024 if found else 0
+    try:
+        limit = (cgroup / "memory.max").read_text().strip()
+    except OSError:
+        limit = "max"
+    return (min(total, int(limit)) if limit.isdecimal() else total) / _GIB
+
+
+def installed_gpus() -> tuple[str, ...]:
+    """The numbers of the NVIDIA GPUs that the driver shows us."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ()
+    asked = subprocess.run(
+        [program, "--query-gpu=index", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return tuple(line.strip() for line in asked.stdout.splitlines() if line.strip().isdecimal())
+
+
+def visible(installed: tuple[str, ...], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The GPUs that the caller may use: all, or those that CUDA_VISIBLE_DEVICES leaves."""
+    named = environment.get("CUDA_VISIBLE_DEVICES")
+    if named is None or not installed:
+        return installed
+    left: list[str] = []
+    for name in (part.strip() for part in named.split(",")):
+        if not name or name == "-1" or (name.isdecimal() and name not in installed):
+            break  # CUDA too takes nothing that stands after a name it does not know
+        left.append(name)
+    return tuple(left)
+
+
+def too_large(steps: Iterable[Step], machine: Machine) -> list[str]:
+    """What steps want that this machine will never have free, one sentence each."""
+    return [sentence for step in steps if (sentence := _too_large(step.id, step.resources, machine))]
+
+
+def _too_large(id: str, wanted: Resources, machine: Machine) -> str:
+    if wanted.gpus > len(machine.gpus):
+        has = f"{len(machine.gpus)} of them" if machine.gpus else "none"
+        return (
+            f"`{id}` needs {_count(wanted.gpus, 'GPU')}, and this machine has {has} to use;"
+            f" plan it here, run it on a machine with {_count(wanted.gpus, 'GPU')}"
+        )
+    if wanted.cpus > machine.cpus:
+        return (
+            f"`{id}` needs {_count(wanted.cpus, 'core')}, and this machine has {machine.cpus};"
+            f" lower hardware.cpus, or run it on a machine with {_count(wanted.cpus, 'core')}"
+        )
+    if wanted.memory_gb is not None and wanted.memory_gb > machine.memory_gb:
+        return (
+            f"`{id}` needs {wanted.memory_gb:g} GB of memory, and this machine has {machine.memory_gb:.1f};"
+            f" run it on a machine with {wanted.memory_gb:g} GB"
+        )
+    return ""
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}" + ("" if count == 1 else "s")

@@ -1,0 +1,202 @@
+"""What keeps a home in order: gc, verify, runs and adopt, over runs of small programs and datasets."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tests.recipe_command import begin, call, digests, product, wait_until
+
+RECIPE = """\
+recipe: 1
+name: keeping
+datasets:
+  sums:
+    from: {arithmetic: {digits: 1, count: 20, seed: 1}}
+    steps:
+      - where: "length(answer) <= 1"
+stages:
+  count: {script: [sh, -c, "ls $INPUT_SUMS | wc -l > $OUT/n"], inputs: {sums: sums}}
+  other: {script: [sh, -c, "echo WORD > $OUT/word"]}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path, "first")
+    assert call("run", tmp_path, "--home", tmp_path / "home").returncode == 0
+    return tmp_path
+
+
+def write(folder: Path, word: str) -> None:
+    (folder / "recipe.yaml").write_text(RECIPE.replace("WORD", word))
+
+
+def run(folder: Path, *more: str) -> str:
+    done = call("run", folder, "--home", folder / "home", *more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def gc(folder: Path, *more: str) -> str:
+    done = call("gc", "--home", folder / "home", *more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_gc_shows_first_and_keeps_what_a_run_names(folder: Path) -> None:
+    assert gc(folder, "--yes") == "nothing to delete\n"
+    old = product(folder / "home", "other").parent
+    write(folder, "second")
+    run(folder)
+    assert gc(folder) == "nothing to delete\n", "the first run still names its products"
+
+    shown = gc(folder, "--keep-runs", "1")
+    assert "a product of other that no run names" in shown
+    assert "an old run" in shown
+    assert "--yes deletes" in shown
+    assert old.exists()
+    assert len(list((folder / "home" / "runs").iterdir())) == 2
+
+    assert gc(folder, "--keep-runs", "1", "--older-than", "1d") == "nothing to delete\n"
+    assert "deleted" in gc(folder, "--keep-runs", "1", "--yes")
+    assert not old.exists()
+    assert len(list((folder / "home" / "runs").iterdir())) == 1
+    assert "nothing to run" in run(folder)
+    newest = max((folder / "home" / "runs").iterdir())
+    assert not (newest / "report.html").exists(), "a page was written that says nothing new"
+    assert not list((folder / "home" / "work").glob("*")), "gc left something behind"
+
+
+def test_gc_refuses_when_a_run_does_not_say_what_it_names(folder: Path) -> None:
+    (only,) = (folder / "home" / "runs").iterdir()
+    (only / "plan.json").write_text("{")
+    assert gc(folder) == "nothing to delete\n", "the journal says what the plan no longer does"
+    (only / "journal.sqlite").write_bytes(b"garbage" * 100)
+    done = call("gc", "--home", folder / "home", "--yes")
+    assert done.returncode == 1
+    assert f"the run {only.name} cannot be read" in done.stderr
+    assert call("gc", "--home", folder / "home", "--older-than", "soon").returncode == 2
+
+
+def test_gc_leaves_alone_what_is_at_work(folder: Path) -> None:
+    home, seconds = folder / "home", f"98{os.getpid() % 1000:03}"
+    (folder / "recipe.yaml").write_text(
+        f'recipe: 1\nname: nap\nstages:\n  nap: {{script: [sh, -c, "sleep {seconds}"]}}\n'
+    )
+    client = begin("run", folder, "--home", home, log=folder / "log")
+    try:
+        wait_until(lambda: any(home.glob("work/*/record/log")), "the nap", client)
+        nap = next(home.glob("work/*/record/log")).parent.parent
+        gc(folder, "--keep-runs", "0", "--yes")
+        runs = [path.name for path in (home / "runs").iterdir()]
+        assert len(runs) == 1, "the run under way was forgotten, or the old one was not"
+        assert runs[0].endswith("nap")
+        assert nap.exists()
+        (told,) = json.loads(call("runs", "--home", home, "--json").stdout)
+        assert told["state"] == "running"
+    finally:
+        client.send_signal(signal.SIGKILL)
+        client.wait()
+    wait_until(lambda: "work that no run" in gc(folder, "--keep-runs", "0"), "the end of the nap", seconds=30)
+    gc(folder, "--keep-runs", "0", "--yes")
+    assert not nap.exists()
+
+
+def test_verify_names_damage_and_sets_it_aside(folder: Path) -> None:
+    home = folder / "home"
+    assert "2 of" not in call("verify", "--home", home).stdout
+    whole = digests(product(home, "count"))
+    damaged = product(home, "count") / "n"
+    damaged.write_bytes(bytes([damaged.read_bytes()[0] ^ 1]) + damaged.read_bytes()[1:])
+    manifest = product(home, "other").parent / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"kind": "script"', '"kind": "scribe"'))
+    found = call("verify", "--home", home)
+    assert found.returncode == 1
+    assert "n does not have the digest that its manifest gives" in found.stdout
+    assert "its manifest is missing or damaged" in found.stdout
+    assert "2 of 3 products damaged" in found.stdout
+    mended = call("verify", "--home", home, "--repair")
+    assert mended.returncode == 0
+    assert mended.stdout.count("set aside") == 2
+    assert "2 done, 1 cached" in run(folder).replace("1 cached, 2 done", "2 done, 1 cached")
+    assert digests(product(home, "count")) == whole
+    assert call("verify", "--home", home).stdout == "3 products, all as they were made\n"
+    assert "set aside as damaged" in gc(folder)
+
+
+def test_runs_are_told_with_their_ends(folder: Path) -> None:
+    home = folder / "home"
+    write(folder, "word; exit 3")
+    assert call("run", folder, "--home", home).returncode == 1
+    told = json.loads(call("runs", "--home", home, "--json").stdout)
+    assert [one["state"] for one in told] == ["finished", "failed"]
+    assert told[0]["steps"] == {"done": 3}
+    assert told[1]["steps"] == {"cached": 2, "failed": 1}
+    text = call("runs", "--home", home).stdout
+    assert "1 failed" in text
+    assert len(text.splitlines()) == 3
+    assert "no run in" in call("runs", "--home", folder / "nowhere").stdout
+
+
+@pytest.fixture
+def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An environment in which duckdb says that it has another version."""
+    about = tmp_path / "newer" / "duckdb-99.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: duckdb\nVersion: 99.0\n")
+    before = os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", f"{about.parent}{os.pathsep}{before}" if before else str(about.parent))
+    return "99.0"
+
+
+def adopt(folder: Path, *stages: str) -> tuple[int, str]:
+    because = ("--because", "nothing that we use changed")
+    done = call("adopt", *stages, "--recipe", folder, "--home", folder / "home", *because)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_an_older_product_is_adopted_on_the_record(folder: Path, newer: str) -> None:
+    home = folder / "home"
+    old = product(home, "datasets.sums")
+    planned = call("plan", folder, "--home", home).stdout
+    assert f"-> {newer}; or `recipe adopt datasets.sums`" in planned
+
+    status, told = adopt(folder, "datasets.sums")
+    assert status == 0, told
+    new = product(home, "datasets.sums")
+    assert new != old
+    assert digests(new) == digests(old)
+    assert all(path.samefile(old / path.name) for path in new.iterdir()), "copied, not linked"
+    manifest = json.loads((new.parent / "manifest.json").read_text())
+    assert manifest["adopted"]["from"] == old.parent.name
+    assert manifest["adopted"]["differs"] == ["environment"]
+    assert manifest["adopted"]["because"] == "nothing that we use changed"
+
+    # On the record of the adoption itself, and of every run that takes it.
+    assert "adopted from" in call("status", "--home", home).stdout
+    status, told = adopt(folder, "datasets.sums", "count")
+    assert status == 0, told
+    assert "nothing to adopt" in told
+    assert "nothing to run" in run(folder)
+    assert "nothing that we use changed" in call("status", "--home", home).stdout
+    assert "adopted from" in call("plan", folder, "--home", home).stdout
+    assert gc(folder) == "nothing to delete\n"
+    assert "all as they were made" in call("verify", "--home", home).stdout
+
+
+def test_what_differs_otherwise_is_not_adopted(folder: Path, newer: str) -> None:
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("count: 20", "count: 21"))
+    status, told = adopt(folder, "datasets.sums")
+    assert status == 1
+    assert "more than the environment differs" in told
+    assert "source.params" in told
+    status, told = adopt(folder, "count")
+    assert status == 1
+    assert "its input `datasets.sums` is another one" in told
+    assert "recipe adopt" not in call("plan", folder, "--home", folder / "home").stdout
+    status, told = adopt(folder, "datasets.sumz")
+    assert status == 2
+    assert "did you mean" in told
