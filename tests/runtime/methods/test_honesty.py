@@ -112,15 +112,6 @@ def test_rows_that_run_short_when_they_are_made_fail(bench: Bench) -> None:
     assert "16 prompts are wanted at once, and the data has 5" in told["message"]
 
 
-def test_ppo_says_that_it_cannot_run_yet(bench: Bench) -> None:
-    params = "params: {steps: 2, batch: 8, max_tokens: 6}"
-    told = failed(
-        bench, recipe(f"it: {{train: ppo, model: base, data: sums.train, reward: solution, {params}}}")
-    )
-    assert "`ppo` cannot run yet" in told["message"]
-    assert "grpo or rloo" in told["advice"]
-
-
 @pytest.fixture
 def watch(tmp_path) -> Watch:
     return Watch(EventWriter(tmp_path / "events.jsonl"), Sft(), Schedule(steps=1))

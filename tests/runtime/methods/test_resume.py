@@ -29,6 +29,14 @@ def prompts(method: str, more: str = "", model: str = "sft", keys: str = "") -> 
     )
 
 
+def written(more: str = "iterations: 2", model: str = "sft", keys: str = "") -> str:
+    params = "steps: 12, batch: 16, learning_rate: 1.0e-3, max_tokens: 6, checkpoint_every: 3"
+    return (
+        f"it: {{train: ppo, model: {model}, data: sums.train, reward: solution, {keys}"
+        f" params: {{{params}, {more}}}}}"
+    )
+
+
 CASES = {
     "sft": rows("sft", model="base"),
     "sft, micro-batches": rows("sft", ", micro_batch: 4", model="base"),
@@ -53,6 +61,13 @@ CASES = {
     "grpo, an adapter that goes on": prompts("grpo", ", beta: 0.1", model="lora"),
     "rloo": prompts("rloo"),
     "rloo, iterations and buffer": prompts("rloo", ", iterations: 2, buffer: 2"),
+    "ppo": written(),
+    "ppo, minibatches and iterations": written(
+        "minibatches: 2, iterations: 2, micro_batch: 4, kl_target: 1.0"
+    ),
+    "ppo, values from the policy's layers": written("value_model: shared, entropy: 1.0e-2"),
+    "ppo, a new adapter with dropout": written(keys="adapter: {rank: 4, dropout: 0.1},"),
+    "ppo, an adapter that goes on": written("on_flat_reward: warn", model="lora"),
 }
 
 

@@ -60,10 +60,10 @@ def run(context: Context) -> None:
 
     from posttrain.runtime.models.load import load_for_training
     from posttrain.runtime.rewards.graph import Graph
-    from posttrain.runtime.rewards.training import reward_function
     from posttrain.runtime.training.fitting import check_prompts
     from posttrain.runtime.training.loop import Loop, planned_for
     from posttrain.runtime.training.reference import point_at_reference
+    from posttrain.runtime.training.rewards import reward_function
     from posttrain.runtime.training.rows import training_rows
 
     params = Rloo.model_validate(context.params["params"])

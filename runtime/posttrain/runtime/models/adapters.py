@@ -101,12 +101,12 @@ def linear_modules(model: Any) -> list[str]:
     return sorted(names - {"score"})
 
 
-def save(model: Any, folder: Path, base: str) -> None:
+def save(model: Any, folder: Path, base: str, **given: Any) -> None:
     """Write the trained adapter alone, and the key of the product that it stands on."""
     config = model.peft_config["default"]
     # A path of this machine has no place in a product; base.json is what counts.
     config.base_model_name_or_path = f"../../{base}/files"
     config.target_modules = sorted(config.target_modules)
-    model.save_pretrained(folder, selected_adapters=["default"], safe_serialization=True)
+    model.save_pretrained(folder, selected_adapters=["default"], safe_serialization=True, **given)
     (folder / "README.md").unlink(missing_ok=True)
     durable.write_json(folder / BASE, {"key": base})

@@ -76,6 +76,21 @@ def load_model(
     return PeftModel.from_pretrained(base, folder, is_trainable=trainable)
 
 
+def load_checkpoint(context: Context, checkpoint: Path) -> Any:
+    """The model of a checkpoint of a training stage: whole weights, or an adapter on what it trains on."""
+    if not (checkpoint / "adapter_config.json").exists():
+        return _weights(checkpoint, WRITER, "none")
+    from peft import PeftModel
+
+    folder, wanted = context.inputs["model"], context.params["adapter"]
+    goes_on = _continues(folder, wanted, WRITER)
+    below = adapters.base_of(folder) if goes_on else folder
+    base = load_model(below)
+    if adapters.is_adapter(below):
+        base = base.merge_and_unload(safe_merge=True)
+    return PeftModel.from_pretrained(base, checkpoint)
+
+
 def _merged(folder: Path, task: str, quantize: str) -> Any:
     """An adapter's product as whole weights. They are merged in full precision, whatever follows."""
     model = load_model(folder).merge_and_unload(safe_merge=True)

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any, Protocol
 
-from posttrain.runtime import checkpoints
 from posttrain.runtime.context import Context
+from posttrain.runtime.launch.group import averaged
+from posttrain.runtime.training.costs import Costs
 from posttrain.runtime.training.watch import Watch
 from posttrain.spec.extension import Schedule
 
@@ -19,6 +20,8 @@ _NAMES = {
     "margin": "preference/margin",
     "mean_reward": "preference/score",
 }
+# The trainer counts epochs in fractions.
+_ROUNDING = 1e-6
 _DROPPED = ("epoch", "total_flos", "train_runtime", "train_loss", "num_tokens", "step_time")
 _DROPPED_PREFIXES = ("train_", "rewards/", "profiling/")
 
@@ -31,6 +34,13 @@ class Told(Protocol):
     watch: Watch
     rewards: dict[str, float]
     step: int
+    costs: Costs
+
+    def begun(self) -> None: ...
+
+    def epoch(self, number: int) -> None: ...
+
+    def stepped(self, step: int, control: Any) -> None: ...
 
     def checkpointed(self, folder: Path) -> None: ...
 
@@ -40,21 +50,26 @@ def callback_for(loop: Told) -> Any:
     from transformers import TrainerCallback
 
     class Reports(TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            loop.begun()
+
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             _on_log(loop, state.global_step, dict(logs or {}))
 
+        def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            loop.epoch(int(state.epoch + _ROUNDING))
+
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            loop.costs.begin()
+
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            loop.costs.end()
             loop.step = state.global_step
-            total = loop.planned.steps
-            loop.context.events.progress(state.global_step, total, "steps")
-            if loop.context.stop.asked and state.global_step % loop.planned.boundary == 0:
-                control.should_save = True
-                control.should_training_stop = True
+            loop.context.events.progress(state.global_step, loop.planned.steps, "steps")
+            loop.stepped(state.global_step, control)
 
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            folder = loop.context.checkpoints / f"checkpoint-{state.global_step}"
-            if not (folder / checkpoints.MANIFEST).exists():
-                loop.checkpointed(folder)
+            loop.checkpointed(loop.context.checkpoints / f"checkpoint-{state.global_step}")
 
     return Reports()
 
@@ -67,9 +82,10 @@ def _on_log(loop: Told, step: int, logs: dict[str, Any]) -> None:
     }
     if not values:
         return
-    values |= loop.rewards
+    values |= averaged(loop.rewards) if loop.rewards else {}
     loop.rewards = {}
     loop.watch.step(step, values)
+    values |= loop.costs.figures(logs)
     loop.context.events.emit("metrics", step=step, values=values)
 
 

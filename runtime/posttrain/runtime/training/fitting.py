@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from posttrain.runtime.faults import StepFault
+from posttrain.runtime.models.length import context_of
 from posttrain.runtime.training.watch import Watch
 
 # The columns in which trainers keep tokens: those that are learnt, and those already cut to fit.
@@ -15,16 +16,6 @@ _AFTER_PROMPT = ("chosen_ids", "rejected_ids", "completion_ids")
 _CUT_BEFORE = ("input_ids", "chosen_input_ids", "rejected_input_ids")
 _LOOKED_AT = 256  # rows that are looked at for their end
 _NO_LIMIT = 1 << 30
-
-
-def context_of(model: Any) -> int:
-    """The longest sequence that a model takes, in tokens."""
-    config = model.config.get_text_config()
-    for name in ("max_position_embeddings", "n_positions", "seq_length"):
-        found = getattr(config, name, None)
-        if isinstance(found, int):
-            return found
-    return _NO_LIMIT
 
 
 def check_tokens(model: Any, tokenizer: Any, watch: Watch) -> None:

@@ -1,6 +1,7 @@
 """What a checkpoint must hold beside what the trainer writes, for the resumed run to be the same.
 
 watch.json     what the watch over the run has seen
+launch.json    by how many processes it was made, and how they divide the model
 reference/     the weights of a reference model that moves with the policy
 """
 
@@ -9,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
+from posttrain.runtime.faults import StepFault
 from posttrain.runtime.training.watch import Watch
+from posttrain.spec.plan import Launch
 
 _WATCH = "watch.json"
+_LAUNCH = "launch.json"
 _REFERENCE = "reference"
 _WEIGHTS = "model.safetensors"
 
@@ -49,3 +53,19 @@ def moving_reference(trainer: Any) -> Any:
     if not getattr(trainer.args, "sync_ref_model", False):
         return None
     return trainer.accelerator.unwrap_model(trainer.ref_model)
+
+
+def keep_launch(checkpoint: Path, launch: Launch) -> None:
+    durable.write_json(checkpoint / _LAUNCH, {"processes": launch.processes, "strategy": launch.strategy})
+
+
+def check_launch(checkpoint: Path, launch: Launch) -> None:
+    """A checkpoint goes on as it was made: random states and divided weights belong to their processes."""
+    made = durable.read_json(checkpoint / _LAUNCH)
+    if made is not None and (made["processes"], made["strategy"]) != (launch.processes, launch.strategy):
+        raise StepFault(
+            f"{checkpoint.name} was made by {made['processes']} processes ({made['strategy']}), and the plan"
+            f" now has {launch.processes} ({launch.strategy})",
+            f"write `placement: {{processes: {made['processes']}, strategy: {made['strategy']}}}` to go on,"
+            f" or delete {checkpoint.parent} to begin anew",
+        )

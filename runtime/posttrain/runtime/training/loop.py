@@ -8,10 +8,22 @@ from typing import Any
 from posttrain.runtime import checkpoints
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.launch import group
+from posttrain.runtime.launch.rollouts import check_given, rollout_engine
+from posttrain.runtime.launch.strategy import (
+    DIVIDED,
+    check_installed,
+    check_launched,
+    spread,
+    strategy_arguments,
+    whole_weights,
+)
 from posttrain.runtime.models.load import Start
 from posttrain.runtime.models.save import save_trained
 from posttrain.runtime.training import fitting, kept
 from posttrain.runtime.training.callback import callback_for
+from posttrain.runtime.training.costs import Costs
+from posttrain.runtime.training.measuring import Measuring, check_kept, usable
 from posttrain.runtime.training.order import steady
 from posttrain.runtime.training.params import TrainingParams, checkpoint_interval, learning_rate
 from posttrain.runtime.training.watch import Watch
@@ -52,11 +64,17 @@ class Loop:
         self.rewards: dict[str, float] = {}
         self.watch = Watch(context.events, params, planned)
         self.trainer: Any = None
+        self._begin_epoch: Callable[[int], None] = lambda _: None
+        self.costs = Costs(planned.rows_per_step)
+        self.measuring = Measuring(context, start.tokenizer, planned)
+        _check_measured(context)
         # The checkpoint of an earlier attempt that this one goes on from.
-        self.found = checkpoints.latest(context.checkpoints)
+        self.found = _found(context)
         self.step = checkpoints.step_of(self.found) if self.found else 0
         if self.found is not None:
             self.watch.restore(kept.seen(self.found))
+            self.measuring.restore(self.found)
+        self.stopped = False
         fitting.check_tokens(start.model, start.tokenizer, self.watch)
 
     def arguments(self, own: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +96,11 @@ class Loop:
             "gradient_checkpointing": params.gradient_checkpointing,
             "save_steps": checkpoint_interval(params, planned),
         }
+        own = spread(own, self.context.step.launch.processes)
+        own |= strategy_arguments(self.context.step, own)
+        if "num_generations" in own:
+            own |= rollout_engine(self.context.step.launch)
+        check_given(self.context.params["trl"])
         return {**shared, **_ALWAYS, **own, **self.context.params["trl"]}
 
     def run(self, trainer: Any, data: Any) -> None:
@@ -87,44 +110,98 @@ class Loop:
         if self.found is not None:
             kept.restore_reference(self.found, trainer)
             self.context.events.emit("resumed", step=self.step)
-        if self.found is not None and self.step == self.planned.steps:
+        if self.found is not None and (self.step == self.planned.steps or self.measuring.ended):
             # Asked to go on from the last step, the trainer would take one more.
             trainer._load_from_checkpoint(str(self.found))
         else:
             self._train(trainer)
+        self._take_best(trainer)
         self._save(trainer)
 
     def _train(self, trainer: Any) -> None:
         trainer.add_callback(callback_for(self))
         _only_ours(trainer)
-        steady(trainer)
+        self._begin_epoch = steady(trainer)
         trainer.train(resume_from_checkpoint=str(self.found) if self.found else None)
-        if self.context.stop.asked and trainer.state.global_step < self.planned.steps:
+        if self.stopped and self.step < self.planned.steps:
             raise Interrupted
         self._check_done(trainer)
 
+    def begun(self) -> None:
+        """Called when the trainer has made everything ready for its first step."""
+        check_launched(self.trainer, self.context.step.launch)
+
+    def epoch(self, number: int) -> None:
+        """Called before the rows of an epoch are drawn."""
+        self._begin_epoch(number)
+
+    def stepped(self, step: int, control: Any) -> None:
+        """Called after each step, before the trainer writes a checkpoint of it."""
+        if self.measuring.due(step):
+            better = self.measuring.make(step, self.trainer.model)
+            control.should_save = control.should_save or better or self.measuring.ended
+            control.should_training_stop = control.should_training_stop or self.measuring.ended
+        if group.any_of(self.context.stop.asked) and step % self.planned.boundary == 0:
+            self.stopped = not self.measuring.ended
+            control.should_save = True
+            control.should_training_stop = True
+
     def _check_done(self, trainer: Any) -> None:
         done = trainer.state.global_step
-        if done != self.planned.steps:
+        if done != self.planned.steps and not self.measuring.ended:
             raise StepFault(
                 f"{done} optimizer steps were done, and {self.planned.steps} were planned",
                 "the data ran out, or a trainer argument under `trl` ends the run early",
             )
 
+    def _take_best(self, trainer: Any) -> None:
+        """Put the weights that were measured best in the place of the last ones."""
+        best = self.measuring.best()
+        if best is not None and checkpoints.step_of(best) != self.step:
+            trainer._load_from_checkpoint(str(check_kept(best)))
+
     def _save(self, trainer: Any) -> None:
         self.context.events.emit("phase", name="saving")
         scratch = self.context.work / "scratch" / "model"
+        weights = whole_weights(trainer, self.context.step.launch)
         counts = save_trained(
-            trainer.model, trainer.processing_class, self.start.base, scratch, self.context.out
+            trainer.model, trainer.processing_class, self.start.base, scratch, self.context.out, weights
         )
-        self.context.facts.update(steps=self.planned.steps, **counts)
+        self.context.facts.update(steps=self.step, **counts, **self.measuring.facts())
 
     def checkpointed(self, folder: Path) -> None:
         """Called when the trainer has written a checkpoint: only now does it count."""
-        kept.keep(folder, self.trainer, self.watch)
-        checkpoints.seal(folder)
-        self.context.events.emit("checkpoint", step=checkpoints.step_of(folder))
-        checkpoints.prune(self.context.checkpoints, self.params.keep_checkpoints)
+        group.wait()
+        if group.first() and not (folder / checkpoints.MANIFEST).exists():
+            kept.keep(folder, self.trainer, self.watch)
+            kept.keep_launch(folder, self.context.step.launch)
+            self.measuring.keep(folder)
+            checkpoints.seal(folder)
+            self.context.events.emit("checkpoint", step=checkpoints.step_of(folder))
+            best = self.measuring.best()
+            checkpoints.prune(self.context.checkpoints, self.params.keep_checkpoints, also=best)
+        group.wait()
+
+
+def _check_measured(context: Context) -> None:
+    """A model that is divided over processes is not measured on its way."""
+    strategy = context.step.launch.strategy
+    if context.params.get("evaluate") and strategy in DIVIDED:
+        raise StepFault(
+            f"a model that {strategy} divides over processes cannot be evaluated while it is trained yet",
+            "take `evaluate` out, or write `placement: {strategy: zero2}`, which keeps the model whole",
+        )
+
+
+def _found(context: Context) -> Path | None:
+    """The checkpoint to go on from: one process looks, and all go by what it finds."""
+    check_installed(context.step.launch)
+    found = usable(context) if group.first() else None
+    name = group.agreed(found.name if found else None)
+    if name is None:
+        return None
+    kept.check_launch(context.checkpoints / name, context.step.launch)
+    return context.checkpoints / name
 
 
 def _only_ours(trainer: Any) -> None:

@@ -5,20 +5,31 @@ first epoch begins that generator anew and sees the first epoch's order again. H
 generator of its own, so that a resumed run draws what an uninterrupted one would have drawn.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from posttrain.spec.keys import digest
 
 
-def steady(trainer: Any) -> None:
-    """Have the trainer draw by epochs, if it would otherwise draw from a RepeatSampler."""
+def steady(trainer: Any) -> Callable[[int], None]:
+    """Have the trainer draw by epochs, if it would otherwise draw from a RepeatSampler.
+
+    Gives what is to be told of each epoch before it begins: with several processes, the trainer of a
+    resumed run does not reach the sampler.
+    """
     make = trainer._get_train_sampler
+    made: list[Any] = []
 
     def sampler(*arguments: Any, **named: Any) -> Any:
-        return _by_epoch(make(*arguments, **named))
+        made[:] = [_by_epoch(make(*arguments, **named))]
+        return made[0]
+
+    def begin(epoch: int) -> None:
+        if made and hasattr(made[0], "set_epoch"):
+            made[0].set_epoch(epoch)
 
     trainer._get_train_sampler = sampler
+    return begin
 
 
 def _by_epoch(sampler: Any) -> Any:

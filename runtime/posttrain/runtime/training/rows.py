@@ -7,23 +7,12 @@ from typing import Any
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.products import read_rows
+from posttrain.runtime.prompts import conversational
 
 # Whose turn each column is, when its text goes through the chat template.
 _ROLES = {"prompt": "user", "completion": "assistant", "chosen": "assistant", "rejected": "assistant"}
 PAIR = ("prompt", "chosen", "rejected")
 Row = dict[str, Any]
-
-
-def conversational(context: Context, tokenizer: Any) -> bool:
-    """Whether text prompts go through the chat template."""
-    wanted = context.params["prompts"]
-    has_template = tokenizer.chat_template is not None
-    if wanted == "chat" and not has_template:
-        raise StepFault(
-            "`prompts: chat` is asked for, and the model has no chat template",
-            "give the model a chat_template, or write `prompts: plain`",
-        )
-    return wanted == "chat" or (wanted == "auto" and has_template)
 
 
 def training_rows(context: Context, tokenizer: Any, columns: Sequence[str]) -> Any:

@@ -1,0 +1,68 @@
+"""The processes that work on one step, as each of them sees it. Alone, it agrees with itself.
+
+What the processes decide together is decided here, so that none goes on where another stops.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+
+
+def rank() -> int:
+    """The number of this process; the first has the record and writes the product."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def size() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def first() -> bool:
+    return rank() == 0
+
+
+def agreed(value: Value) -> Value:
+    """What the first process has found: everybody goes by it."""
+    if size() == 1:
+        return value
+    import torch.distributed as distributed
+
+    shared: list[Any] = [value]
+    distributed.broadcast_object_list(shared, src=0)
+    return shared[0]
+
+
+def any_of(flag: bool) -> bool:
+    """Whether any of the processes says so."""
+    return flag if size() == 1 else any(_gathered(flag))
+
+
+def averaged(values: Mapping[str, float]) -> dict[str, float]:
+    """Figures as means over the processes that have them."""
+    if size() == 1:
+        return dict(values)
+    found = _gathered(dict(values))
+    names = dict.fromkeys(name for one in found for name in one)
+    return {name: _mean([one[name] for one in found if name in one]) for name in names}
+
+
+def wait() -> None:
+    """Go on when all processes are here."""
+    if size() > 1:
+        import torch.distributed as distributed
+
+        distributed.barrier()
+
+
+def _gathered(value: Value) -> list[Value]:
+    import torch.distributed as distributed
+
+    found: list[Any] = [None] * size()
+    distributed.all_gather_object(found, value)
+    return found
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,60 @@
+"""Brings a process into its group, over gloo on a CPU and NCCL on GPUs."""
+
+import os
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from posttrain.spec.plan import Step
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where the processes of a step find each other."""
+
+    size: int
+    port: int
+    # The descriptor of a socket that listens there already.
+    listener: int
+
+
+def join(rank: int, meeting: Meeting, step: Step) -> None:
+    """Become process `rank` of the step's group."""
+    # What accelerate and DeepSpeed read. The address is that of the store below.
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(meeting.size),
+        "LOCAL_WORLD_SIZE": str(meeting.size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(meeting.port),
+    }
+    if step.resources.gpus == 0:
+        os.environ |= {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+    import torch
+
+    distributed: Any = import_module("torch.distributed")  # which exports less than it has
+
+    threads = max(1, step.resources.cpus // meeting.size)
+    torch.set_num_threads(threads)
+    _know_numbered_cpus()
+    on_gpus = step.resources.gpus > 0
+    if on_gpus:
+        torch.cuda.set_device(rank)
+    given: dict[str, Any] = {"master_listen_fd": meeting.listener} if rank == 0 else {}
+    store = distributed.TCPStore("127.0.0.1", meeting.port, meeting.size, is_master=rank == 0, **given)
+    backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=meeting.size)
+
+
+def _know_numbered_cpus() -> None:
+    """Have torch read back what lies on `cpu:0`: with several processes, checkpoints are written so."""
+    import torch
+
+    def mark(storage: Any) -> str | None:
+        return None
+
+    def place(storage: Any, location: str) -> Any:
+        return storage if location.startswith("cpu:") else None
+
+    torch.serialization.register_package(5, mark, place)

@@ -1,0 +1,159 @@
+"""Carries a step out in several processes: forks them, waits for them, and lets none outlive another.
+
+Forked from the worker, they have what it has imported. They find each other through a socket that
+the worker has opened, so that no two steps ever meet at one port. Each has its own log in the
+record (rank-N.log; the first has the step's own) and its own folder to work in; the checkpoints
+are shared, and the product is written by the first.
+"""
+
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from posttrain.runtime import durable
+from posttrain.runtime.context import Context
+from posttrain.runtime.events import EventWriter
+from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.launch.meeting import Meeting, join
+
+_PAUSE = 0.05
+_STOPPED, _FAILED = 75, 1
+Run = Callable[[Context], None]
+
+
+@dataclass(frozen=True)
+class Process:
+    """What holds for every process of a worker: it ends with the one that started it, and at once."""
+
+    die_with: Callable[[int], None]
+    leave: Callable[[int], NoReturn]
+
+
+def run_together(context: Context, run: Run, process: Process) -> None:
+    """Run a step in as many processes as its launch says; the facts are those of the first."""
+    size = context.step.launch.processes
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(size)
+        meeting = Meeting(size, listener.getsockname()[1], listener.fileno())
+        _facts(context.work).unlink(missing_ok=True)
+        ranks = {_forked(context, run, rank, meeting, process): rank for rank in range(size)}
+    _wait(context, ranks)
+    context.facts.update(durable.read_json(_facts(context.work)) or {})
+
+
+def _forked(context: Context, run: Run, rank: int, meeting: Meeting, process: Process) -> int:
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        process.leave(_become(context, run, rank, meeting, lambda: process.die_with(parent)))
+    return pid
+
+
+def _wait(context: Context, ranks: dict[int, int]) -> None:
+    """Until all have ended well; the first that has not ends the others and the step."""
+    left, stopped, asked = dict(ranks), False, False
+    try:
+        while left:
+            if context.stop.asked and not asked:
+                asked = True
+                for pid in left:
+                    os.kill(pid, signal.SIGTERM)
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                time.sleep(_PAUSE)
+            elif pid in left:
+                code = os.waitstatus_to_exitcode(status)
+                rank = left.pop(pid)
+                stopped = stopped or code == _STOPPED
+                if code not in (0, _STOPPED):
+                    raise _fault(context.work, rank, len(ranks), code)
+    finally:
+        _end(left)
+    if stopped:
+        raise Interrupted
+
+
+def _end(left: dict[int, int]) -> None:
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    for pid in left:
+        os.waitpid(pid, 0)
+
+
+def _fault(work: Path, rank: int, size: int, code: int) -> StepFault:
+    told: dict[str, Any] | None = durable.read_json(_failure(work, rank))
+    place = f"process {rank} of {size}"
+    if told is not None:
+        return StepFault(f"{told['message']} ({place})", told["advice"], retriable=bool(told["retriable"]))
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code} and said nothing"
+    advice = (
+        f"its log is record/{_log(rank)}; if nobody ended it, memory ran out: lower micro_batch, or give the"
+        " machine more"
+    )
+    return StepFault(f"{place} {how}, and the others were ended with it", advice, retriable=code < 0)
+
+
+def _become(context: Context, run: Run, rank: int, meeting: Meeting, tie: Callable[[], None]) -> int:
+    """In the forked process: carry the step out as one of several; gives how it ended."""
+    try:
+        tie()
+        mine = _own(context, rank)
+        _failure(context.work, rank).unlink(missing_ok=True)
+        join(rank, meeting, context.step)
+        run(mine)
+        if rank == 0:
+            durable.write_json(_facts(context.work), mine.facts)
+        return 0
+    except Interrupted:
+        return _STOPPED
+    except BaseException as error:
+        _tell(context.work, rank, error)
+        return _FAILED
+
+
+def _own(context: Context, rank: int) -> Context:
+    """The context of one process. The first has the step's own."""
+    if rank == 0:
+        return replace(context, facts={})
+    record = context.work / "record"
+    with (record / _log(rank)).open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    work = context.work / "ranks" / str(rank)
+    for name in ("record", "files"):
+        (work / name).mkdir(parents=True, exist_ok=True)
+    context.checkpoints.mkdir(exist_ok=True)
+    if not (work / "checkpoints").is_symlink():
+        (work / "checkpoints").symlink_to(context.checkpoints)
+    events = EventWriter(work / "record" / "events.jsonl")
+    return replace(context, work=work, out=work / "files", events=events, facts={})
+
+
+def _tell(work: Path, rank: int, error: BaseException) -> None:
+    if not isinstance(error, StepFault):
+        traceback.print_exc()
+        error = StepFault(f"{type(error).__name__}: {error}".strip(": "), f"its log is record/{_log(rank)}")
+    told = {"message": str(error), "advice": error.advice, "retriable": error.retriable}
+    durable.write_json(_failure(work, rank), told)
+
+
+def _log(rank: int) -> str:
+    return f"rank-{rank}.log" if rank else "log"
+
+
+def _failure(work: Path, rank: int) -> Path:
+    return work / "scratch" / f"failure-{rank}.json"
+
+
+def _facts(work: Path) -> Path:
+    return work / "scratch" / "facts.json"

@@ -1,0 +1,43 @@
+"""TensorBoard: event files under .recipe/tracking/tensorboard, a folder for each step."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from posttrain.runtime.trackers.topic import Sink, Topic
+from posttrain.spec.extension import Tracker
+
+EXTENSION = Tracker(
+    name="tensorboard",
+    summary="Event files for TensorBoard: `tensorboard --logdir .recipe/tracking/tensorboard`.",
+    module="tensorboard",
+    extra="train",
+)
+
+
+def run(topic: Topic) -> Sink:
+    return _Sink(topic)
+
+
+class _Sink:
+    def __init__(self, topic: Topic) -> None:
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        folder = topic.folder / topic.recipe / topic.name
+        self._writer = EventFileWriter(str(folder))
+        # Generated classes, of which no type is known.
+        self._event: Any = import_module("tensorboard.compat.proto.event_pb2").Event
+        self._summary: Any = import_module("tensorboard.compat.proto.summary_pb2").Summary
+        if topic.told >= 0:  # what was written beyond is not shown
+            log: Any = import_module("tensorboard.compat.proto.event_pb2").SessionLog
+            begin = self._event(step=topic.told + 1, session_log=log(status=log.START))
+            self._writer.add_event(begin)
+
+    def point(self, step: int, values: Mapping[str, float], at: float) -> None:
+        figures = [self._summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        event = self._event(wall_time=at, step=step, summary=self._summary(value=figures))
+        self._writer.add_event(event)
+        self._writer.flush()
+
+    def close(self, *, finished: bool) -> None:
+        self._writer.close()

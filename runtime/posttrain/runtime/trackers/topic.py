@@ -1,0 +1,52 @@
+"""What a tracker is told about a step, and what it gives back to be told the step's figures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topic:
+    """The step whose figures follow. The same key is the same topic, in whichever run it goes on."""
+
+    recipe: str
+    run: str
+    step: str
+    key: str
+    kind: str
+    params: Mapping[str, Any]
+    # Where a tracker that keeps files keeps them.
+    folder: Path
+    # The last step that it was told of before; -1 when it was never told of any.
+    told: int = -1
+
+    @property
+    def name(self) -> str:
+        """A name that people know it by, and no other step of the recipe has."""
+        return f"{self.step}-{self.key[:8]}"
+
+
+class Sink(Protocol):
+    """Takes the figures of one step."""
+
+    def point(self, step: int, values: Mapping[str, float], at: float) -> None:
+        """Figures at a step; `at` is when they were made, in seconds since the epoch."""
+        ...
+
+    def close(self, *, finished: bool) -> None:
+        """No more figures come now; if the step is not finished they may go on in a later run."""
+        ...
+
+
+def flat(params: Any, prefix: str = "") -> dict[str, str | int | float | bool]:
+    """Parameters by dotted names, for trackers that show them."""
+    found: dict[str, str | int | float | bool] = {}
+    for name, value in params.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{name}.")
+        elif isinstance(value, str | int | float | bool):
+            found[f"{prefix}{name}"] = value
+        elif value is not None:
+            found[f"{prefix}{name}"] = str(value)
+    return found

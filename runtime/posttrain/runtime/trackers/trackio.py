@@ -1,0 +1,42 @@
+"""Trackio: a database under .recipe/tracking/trackio, or where TRACKIO_DIR says."""
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from posttrain.runtime.trackers.topic import Sink, Topic, flat
+from posttrain.spec.extension import Tracker
+
+EXTENSION = Tracker(
+    name="trackio",
+    summary="Trackio: `TRACKIO_DIR=.recipe/tracking/trackio trackio show` opens it.",
+    module="trackio",
+    extra="trackers",
+)
+
+
+def run(topic: Topic) -> Sink:
+    return _Sink(topic)
+
+
+class _Sink:
+    def __init__(self, topic: Topic) -> None:
+        topic.folder.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("TRACKIO_DIR", str(topic.folder))
+        self._run: Any = import_module("trackio").init(
+            project=topic.recipe,
+            name=topic.name,
+            group=topic.run,
+            config=flat(topic.params),
+            resume="allow",
+            embed=False,
+            auto_log_gpu=False,
+            auto_log_cpu=False,
+        )
+
+    def point(self, step: int, values: Mapping[str, float], at: float) -> None:
+        self._run.log(dict(values), step=step)
+
+    def close(self, *, finished: bool) -> None:
+        self._run.finish()

@@ -1,0 +1,48 @@
+"""Weights & Biases, with its own settings from the environment: WANDB_API_KEY, WANDB_MODE and others."""
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from posttrain.runtime.trackers.topic import Sink, Topic, flat
+from posttrain.spec.extension import Tracker
+
+EXTENSION = Tracker(
+    name="wandb",
+    summary="Weights & Biases; with WANDB_MODE=offline it keeps files that `wandb sync` sends later.",
+    module="wandb",
+    extra="trackers",
+)
+_PATIENCE = 30  # seconds to wait for the service before the step is given up on
+
+
+def run(topic: Topic) -> Sink:
+    return _Sink(topic)
+
+
+class _Sink:
+    def __init__(self, topic: Topic) -> None:
+        wandb: Any = import_module("wandb")
+        topic.folder.mkdir(parents=True, exist_ok=True)
+        self._run: Any = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", topic.recipe),
+            name=topic.step,
+            group=topic.run,
+            job_type=topic.kind,
+            # The same step goes on under the same id, in whichever run.
+            id=topic.key[:32],
+            resume="allow",
+            dir=str(topic.folder),
+            config=flat(topic.params),
+            reinit="create_new",
+            settings=wandb.Settings(
+                console="off", silent=True, init_timeout=_PATIENCE, x_disable_stats=True, disable_git=True
+            ),
+        )
+
+    def point(self, step: int, values: Mapping[str, float], at: float) -> None:
+        self._run.log({**values, "_timestamp": at}, step=step)
+
+    def close(self, *, finished: bool) -> None:
+        self._run.finish(exit_code=0 if finished else 1)

@@ -1,0 +1,177 @@
+"""Samples completions of a training stage's product or newest checkpoint, and says what is striking."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime import checkpoints
+from posttrain.runtime.context import Context
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.products import read_rows
+
+Row = Mapping[str, Any]
+# The op whose operands are the tags that a completion is looked through for.
+_TAGGED = "between"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """How much is sampled, and how."""
+
+    rows: int = 8
+    samples: int = 4
+    temperature: float | None = None
+    max_tokens: int | None = None
+
+
+def probe(context: Context, product: Path | None, wanted: Wanted) -> dict[str, Any]:
+    """What a stage's model writes for its first rows: figures, warnings and samples."""
+    from posttrain.runtime.engines.transformers import generate
+    from posttrain.runtime.evals.scoring import beside, score
+    from posttrain.runtime.models.load import load_checkpoint, load_model, load_tokenizer
+    from posttrain.runtime.prompts import prompts_of
+
+    source = product or _checkpoint(context)
+    tokenizer = load_tokenizer(source)
+    model = load_model(source) if product else load_checkpoint(context, source)
+    rows = read_rows(context.inputs["data"], context.part("data"))[: wanted.rows]
+    if not rows or "prompt" not in rows[0]:
+        raise StepFault("the stage's data has no prompts to sample from", "probe a stage whose data has some")
+    sampling = sampling_of(context.params["params"], wanted)
+    prompts = prompts_of(context, tokenizer, rows)
+    seed = context.params["seed"]
+    written = generate(model, tokenizer, prompts, sampling, seed, lambda _done, _total: None)
+    flat = beside(rows, written)
+    graph = _graph(context)
+    if graph is not None:
+        score(flat, graph)
+    shown = graph.shown if graph is not None else []
+    told = figures(flat, shown, graph.returns if graph is not None else None, tags_of(context))
+    return {
+        "from": "product" if product else source.name,
+        "sampling": sampling,
+        **told,
+        "warnings": list(_warnings(told)),
+        "samples": [_sample(row, shown) for row in flat],
+    }
+
+
+def _graph(context: Context) -> Any:
+    from posttrain.runtime.rewards.graph import Graph
+
+    return Graph.of_step(context) if context.params["reward"] is not None else None
+
+
+def _checkpoint(context: Context) -> Path:
+    step = checkpoints.latest_step(context.checkpoints)
+    if step is None:
+        raise StepFault("the stage has no checkpoint yet", "wait for its first, or probe an earlier stage")
+    return context.checkpoints / f"checkpoint-{step}"
+
+
+def sampling_of(params: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
+    """Completions are drawn as the stage itself draws them, where it does."""
+    usual = params.get("temperature", 1.0)
+    return {
+        "temperature": usual if wanted.temperature is None else wanted.temperature,
+        "top_p": params.get("top_p", 1.0),
+        "max_tokens": wanted.max_tokens or params.get("max_tokens", 256),
+        "samples": wanted.samples,
+        "batch": 64,
+        "stop": [],
+        "continuous": False,
+    }
+
+
+def tags_of(context: Context) -> list[str]:
+    """The tags that the stage's reward looks for."""
+    nodes = (context.params["reward"] or {"nodes": []})["nodes"]
+    found = [
+        node["params"].get(side) for node in nodes if node["op"] == _TAGGED for side in ("open", "close")
+    ]
+    return list(dict.fromkeys(tag for tag in found if isinstance(tag, str)))
+
+
+def figures(
+    flat: Sequence[Row], shown: Sequence[str], returns: str | None, tags: Sequence[str]
+) -> dict[str, Any]:
+    """Shares and means over sampled completions; `item` says which answer the same prompt."""
+    texts = [row["completion"] for row in flat]
+    groups = list(_groups(flat).values())
+    return {
+        "completions": len(flat),
+        "prompts": len(groups),
+        "ended": _share(row["finish"] == "stop" for row in flat),
+        "distinct": _mean([len({row["completion"] for row in group}) / len(group) for group in groups]),
+        "tokens": _mean([row["tokens"] for row in flat]),
+        "tags": {tag: _share(tag in text for text in texts) for tag in tags},
+        "nodes": {name: _node(name, flat, groups) for name in shown},
+        "varied": None if returns is None else _share(_varies(returns, group) for group in groups),
+        "commonest": Counter(texts).most_common(1)[0][1] / len(flat),
+    }
+
+
+def _groups(flat: Sequence[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    for row in flat:
+        found.setdefault(row["item"], []).append(row)
+    return found
+
+
+def _node(name: str, flat: Sequence[Row], groups: Sequence[Sequence[Row]]) -> dict[str, Any]:
+    """A node's mean, its spread over all completions, and over those of one prompt."""
+    values = _numbers(name, flat)
+    within = [_spread(_numbers(name, group)) for group in groups if _numbers(name, group)]
+    return {
+        "mean": _mean(values) if values else None,
+        "spread": _spread(values) if values else None,
+        "within": _mean(within) if within else None,
+        "unscored": 1 - len(values) / len(flat),
+    }
+
+
+def _numbers(name: str, rows: Sequence[Row]) -> list[float]:
+    values = [row[f"node:{name}"] for row in rows]
+    return [float(value) for value in values if isinstance(value, int | float)]
+
+
+def _varies(name: str, group: Sequence[Row]) -> bool:
+    return len(set(_numbers(name, group))) > 1
+
+
+def _warnings(told: Mapping[str, Any]) -> Iterator[str]:
+    if told["ended"] == 0:
+        yield "no completion ended by itself: all were cut at their longest length"
+    if told["completions"] > told["prompts"] and told["commonest"] == 1.0:
+        yield "all completions are the same"
+    elif told["completions"] > told["prompts"] and told["distinct"] * told["completions"] == told["prompts"]:
+        yield "the completions of each prompt are all the same: nothing can be compared"
+    for tag, share in told["tags"].items():
+        if share == 0:
+            yield f"no completion holds {tag}"
+    if told["varied"] == 0:
+        yield "for no prompt did two completions get different rewards: there is nothing to learn from"
+
+
+def _sample(row: Row, shown: Sequence[str]) -> dict[str, Any]:
+    return {
+        "prompt": row["prompt"],
+        "completion": row["completion"],
+        "finish": row["finish"],
+        "values": {name: row[f"node:{name}"] for name in shown},
+    }
+
+
+def _share(flags: Any) -> float:
+    return _mean([float(flag) for flag in flags])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _spread(values: Sequence[float]) -> float:
+    middle = _mean(values)
+    return (sum((value - middle) ** 2 for value in values) / len(values)) ** 0.5

@@ -1,0 +1,205 @@
+"""A stage in two processes of this machine: the same batch shared, one product, exact when killed."""
+
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import need
+from tests.recipe_command import wait_until, workers_of
+from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
+
+from posttrain.runtime.locks import try_lock
+from posttrain.runtime.runs import run_key
+from posttrain.runtime.store import Product
+from posttrain.spec.plan import Launch, Plan, Step
+
+pytestmark = pytest.mark.slow
+
+_SFT = "steps: 8, learning_rate: 5.0e-3, batch: 16, max_length: 64, checkpoint_every: 2"
+_GRPO = (
+    "steps: 8, prompts: 16, generations: 4, learning_rate: 2.0e-3, max_tokens: 6, checkpoint_every: 2,"
+    " beta: 0.1"
+)
+
+
+def stage(method: str, more: str = "", keys: str = "") -> str:
+    params = _GRPO if method in ("grpo", "rloo") else _SFT
+    reward = "reward: solution, " if method in ("grpo", "rloo") else ""
+    return recipe(
+        f"it: {{train: {method}, model: sft, data: sums.train, {reward}{keys}params: {{{params}{more}}}}}"
+    )
+
+
+def placed(text: str, strategy: str, processes: int = 2) -> tuple[Plan, Step]:
+    """The plan of a recipe whose stage `it` is laid on several processes."""
+    plan = compiled(text)
+    step = plan.step("it")
+    launched = replace(step, launch=Launch(processes=processes, strategy=strategy))
+    return plan, launched
+
+
+def made(bench: Bench, plan: Plan, step: Step) -> Product:
+    """Run a step anew: processes are no part of a key."""
+    bench.forget(step)
+    return bench.made(plan, step)
+
+
+def gone(bench: Bench, step: Step) -> bool:
+    """Whether no process of a step is left, and nobody holds its lock."""
+    lock = try_lock(bench.home.lock(run_key(step, "test")))
+    if lock is not None:
+        lock.release()
+    return lock is not None and not workers_of(bench.work(step))
+
+
+@pytest.fixture(params=["ddp", "zero2"])
+def strategy(request: pytest.FixtureRequest) -> str:
+    if request.param != "ddp":
+        need("deepspeed", find_spec("deepspeed"), "pip install deepspeed")
+    return request.param
+
+
+@pytest.mark.parametrize("method", ["sft", "dpo", "grpo"])
+def test_two_processes_train_as_one_does(method: str, strategy: str, bench: Bench) -> None:
+    """The same rows in each step: what differs is the order of sums, and nothing that is sampled."""
+    plan, step = placed(stage(method, ", temperature: 0.5" if method == "grpo" else ""), strategy)
+    alone = made(bench, plan, plan.step("it"))
+    together = made(bench, plan, step)
+    ours, theirs = metrics(together, "loss"), metrics(alone, "loss")
+    assert len(ours) == len(theirs)
+    if method != "grpo":  # its completions are drawn by each process for itself
+        assert ours == pytest.approx(theirs, rel=2e-3, abs=1e-4)
+    assert together.facts["parameters"] == alone.facts["parameters"]
+    assert set(together.manifest["files"]) == set(alone.manifest["files"])
+
+
+@pytest.mark.parametrize("case", ["sft", "sft, an adapter", "dpo", "grpo", "rloo, a buffer"])
+def test_a_killed_stage_ends_with_the_same_bytes(case: str, strategy: str, bench: Bench) -> None:
+    method, _, how = case.partition(", ")
+    more = ", buffer: 2, micro_batch: 16" if how == "a buffer" else ""
+    keys = "adapter: {rank: 4, dropout: 0.1}, " if how == "an adapter" else ""
+    plan, step = placed(stage(method, more, keys), strategy)
+    undisturbed = made(bench, plan, step)
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    bench.killed(step, at=6)
+    wait_until(lambda: gone(bench, step), "the end of all processes")
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0, bench.failure(step)
+    assert [event["step"] for event in bench.events(step) if event["kind"] == "resumed"] >= [6]
+    assert bench.commit(step).content == undisturbed.content
+
+
+def ranks(bench: Bench, step: Step) -> list[int]:
+    """The processes of a step but the one that has started them, by their numbers in the group."""
+    found: dict[int, int] = {}
+    for pid in workers_of(bench.work(step)):
+        try:
+            parent = int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        found[pid] = parent
+    return sorted(pid for pid, parent in found.items() if parent in found)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_process_that_is_killed_ends_the_step_and_the_others(which: int, bench: Bench) -> None:
+    plan, step = placed(stage("sft").replace("steps: 8", "steps: 400"), "ddp")
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    lock = try_lock(bench.home.lock(run_key(step, "test")))
+    assert lock is not None
+    handle = bench.runner.start(bench.work(step), step, {}, lock.descriptor)
+    wait_until(lambda: any(e["kind"] == "checkpoint" for e in bench.events(step)), "a checkpoint")
+    os.kill(ranks(bench, step)[which], signal.SIGKILL)
+    wait_until(lambda: bench.runner.poll(handle) is not None, "the end of the step")
+    lock.release()
+    assert handle.status == 1
+    assert f"process {which} of 2 was ended by signal 9" in bench.failure(step)["message"]
+    wait_until(lambda: gone(bench, step), "the end of all processes")
+
+
+def test_a_step_that_is_asked_to_stop_keeps_what_it_has(bench: Bench) -> None:
+    plan, step = placed(stage("sft").replace("steps: 8", "steps: 400"), "ddp")
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    lock = try_lock(bench.home.lock(run_key(step, "test")))
+    assert lock is not None
+    handle = bench.runner.start(bench.work(step), step, {}, lock.descriptor)
+    wait_until(lambda: any(e["kind"] == "checkpoint" for e in bench.events(step)), "a checkpoint")
+    bench.runner.stop(handle)
+    wait_until(lambda: bench.runner.poll(handle) is not None, "the end of the step")
+    lock.release()
+    assert handle.status == 75, bench.failure(step)
+
+
+def failed(bench: Bench, plan: Plan, step: Step) -> Mapping[str, Any]:
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 1
+    return bench.failure(step)
+
+
+def test_a_batch_that_does_not_divide_is_told(bench: Bench) -> None:
+    plan, step = placed(stage("sft", ", micro_batch: 16"), "ddp", processes=3)
+    assert "1 micro-batches of 16 do not divide over 3 processes" in failed(bench, plan, step)["message"]
+
+
+def test_groups_of_completions_are_not_split(bench: Bench) -> None:
+    plan, step = placed(stage("grpo").replace("prompts: 16", "prompts: 3"), "ddp")
+    assert "are no whole groups of 4" in failed(bench, plan, step)["message"]
+
+
+def test_an_unknown_strategy_fails_before_it_trains(bench: Bench) -> None:
+    plan, step = placed(stage("sft"), "magic")
+    assert "divides the stage by `magic`" in failed(bench, plan, step)["message"]
+
+
+def test_what_became_of_the_plan_is_looked_at(bench: Bench) -> None:
+    """On a CPU, accelerate makes DDP of FSDP without a word."""
+    plan, step = placed(stage("sft"), "fsdp")
+    told = failed(bench, plan, step)["message"]
+    assert "the stage does not run as planned" in told
+    assert "strategy ddp instead of fsdp" in told
+
+
+def test_evaluations_are_the_same_in_all_processes(bench: Bench) -> None:
+    check = (
+        "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
+        " sampling: {max_tokens: 6, temperature: 0.8}}"
+    )
+    during = "evaluate: {every: 2, evals: [check], metric: check.score, keep: best, better: lower}, "
+    text = stage("sft", keys=during)
+    text = text.replace("  it:", f"  {check}\n  it:")
+    plan, step = placed(text, "ddp")
+    product = made(bench, plan, step)
+    found = metrics(product, "eval/check.score")
+    assert product.facts["best"]["value"] == min(found)
+    assert product.facts["best"]["step"] == 2 * (found.index(min(found)) + 1)
+
+
+def test_a_stage_in_several_processes_leaves_one_receipt_and_a_log_each(bench: Bench) -> None:
+    plan, step = placed(stage("sft"), "ddp")
+    product = made(bench, plan, step)
+    assert {path.name for path in product.record.iterdir()} >= {"log", "rank-1.log", "events.jsonl"}
+    assert product.facts["steps"] == 8
+    assert len(metrics(product, "loss")) == 8
+
+
+def test_a_checkpoint_of_another_placement_is_refused(bench: Bench) -> None:
+    plan, step = placed(stage("sft"), "ddp")
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    bench.killed(step, at=4)
+    wait_until(lambda: gone(bench, step), "the end of all processes")
+    alone = plan.step("it")
+    bench.lay_out(plan, alone)
+    assert bench.wait(alone) == 1
+    told = bench.failure(alone)
+    assert "was made by 2 processes (ddp), and the plan now has 1 (single)" in told["message"]
+    assert "placement: {processes: 2, strategy: ddp}" in told["advice"]

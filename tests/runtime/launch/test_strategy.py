@@ -1,0 +1,108 @@
+"""The arithmetic of several processes, and what TRL's trainers are told of strategies and engines."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from posttrain.compiler.checks.trl import arguments_of
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.launch import rollouts
+from posttrain.runtime.launch.rollouts import check_given, rollout_engine
+from posttrain.runtime.launch.strategy import spread, strategy_arguments
+from posttrain.spec.plan import Launch, Place, Resources, Step
+
+
+def batch(size: int, times: int, **more: Any) -> dict[str, Any]:
+    return {"per_device_train_batch_size": size, "gradient_accumulation_steps": times, **more}
+
+
+def step(strategy: str, processes: int = 2, gpus: int = 0) -> Step:
+    return Step(
+        id="it",
+        kind="train",
+        entry="",
+        params={},
+        place=Place(file="recipe.yaml", line=1, column=1),
+        key="",
+        key_parts={},
+        key_values={},
+        launch=Launch(processes=processes, strategy=strategy),
+        resources=Resources(gpus=gpus),
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "times", "processes", "wanted"),
+    [
+        (16, 1, 1, (16, 1)),
+        (16, 1, 2, (8, 1)),  # nothing was said of memory: each takes its share
+        (4, 4, 2, (4, 2)),  # micro-batches are what one process has in memory
+        (4, 8, 8, (4, 1)),
+    ],
+)
+def test_the_batch_is_the_same_over_all_processes(
+    size: int, times: int, processes: int, wanted: tuple[int, int]
+) -> None:
+    found = spread(batch(size, times), processes)
+    assert (found["per_device_train_batch_size"], found["gradient_accumulation_steps"]) == wanted
+    assert wanted[0] * wanted[1] * processes == size * times
+
+
+@pytest.mark.parametrize(("size", "times", "processes"), [(16, 1, 3), (4, 3, 2)])
+def test_a_batch_that_cannot_be_shared_is_refused(size: int, times: int, processes: int) -> None:
+    with pytest.raises(StepFault, match="do not divide over"):
+        spread(batch(size, times), processes)
+
+
+def test_completions_written_at_once_are_shared_by_whole_groups() -> None:
+    """64 completions of 16 prompts for two steps: 64 for each of two processes."""
+    found = spread(batch(16, 4, steps_per_generation=8, num_generations=4), 2)
+    assert found["steps_per_generation"] == 4
+    assert found["steps_per_generation"] * found["per_device_train_batch_size"] * 2 == 128
+    with pytest.raises(StepFault, match="no whole groups of 4"):
+        spread(batch(12, 1, steps_per_generation=1, num_generations=4), 2)
+
+
+def test_deepspeed_is_told_the_batch_of_all_processes() -> None:
+    told = strategy_arguments(step("zero3"), batch(4, 2))["deepspeed"]
+    assert told["train_batch_size"] == 16
+    assert told["zero_optimization"] == {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
+    assert strategy_arguments(step("zero2"), batch(4, 2))["deepspeed"]["zero_optimization"] == {"stage": 2}
+
+
+def test_a_cpu_is_said_to_the_trainer_and_gpus_are_not() -> None:
+    assert strategy_arguments(step("ddp"), batch(4, 2)) == {"use_cpu": True}
+    assert strategy_arguments(step("ddp", gpus=2), batch(4, 2)) == {}
+    assert strategy_arguments(step("single", processes=1), batch(4, 2)) == {}
+    assert strategy_arguments(step("fsdp", gpus=2), batch(4, 2))["fsdp_config"]["version"] == 2
+
+
+@pytest.mark.parametrize("kind", ["GRPOConfig", "RLOOConfig"])
+def test_trl_has_the_arguments_of_vllm_that_are_given(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollouts, "find_spec", lambda _: "there")
+    how = {"mode": "colocate", "gpus": 0, "utilisation": 0.35, "tensor_parallel": 2, "sleep": True}
+    told = rollout_engine(Launch(processes=2, strategy="ddp", engine="vllm", rollouts=how))
+    assert told == {
+        "use_vllm": True,
+        "vllm_mode": "colocate",
+        "vllm_gpu_memory_utilization": 0.35,
+        "vllm_tensor_parallel_size": 2,
+        "vllm_enable_sleep_mode": True,
+    }
+    assert told.keys() <= arguments_of(kind).keys()
+
+
+def test_engines_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    vllm = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 1})
+    monkeypatch.setattr(rollouts, "find_spec", lambda _: None)
+    assert rollout_engine(replace(vllm, engine="transformers")) == {}
+    with pytest.raises(StepFault, match="it is not installed"):
+        rollout_engine(vllm)
+    with pytest.raises(StepFault, match="needs Liger"):
+        check_given({"use_liger_kernel": True})
+    check_given({"use_liger_kernel": False})
+    monkeypatch.setattr(rollouts, "find_spec", lambda _: "there")
+    with pytest.raises(StepFault, match="cannot be started by a stage yet"):
+        rollout_engine(vllm)
+    check_given({"use_liger_kernel": True})

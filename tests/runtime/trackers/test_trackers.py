@@ -1,0 +1,177 @@
+"""Each tracker as it is, with its own package and its own files: a run that is cut off and goes on is
+one run there, with every point once. The server of MLflow is a real one on this machine."""
+
+import json
+import os
+import socket
+import sqlite3
+import struct
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from tests.conftest import need
+from tests.recipe_command import wait_until
+from tests.runtime.trackers.home import STEP, Underway
+
+from posttrain.runtime.trackers import follow
+from posttrain.runtime.trackers.tracking import Tracking
+
+pytestmark = pytest.mark.slow
+LOSSES = [(step, 1.0 / step) for step in (1, 2, 3, 4)]
+
+
+def tracked(tmp_path: Path, tracker: str, **environment: str) -> tuple[Underway, list[str]]:
+    """A stage that is cut off after two steps and ends in a second run, followed by real processes."""
+    found = find_spec(tracker) if tracker else None
+    need(tracker, found, f"pip install {tracker}")
+    underway = Underway(tmp_path, tracker)
+    notes: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        with Tracking(underway.plan, underway.home, underway.run, notes.append):
+            underway.attempt(1, 2, 3)
+        underway.again()
+        with Tracking(underway.plan, underway.home, underway.run, notes.append):
+            underway.attempt(3, 4, resumed=2)
+            underway.finish()
+        underway.again()
+        with Tracking(underway.plan, underway.home, underway.run, notes.append) as third:
+            assert third._process is None, "everything has been sent"
+    return underway, notes
+
+
+def test_tensorboard_shows_every_point_once(tmp_path: Path) -> None:
+    underway, notes = tracked(tmp_path, "tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (folder,) = (underway.home.root / "tracking" / "tensorboard" / "sums").iterdir()
+    assert folder.name == f"sft-{STEP.key[:8]}"
+    shown = EventAccumulator(str(folder)).Reload()
+    assert [event.step for event in shown.Scalars("loss")] == [1, 2, 3, 4]
+    assert [event.value for event in shown.Scalars("reward/format")] == [0.5] * 4
+    assert [event.step for event in shown.Scalars("eval/accuracy")] == [4]
+    assert notes == []
+
+
+def test_wandb_keeps_one_run_offline(tmp_path: Path) -> None:
+    underway, notes = tracked(tmp_path, "wandb", WANDB_MODE="offline")
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    history: list[dict[str, str]] = []
+    ids: set[str] = set()
+    for file in sorted((underway.home.root / "tracking" / "wandb").rglob("*.wandb")):
+        for data in records(file.read_bytes()):
+            record = Record()
+            record.ParseFromString(data)
+            if record.HasField("history"):
+                items = {i.key or ".".join(i.nested_key): i.value_json for i in record.history.item}
+                history.append(items)
+            elif record.HasField("run"):
+                ids.add(record.run.run_id)
+    assert ids == {STEP.key[:32]}
+    points = [(int(items["_step"]), float(items["loss"])) for items in history if "loss" in items]
+    assert points == LOSSES
+    assert [float(i["eval/accuracy"]) for i in history if "eval/accuracy" in i] == [0.75]
+    assert notes == []
+
+
+def records(data: bytes) -> Iterator[bytes]:
+    """The records of a file in LevelDB's log format, in blocks of 32 KiB, as W&B writes them."""
+    place, begun = 7, b""  # after the name of the format
+    while place + 7 <= len(data):
+        length, kind = struct.unpack_from("<HB", data, place + 4)
+        if (1 << 15) - place % (1 << 15) < 7 or kind == 0:  # the rest of a block is empty
+            place += (1 << 15) - place % (1 << 15)
+            continue
+        begun += data[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):  # whole, or the last part
+            yield begun
+            begun = b""
+
+
+def test_trackio_keeps_one_run(tmp_path: Path) -> None:
+    underway, notes = tracked(tmp_path, "trackio")
+    kept = sqlite3.connect(underway.home.root / "tracking" / "trackio" / "sums.db")
+    points = kept.execute("select run_name, step, metrics from metrics order by id").fetchall()
+    assert {name for name, _, _ in points} == {f"sft-{STEP.key[:8]}"}
+    told = [(step, json.loads(values)) for _, step, values in points]
+    assert [(step, values["loss"]) for step, values in told if "loss" in values] == LOSSES
+    assert [(step, v["eval/accuracy"]) for step, v in told if "eval/accuracy" in v] == [(4, 0.75)]
+    assert notes == []
+
+
+def check_mlflow(address: str) -> None:
+    """What MLflow has of the stage, wherever it keeps it."""
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=address)
+    experiment = client.get_experiment_by_name("sums")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.run_name == "sft"
+    assert run.info.status == "FINISHED"
+    assert run.data.params["params.steps"] == "4"
+    losses = client.get_metric_history(run.info.run_id, "loss")
+    assert [(point.step, point.value) for point in losses] == LOSSES
+    assert run.data.metrics["eval/accuracy"] == 0.75
+
+
+def test_mlflow_keeps_one_run_in_its_own_database(tmp_path: Path) -> None:
+    underway, notes = tracked(tmp_path, "mlflow")
+    assert notes == []
+    check_mlflow(f"sqlite:///{underway.home.root / 'tracking' / 'mlflow' / 'mlflow.db'}")
+
+
+@pytest.fixture
+def mlflow_server(tmp_path: Path) -> Iterator[str]:
+    need("mlflow", find_spec("mlflow"), "pip install mlflow")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    place = [f"--backend-store-uri=sqlite:///{tmp_path}/server.db", f"--default-artifact-root={tmp_path}/art"]
+    command = [sys.executable, "-m", "mlflow", "server", "--host=127.0.0.1", f"--port={port}", "--workers=1"]
+    with (tmp_path / "server.log").open("ab") as log:
+        server = subprocess.Popen([*command, *place], stdout=log, stderr=log, start_new_session=True)
+    try:
+        wait_until(lambda: answers(f"{address}/health"), "the server of MLflow", seconds=300)
+        yield address
+    finally:
+        os.killpg(server.pid, 9)
+        server.wait()
+
+
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=2) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def test_mlflow_keeps_one_run_on_a_server(tmp_path: Path, mlflow_server: str) -> None:
+    _, notes = tracked(tmp_path, "mlflow", MLFLOW_TRACKING_URI=mlflow_server)
+    assert notes == []
+    check_mlflow(mlflow_server)
+
+
+def test_a_server_that_is_gone_is_told_and_harms_nothing(tmp_path: Path) -> None:
+    need("mlflow", find_spec("mlflow"), "pip install mlflow")
+    underway = Underway(tmp_path, "mlflow", "tensorboard")
+    notes: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        patch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        with Tracking(underway.plan, underway.home, underway.run, notes.append):
+            underway.attempt(1, 2)
+            underway.finish()
+    assert any(note.startswith("tracking: sft: mlflow did not take all figures") for note in notes)
+    assert not any("tensorboard" in note for note in notes)
+    sent = json.loads(follow.state_of(underway.home, STEP.key, "tensorboard").read_text())
+    assert sent == {"mark": [2, 1], "final": True}
