@@ -3,11 +3,12 @@
 import copy
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import FrozenInstanceError, field, fields, replace
 from typing import Any
 
 import pytest
 
-from posttrain.spec.record import field, fields, plain, record, replace
+from posttrain.spec.record import plain, record
 
 
 @record
@@ -34,7 +35,8 @@ class More(Named):
 
 def test_fields_are_given_in_order_or_by_name() -> None:
     assert Point(1, 3) == Point(x=1, y=3)
-    assert (Point(1).sum, fields(More)) == (3, ("name", "tags", "at", "level"))
+    assert Point(1).sum == 3
+    assert [one.name for one in fields(More)] == ["name", "tags", "at", "level"]
 
 
 def test_equal_records_are_one_key_however_they_were_given() -> None:
@@ -90,8 +92,8 @@ def test_what_a_record_does_not_take_is_refused(make: Callable[[], Any], message
 
 def test_nothing_is_set_or_deleted_afterwards() -> None:
     point: Any = Point(1)
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(FrozenInstanceError):
         point.x = 2
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(FrozenInstanceError):
         del point.x
     assert repr(point) == "Point(x=1, y=2)"

@@ -1,7 +1,7 @@
 """The checks over a recipe whose names are resolved: data, rewards, then each stage by its verb."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from posttrain.compiler.checks.during import check_during
@@ -30,12 +30,13 @@ from posttrain.compiler.stages.gates import Gating, check_gate
 from posttrain.compiler.stages.generation import Generation, check_generate
 from posttrain.compiler.stages.training import Training, check_training
 from posttrain.spec.plan import UserFile
+from posttrain.spec.record import record
 from posttrain.spec.stages import Evaluate, Gate, Generate, Script, Train
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Checked:
     """A recipe with everything derived that its plan is made of."""
 

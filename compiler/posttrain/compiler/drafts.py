@@ -1,7 +1,7 @@
 """What each thing of a recipe becomes in the plan: entry, parameters, inputs and meaning."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from posttrain.compiler.check import Checked
@@ -18,12 +18,13 @@ from posttrain.compiler.stages.branches import lowered
 from posttrain.spec.extension import Extension, Kind, Params
 from posttrain.spec.plan import Input, Launch, Resources, UserFile
 from posttrain.spec.recipe import Declaration
+from posttrain.spec.record import record
 from posttrain.spec.stages import Evaluate, Export, Gate, Generate, Sampling, Script, Train
 
 Json = Any
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Draft:
     """A step before it has a key."""
 

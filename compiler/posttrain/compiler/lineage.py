@@ -1,15 +1,16 @@
 """Lines of models: what each stage's weights go back to, and what is trained of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from posttrain.compiler.names import Named
 from posttrain.compiler.tree import Path
 from posttrain.spec.recipe import Adapter
+from posttrain.spec.record import record
 from posttrain.spec.stages import Train
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Line:
     """Where a line of models begins, and the adapter that holds at this point of it."""
 

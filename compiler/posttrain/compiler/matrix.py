@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from posttrain.compiler.examples import minimal
 from posttrain.compiler.findings import Findings
@@ -10,6 +9,7 @@ from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Leaf, Listed, Mapped, Node
 from posttrain.compiler.validate import describe
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.record import record
 
 MOST_LEGS = 1000
 
@@ -37,7 +37,7 @@ CODES = (BAD_MATRIX, UNUSED_AXIS)
 Axes = Mapping[str, tuple[Leaf, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Leg:
     """One combination: a value for every name, in the order of the names."""
 

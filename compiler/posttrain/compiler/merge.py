@@ -1,13 +1,14 @@
 """Puts the plans of a matrix's legs together: what several legs have in common is done once."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from posttrain.compiler.matrix import Leg
 from posttrain.spec.plan import Input, Plan, Step
+from posttrain.spec.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Place:
     """A step of one leg."""
 

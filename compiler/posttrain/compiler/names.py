@@ -1,7 +1,6 @@
 """Fourth pass: what each name refers to, and an order in which everything can be made."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from posttrain.compiler.examples import MINIMAL, minimal
@@ -10,6 +9,7 @@ from posttrain.compiler.shape import Shaped
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.record import record
 from posttrain.spec.stages import AnyStage, Evaluate, Export, Gate, Generate, Script, Train
 
 UNKNOWN_NAME = Code(
@@ -47,7 +47,7 @@ Thing = Literal["model", "dataset", "endpoint", "stage"]
 Role = Literal["weights", "rows", "writer", "anything"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ref:
     """A resolved reference."""
 
@@ -60,7 +60,7 @@ class Ref:
         return f"{self.thing}:{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Use:
     """A reference as written: where, in what role, and what it should stand for."""
 
@@ -71,7 +71,7 @@ class Use:
     wanted: Role
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Named:
     """A recipe whose references are resolved: (owner, role) to what is meant."""
 

@@ -7,7 +7,6 @@ every mistake; later passes stay silent about what an earlier one has refused.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from posttrain.compiler.check import Checked, check
 from posttrain.compiler.checks.unused import check_unused_variables
@@ -28,17 +27,18 @@ from posttrain.compiler.tree import Mapped
 from posttrain.spec.diagnostic import Diagnostic, in_file_order
 from posttrain.spec.lockfile import Id
 from posttrain.spec.plan import Plan
+from posttrain.spec.record import record
 from posttrain.spec.stages import Train
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Outcome:
     """A plan when there is no error; all that was found, in file order, in any case."""
 
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...]
     # What the recipe names on the hub, for `recipe lock`.
-    asked: frozenset[Id] = field(default=frozenset())
+    asked: frozenset[Id] = frozenset()
 
 
 def compile_recipe(request: Request) -> Outcome:

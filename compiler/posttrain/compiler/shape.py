@@ -6,7 +6,6 @@ The names of those left out are kept: a reference to one of them is no mistake o
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from posttrain.compiler.examples import MINIMAL, minimal
@@ -25,6 +24,7 @@ from posttrain.spec.recipe import (
     Model,
     Reward,
 )
+from posttrain.spec.record import record
 from posttrain.spec.stages import SECTIONS, VERBS, AnyStage, Header
 
 NO_VERB = Code(
@@ -68,7 +68,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 Kind = TypeVar("Kind", bound=Declaration)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Shaped:
     """A recipe's declarations that are well-formed, and the names of those that are not."""
 

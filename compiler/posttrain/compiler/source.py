@@ -1,13 +1,14 @@
 """What the compiler is given: text, and a way to read the files beside it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from posttrain.spec.extension import Catalog
 from posttrain.spec.keys import digest_bytes
+from posttrain.spec.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """A recipe file: the name that diagnostics print, and its bytes."""
 
@@ -19,7 +20,7 @@ class Source:
 ReadFile = Callable[[str], bytes | None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Request:
     """All that a compilation depends on. The same request gives the same outcome, anywhere."""
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from posttrain.spec.record import record
+
 Severity = Literal["error", "warning", "note"]
 
 
@@ -20,7 +22,7 @@ class Span:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Label:
     """A secondary place, with what it has to do with the matter."""
 
@@ -28,7 +30,7 @@ class Label:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edit:
     """A replacement of the text under `span` that would mend the matter."""
 
@@ -36,7 +38,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Code:
     """A kind of diagnostic, with the page that `recipe explain` prints for it.
 
@@ -53,7 +55,7 @@ class Code:
     beside: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Diagnostic:
     code: str
     severity: Severity

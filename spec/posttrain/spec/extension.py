@@ -5,11 +5,12 @@ does the work and imports the heavy stack in its body. The catalog knows extensi
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from posttrain.spec.record import record
 from posttrain.spec.types import Columns, Interval, Type
 
 Kind = Literal["verb", "method", "reward", "data", "source", "engine", "runner", "environment", "tracker"]
@@ -36,7 +37,7 @@ class NoParams(Params):
     """For extensions that take none."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Extension:
     name: str
     summary: str
@@ -51,12 +52,12 @@ class Extension:
     neutral: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Verb(Extension):
     """What runs a stage that is not training: eval, gate, export and so on."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Schedule:
     """The arithmetic of a training stage: what the compiler plans and the worker is held to."""
 
@@ -70,7 +71,7 @@ def _batch(params: Any) -> int:
     return params.batch
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Footprint:
     """What a training method holds in memory, as far as it is the method that decides it."""
 
@@ -91,7 +92,7 @@ class Footprint:
     strategies: tuple[str, ...] = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Method(Extension):
     """A training method. `accepts` lists the column sets it can read, the preferred one first."""
 
@@ -108,7 +109,7 @@ class Method(Extension):
     acts: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Source(Extension):
     """Where rows come from. `columns` and `rows` tell what is known before anything runs."""
 
@@ -124,7 +125,7 @@ class Source(Extension):
     network: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class DataOp(Extension):
     """A data step that is no relational one. `columns` maps the columns before to those after.
 
@@ -140,7 +141,7 @@ class DataOp(Extension):
     needs: Callable[[Any, Columns], None] = lambda _params, _columns: None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Operand:
     """A place in a reward op that takes a node: a name, a literal or a nested expression."""
 
@@ -158,7 +159,7 @@ class Operand:
 Ranges = Mapping[str, Sequence[Interval]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Remark:
     """What an op has to say about the operands it was given, by a path below the node."""
 
@@ -168,7 +169,7 @@ class Remark:
     help: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class RewardOp(Extension):
     """A node of a reward graph. `shorthand` names the operand that a bare value stands for."""
 
@@ -187,19 +188,19 @@ class RewardOp(Extension):
     endpoints: Callable[[Any], Sequence[str]] = lambda _: ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Engine(Extension):
     """What generates text from a model: transformers, vLLM, an HTTP endpoint."""
 
     needs_gpu: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Runner(Extension):
     """Where a step runs: a local process, a container."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Environment(Extension):
     """A place in which a model acts over several turns; `run(params, site)` opens it."""
 
@@ -213,7 +214,7 @@ class Environment(Extension):
     files: Callable[[Any], Sequence[str]] = lambda _: ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Tracker(Extension):
     """Where figures of a run are sent while it goes on; `run(topic)` gives what takes those of a step."""
 

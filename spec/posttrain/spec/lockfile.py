@@ -14,7 +14,9 @@ gives a lock again, or one in which two lines contradict each other, which is re
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from posttrain.spec.record import record
 
 FORMAT = 1
 HEADER = (
@@ -34,7 +36,7 @@ class BadLock(ValueError):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lock:
     """The values of a lock, and the lines that they stand in."""
 

@@ -6,14 +6,16 @@ line beside each field is its documentation: `recipe schema plan` prints it (see
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
+
+from posttrain.spec.record import plain, record
 
 FORMAT = 1
 Json = Any
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record(kw_only=True)
 class Input:
     """What a step reads: the product of another step, or one part of it."""
 
@@ -21,7 +23,7 @@ class Input:
     part: Annotated[str | None, "The part of that dataset; null for all of the product."] = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record(kw_only=True)
 class UserFile:
     """A file beside the recipe that a step reads, held to its digest."""
 
@@ -29,7 +31,7 @@ class UserFile:
     sha256: Annotated[str, "The digest of its content when the plan was made."]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record(kw_only=True)
 class Resources:
     """What a step takes of the machine while it runs."""
 
@@ -39,7 +41,7 @@ class Resources:
     network: Annotated[bool, "Whether it may use the network."] = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record(kw_only=True)
 class Launch:
     """How the step's processes are started."""
 
@@ -51,7 +53,7 @@ class Launch:
     ] = field(default_factory=dict[str, Json])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record(kw_only=True)
 class Place:
     """Where in the recipe a step was written."""
 
@@ -60,7 +62,7 @@ class Place:
     column: Annotated[int, "The column, from 1."]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record(kw_only=True)
 class Step:
     """One thing that is done, with everything that its doing takes."""
 
@@ -102,7 +104,7 @@ class Step:
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record(kw_only=True)
 class Plan:
     """All that a run does, in an order in which it can be done."""
 
@@ -120,7 +122,7 @@ class Plan:
 
 def to_json(plan: Plan) -> str:
     """The plan's canonical text."""
-    return canonical(asdict(plan)) + "\n"
+    return canonical(plain(plan)) + "\n"
 
 
 def canonical(value: Json) -> str:
@@ -129,7 +131,7 @@ def canonical(value: Json) -> str:
 
 
 def step_to_json(step: Step) -> str:
-    return canonical(asdict(step)) + "\n"
+    return canonical(plain(step)) + "\n"
 
 
 def from_json(text: str) -> Plan:

@@ -1,8 +1,9 @@
 """The types of columns and reward nodes, and intervals of numbers."""
 
 import math
-from dataclasses import dataclass
 from typing import Literal
+
+from posttrain.spec.record import record
 
 # A column or node type is its written form: text, integer, number, boolean, messages, list<T>, any.
 Type = str
@@ -26,7 +27,7 @@ def accepts(wanted: Type, given: Type) -> bool:
     return wanted == "number" and given in ("integer", "boolean")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interval:
     """All numbers from `low` to `high`, both included."""
 

@@ -1,7 +1,6 @@
 """A training stage as the checks see it: with the model that its line begins with, and its adapter."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from posttrain.compiler.facts import parameters
@@ -12,10 +11,11 @@ from posttrain.compiler.stages.training import Training
 from posttrain.compiler.tree import Path
 from posttrain.spec.extension import Method
 from posttrain.spec.recipe import Adapter, Model
+from posttrain.spec.record import record
 from posttrain.spec.stages import Train
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Subject:
     name: str
     training: Training

@@ -1,7 +1,7 @@
 """Fifth pass: the columns, parts and row counts of every dataset, and the operations that make it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from posttrain.compiler.data import codes
@@ -17,6 +17,7 @@ from posttrain.compiler.tree import Path, at
 from posttrain.compiler.validate import validate
 from posttrain.spec.extension import DataOp, Extension, Params, Source
 from posttrain.spec.plan import UserFile
+from posttrain.spec.record import record
 from posttrain.spec.stages import Generate
 from posttrain.spec.types import Columns
 
@@ -28,7 +29,7 @@ _CODES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Rows:
     """A dataset as compiled."""
 

@@ -6,17 +6,18 @@ seed and the row's place.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from posttrain.compiler.data.sql import bind, check_expression, quoted
 from posttrain.compiler.suggest import hint
+from posttrain.spec.record import record
 from posttrain.spec.types import Columns
 
 HIDDEN = {"__row": "integer", "__part": "text"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Table:
     """What is known of rows at a point between two steps."""
 

@@ -1,18 +1,18 @@
 """Two plans side by side: for each step of the newer one, whether its product stands, and if not, why."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 from posttrain.compiler.differences.parts import step_differences
 from posttrain.compiler.differences.values import Difference, value_differences
 from posttrain.spec.plan import Input, Plan, Step
+from posttrain.spec.record import record
 
 # `changed`: what the step itself says differs; `downstream`: only what it reads is made anew.
 Fate = Literal["same", "changed", "downstream", "new"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class StepChange:
     """A step of the newer plan, beside the one that it was."""
 
@@ -25,13 +25,13 @@ class StepChange:
     through: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Comparison:
     steps: tuple[StepChange, ...]
     # Steps of the older plan that the newer one has no more.
     gone: tuple[Step, ...] = ()
     # What concerns the plan as a whole: its seed, its target, its trackers.
-    whole: tuple[Difference, ...] = field(default=())
+    whole: tuple[Difference, ...] = ()
 
     @property
     def same(self) -> bool:

@@ -1,9 +1,10 @@
 """Where two values differ: the paths at which they do, as deep as they go."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from posttrain.spec.record import record
 
 
 class Absent(Enum):
@@ -16,7 +17,7 @@ ABSENT = Absent.ABSENT
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Difference:
     """One place that is not the same, with what stands there before and after."""
 

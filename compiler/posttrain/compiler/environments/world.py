@@ -1,17 +1,17 @@
 """A checked environment, and what the steps that act in it get from it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from posttrain.spec.extension import Environment as Kind
 from posttrain.spec.extension import Params
 from posttrain.spec.plan import UserFile
 from posttrain.spec.recipe import Environment
+from posttrain.spec.record import record
 from posttrain.spec.types import Columns, Interval
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class World:
     declared: Environment
     kind: Kind

@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from posttrain.compiler.tree import Entry, Leaf, Mapped, Path, at
 from posttrain.spec.diagnostic import Label, Span
 from posttrain.spec.lockfile import Id, Lock
+from posttrain.spec.record import record
 
 _ON_THE_HUB = re.compile(r"\w[\w.-]*(/[\w.-]+)?\Z")
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 _LATEST = "main"
 
 
-@dataclass(frozen=True)
+@record
 class Pins:
     """The lock that a compilation goes by, if any; and what on the hub the recipe names."""
 

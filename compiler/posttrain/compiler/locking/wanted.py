@@ -1,18 +1,18 @@
 """What a plan needs to be locked, and in what a lock is not up to date with it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from posttrain.compiler.locking.pins import commit_in
 from posttrain.spec.lockfile import Id, Lock
 from posttrain.spec.plan import Plan, Step
+from posttrain.spec.record import record
 
 # The value of each entry that must stand in the lock; None where only the world outside can tell it.
 Wanted = Mapping[Id, str | None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Reason:
     """One way in which a lock is not up to date."""
 

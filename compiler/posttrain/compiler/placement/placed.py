@@ -1,13 +1,14 @@
 """A stage that lies on the target: what placement adds to it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from posttrain.spec.plan import Launch
+from posttrain.spec.record import record
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Placed:
     """What placement adds to a stage."""
 

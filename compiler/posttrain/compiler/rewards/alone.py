@@ -2,7 +2,6 @@
 elsewhere in the file is not looked at. A file that others extend will do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from posttrain.compiler.expand import expand
 from posttrain.compiler.findings import Findings
@@ -15,9 +14,10 @@ from posttrain.compiler.tree import Entry, Mapped
 from posttrain.compiler.validate import validate
 from posttrain.spec.diagnostic import Diagnostic, in_file_order
 from posttrain.spec.recipe import Endpoint, Reward
+from posttrain.spec.record import record
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Alone:
     """The graph when there is no error; the names of all rewards; what was found, in file order."""
 

@@ -1,7 +1,6 @@
 """The body of a reward op as written: which of its keys are operands, and which are parameters."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from posttrain.compiler.findings import Findings
@@ -9,9 +8,10 @@ from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Mapped, Path, at
 from posttrain.compiler.validate import UNKNOWN_KEY, keys_of, validate
 from posttrain.spec.extension import Params, RewardOp
+from posttrain.spec.record import record
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Body:
     path: Path
     # The operands as written, and whether they stand under their own names.

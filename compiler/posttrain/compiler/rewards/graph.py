@@ -1,7 +1,6 @@
 """Builds one reward graph: resolves names, types operands, derives ranges, flattens."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from posttrain.compiler.endpoints import asked
@@ -15,10 +14,11 @@ from posttrain.compiler.tree import Path
 from posttrain.spec.extension import RewardOp
 from posttrain.spec.plan import UserFile
 from posttrain.spec.recipe import Endpoint, Reward
+from posttrain.spec.record import record
 from posttrain.spec.types import Interval, Type, is_type
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Graph:
     """A checked reward graph. `nodes` are in an order in which they can be computed."""
 

@@ -1,7 +1,6 @@
 """The operands of a reward op as written, each read as the expression or expressions that it holds."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 from posttrain.compiler.rewards import codes
@@ -9,10 +8,11 @@ from posttrain.compiler.rewards.body import Body
 from posttrain.compiler.rewards.values import Value
 from posttrain.compiler.tree import Path
 from posttrain.spec.extension import Operand, RewardOp
+from posttrain.spec.record import record
 from posttrain.spec.types import Type
 
 
-@dataclass(frozen=True)
+@record
 class OperandReader:
     """Reads by what a graph's builder lends it: how an expression is read, and how a mistake is told."""
 

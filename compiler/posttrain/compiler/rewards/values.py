@@ -1,15 +1,15 @@
 """What stands at an operand of a reward op: a read, a node or a literal, with its type and range."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from posttrain.spec.record import record
 from posttrain.spec.types import Interval, Type
 
 BOOLEAN = Interval(0.0, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     plan: Mapping[str, Any]
     type: Type

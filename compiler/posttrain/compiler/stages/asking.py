@@ -1,7 +1,6 @@
 """What eval and generate stages ask, and how: models by an engine, endpoints over HTTP, and their prompts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from posttrain.compiler.data.datasets import Rows
@@ -14,6 +13,7 @@ from posttrain.compiler.stages.prompting import Prompting, check_prompting
 from posttrain.compiler.tree import Path
 from posttrain.spec.extension import Engine
 from posttrain.spec.recipe import Endpoint
+from posttrain.spec.record import record
 from posttrain.spec.stages import Evaluate, Generate
 from posttrain.spec.types import Columns
 
@@ -30,7 +30,7 @@ def engine_for(wanted: str, *, endpoint: bool, has_gpus: bool) -> str:
     return "vllm" if has_gpus else "transformers"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Subject:
     """A model that is asked: its name, the role of its product among the inputs, and what runs it."""
 
@@ -45,7 +45,7 @@ class Subject:
         return found if self.endpoint is None else {**found, "endpoint": asked(self.endpoint)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Asking:
     """How a stage asks."""
 

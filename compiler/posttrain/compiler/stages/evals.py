@@ -1,7 +1,7 @@
 """Eval stages: the graph, and the metrics with the nodes that they are the rate or mean of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from posttrain.compiler.data import codes as data_codes
@@ -17,6 +17,7 @@ from posttrain.compiler.stages.training import check_reads, graph_of
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.record import record
 from posttrain.spec.stages import Evaluate
 from posttrain.spec.types import SCALARS, Columns, Interval
 
@@ -34,7 +35,7 @@ BAD_METRIC = Code(
 CODES = (BAD_METRIC,)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Metric:
     kind: str
     node: str
@@ -56,7 +57,7 @@ RATES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Evaluation:
     """A checked eval stage."""
 

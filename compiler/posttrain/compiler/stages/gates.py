@@ -1,7 +1,6 @@
 """Gates: the metrics that they compare, and whether their thresholds can be reached and decided."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from posttrain.compiler.examples import minimal
@@ -12,6 +11,7 @@ from posttrain.compiler.stages.power import GATED, check_power
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.record import record
 from posttrain.spec.stages import Condition, Gate
 
 BAD_CONDITION = Code(
@@ -58,7 +58,7 @@ NOT_PAIRED = Code(
 CODES = (BAD_CONDITION, UNKNOWN_METRIC, UNREACHABLE, NOT_PAIRED)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Gating:
     """A checked gate: its conditions as the runtime decides them, and the evals it reads."""
 

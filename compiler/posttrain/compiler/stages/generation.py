@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from posttrain.compiler.data.datasets import Rows, part_of, table_of
@@ -15,13 +14,14 @@ from posttrain.compiler.stages.asking_codes import BAD_DIALOGUE, BAD_KEEP, NOT_D
 from posttrain.compiler.stages.training import check_reads, graph_of
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
+from posttrain.spec.record import record
 from posttrain.spec.stages import Above, Dialogue, Generate
 from posttrain.spec.types import SCALARS, Columns
 
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Generation:
     """A checked generate stage."""
 

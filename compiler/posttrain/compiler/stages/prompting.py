@@ -1,7 +1,7 @@
 """The prompts of eval and generate stages: the column, a template around it, worked examples before it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from posttrain.compiler.data import codes as data_codes
@@ -15,6 +15,7 @@ from posttrain.compiler.stages.asking_codes import BAD_SHOTS, BAD_TEMPLATE
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
 from posttrain.spec.plan import UserFile
+from posttrain.spec.record import record
 from posttrain.spec.stages import Evaluate, Generate, Shots
 from posttrain.spec.types import Columns
 
@@ -22,7 +23,7 @@ PLACE = "{prompt}"
 _ANSWERS = ("text", "integer", "number", "any")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Prompting:
     """What a stage's prompts are made with."""
 

@@ -1,7 +1,6 @@
 """Training stages: the method, its parameters, the columns it reads and the arithmetic of its steps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from posttrain.compiler.data import codes as data_codes
 from posttrain.compiler.data.datasets import Rows, part_of, table_of
@@ -15,6 +14,7 @@ from posttrain.compiler.tree import Mapped, Path, at
 from posttrain.compiler.validate import validate
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Method, Params, Schedule
+from posttrain.spec.record import record
 from posttrain.spec.stages import Train
 from posttrain.spec.types import Columns, accepts
 
@@ -54,7 +54,7 @@ BAD_ARITHMETIC = Code(
 CODES = (UNKNOWN_METHOD, NO_REWARD, UNKNOWN_REWARD, BAD_ARITHMETIC)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Training:
     """A checked training stage."""
 
