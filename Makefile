@@ -19,7 +19,7 @@ INSTALL = $(BIN)/uv pip install --python $(BIN)/python
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help quickstart test chaos check format lock image clean
+.PHONY: help quickstart test chaos fuzz check format lock image clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +31,13 @@ test: $(DEV) $(PACKAGE) ## run the tests; PYTEST_ARGS="-k name" and the like go 
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 N ?= 500
-chaos: $(DEV) $(PACKAGE) ## kill runs at N random instants (500) and compare what comes out; SEED=7 repeats
+chaos: $(DEV) $(PACKAGE) ## disturb runs N times (500): kills, full disks, damage, clocks; SEED=7 repeats
 	$(BIN)/python -m tests.runtime.chaos --kills $(N) $(if $(SEED),--seed $(SEED))
+
+SECONDS ?= 600
+fuzz: $(DEV) $(PACKAGE) ## mutate recipes and compile them, for SECONDS; installs atheris
+	$(INSTALL) -q atheris
+	$(BIN)/python -m tests.compiler.fuzz_atheris --seconds $(SECONDS)
 
 check: $(DEV) $(PACKAGE) ## lint, formatting, types and the direction of imports
 	$(BIN)/ruff check

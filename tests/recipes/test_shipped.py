@@ -1,4 +1,4 @@
-"""Every recipe that comes with the project: planned at full size without a word, and run where it says smoke."""
+"""Every recipe that comes with the project: planned at full size without a word, and run at its small one."""
 
 import json
 import shutil

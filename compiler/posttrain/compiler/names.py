@@ -1,14 +1,17 @@
 """Fourth pass: what each name refers to, and an order in which everything can be made."""
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Literal
 
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.findings import Findings
+from posttrain.compiler.rewards.scorers import models_of
 from posttrain.compiler.shape import Shaped
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.extension import Catalog
 from posttrain.spec.record import record
 from posttrain.spec.stages import AnyStage, Evaluate, Export, Gate, Generate, Script, Train
 
@@ -81,14 +84,16 @@ class Named:
     order: tuple[str, ...]
 
 
-def resolve(recipe: Shaped, findings: Findings) -> Named:
-    refs: dict[tuple[str, str], Ref] = {}
-    for use in _uses(recipe):
-        ref = _resolve(use, recipe, findings)
-        if ref is not None:
-            refs[use.owner, use.role] = ref
+def resolve(recipe: Shaped, catalog: Catalog, findings: Findings) -> Named:
+    refs = _resolved(_uses(recipe), recipe, findings)
     refs |= _measured(recipe, refs)
+    refs |= _scored(recipe, _resolved(_reward_uses(recipe, catalog), recipe, findings))
     return Named(recipe=recipe, refs=refs, order=_order(recipe, refs, findings))
+
+
+def _resolved(uses: Iterator[Use], recipe: Shaped, findings: Findings) -> dict[tuple[str, str], Ref]:
+    found = {(use.owner, use.role): _resolve(use, recipe, findings) for use in uses}
+    return {use: ref for use, ref in found.items() if ref is not None}
 
 
 def _uses(recipe: Shaped) -> Iterator[Use]:
@@ -128,18 +133,19 @@ def _stage_uses(name: str, stage: AnyStage) -> Iterator[Use]:
             if stage.reference is not None:
                 yield use("reference", stage.reference, "weights")
         case Evaluate() | Generate():
-            for role, text, path in writers_of(name, stage):
-                yield Use(f"stage:{name}", role, path, text, "writer")
+            yield from (Use(f"stage:{name}", *of, "writer") for of in _asked(name, stage))
             yield use("data", stage.data, "rows")
-            if stage.shots is not None:
-                yield use("shots", stage.shots.data, "rows", "shots", "data")
+            yield from (use("shots", s.data, "rows", "shots", "data") for s in (stage.shots,) if s)
         case Export():
             yield use("model", stage.export, "weights", "export")
         case Script():
-            for role, text in stage.inputs.items():
-                yield use(role, text, "anything", "inputs", role)
+            yield from (use(role, text, "anything", "inputs", role) for role, text in stage.inputs.items())
         case Gate():  # its metrics are resolved with the evals that make them
             return
+
+
+def _asked(name: str, stage: Evaluate | Generate) -> Iterator[tuple[str, Path, str]]:
+    return ((role, path, text) for role, text, path in writers_of(name, stage))
 
 
 def writers_of(name: str, stage: Evaluate | Generate) -> list[tuple[str, str, Path]]:
@@ -157,14 +163,36 @@ def writers_of(name: str, stage: Evaluate | Generate) -> list[tuple[str, str, Pa
 
 def _measured(recipe: Shaped, refs: Mapping[tuple[str, str], Ref]) -> dict[tuple[str, str], Ref]:
     """What a training stage reads for the evals that it makes on the way: the rows of each."""
-    return {
-        (f"stage:{name}", f"{eval}.{role}"): ref
-        for name, stage in recipe.stages.items()
-        if isinstance(stage, Train) and stage.evaluate is not None
-        for eval in stage.evaluate.evals
-        for (owner, role), ref in refs.items()
-        if owner == f"stage:{eval}" and role in ("data", "shots")
-    }
+    found: dict[tuple[str, str], Ref] = {}
+    for name, stage in recipe.stages.items():
+        asked = stage.evaluate.evals if isinstance(stage, Train) and stage.evaluate is not None else ()
+        for measure, role in product(asked, ("data", "shots")):
+            ref = refs.get((f"stage:{measure}", role))
+            if ref is not None:
+                found[f"stage:{name}", f"{measure}.{role}"] = ref
+    return found
+
+
+def _reward_uses(recipe: Shaped, catalog: Catalog) -> Iterator[Use]:
+    """The models that rewards score with, each under its name."""
+    for name, reward in recipe.rewards.items():
+        for path, text in models_of(reward, ("rewards", name), catalog):
+            yield Use(f"reward:{name}", text, path, text, "weights")
+
+
+def _scored(recipe: Shaped, found: Mapping[tuple[str, str], Ref]) -> dict[tuple[str, str], Ref]:
+    """What stages read since their rewards, or those of the evals made on their way, score with it."""
+    refs: dict[tuple[str, str], Ref] = {}
+    for name, stage in recipe.stages.items():
+        during = stage.evaluate.evals if isinstance(stage, Train) and stage.evaluate is not None else ()
+        for before, scored in (("", stage), *((f"{each}.", recipe.stages.get(each)) for each in during)):
+            owner = f"reward:{getattr(scored, 'reward', None) or ''}"
+            refs |= {
+                (f"stage:{name}", f"{before}reward:{text}"): ref
+                for (of, text), ref in found.items()
+                if of == owner
+            }
+    return refs
 
 
 def _resolve(use: Use, recipe: Shaped, findings: Findings) -> Ref | None:

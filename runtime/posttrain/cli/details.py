@@ -1,4 +1,4 @@
-"""One step of a plan in full: its placement and why, what it takes, what it reads, what its key is made of."""
+"""One step of a plan in full: placement and why, what it takes, what it reads, what its key is made of."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,7 @@
 """`recipe`: the commands, each loaded when it is called."""
 
 import errno
+import gc
 import os
 from importlib import import_module
 from typing import Any
@@ -9,6 +10,8 @@ import click
 
 from posttrain.spec.version import VERSION
 
+# What a command builds lives about as long as the command: to look for rubbish early finds none.
+gc.set_threshold(100_000)
 # A command is a file of this package; the order is the order of the help page.
 _COMMANDS = (
     "new",

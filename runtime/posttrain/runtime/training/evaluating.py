@@ -12,7 +12,7 @@ from typing import Any
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.engines.kept import Prompt
-from posttrain.runtime.engines.transformers import generate
+from posttrain.runtime.engines.local import generate
 from posttrain.runtime.evals import tables
 from posttrain.runtime.evals.scoring import beside, score
 from posttrain.runtime.faults import StepFault

@@ -28,7 +28,7 @@ class Wanted:
 
 def probe(context: Context, product: Path | None, wanted: Wanted) -> dict[str, Any]:
     """What a stage's model writes for its first rows: figures, warnings and samples."""
-    from posttrain.runtime.engines.transformers import generate
+    from posttrain.runtime.engines.local import generate
     from posttrain.runtime.evals.scoring import beside, score
     from posttrain.runtime.models.load import load_checkpoint, load_model, load_tokenizer
     from posttrain.runtime.prompts import prompts_of

@@ -1,83 +1,12 @@
 """Decides a gate: every condition is shown to hold, shown not to hold, or left open by the data."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from posttrain.runtime import durable
 from posttrain.runtime.context import Context
-from posttrain.runtime.verdicts import compared, decided, ruling
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(name="gate", summary="A verdict over metrics: pass, fail or inconclusive.", version=2)
 
 
 def run(context: Context) -> None:
-    conditions = [_decide(condition, context) for condition in context.params["conditions"]]
-    ruled = ruling(conditions, context.params["correction"])
-    result = {
-        "verdict": ruled.verdict,
-        "correction": context.params["correction"],
-        "conditions": list(ruled.conditions),
-    }
-    durable.write_json(context.out / "verdict.json", result)
-    context.facts.update(result)
-    for condition in ruled.conditions:
-        if condition["verdict"] != "pass":
-            message = f"{condition['text']}: {condition['verdict']}"
-            context.events.emit("warning", message=message, advice=_shown(condition))
+    from posttrain.runtime.evals.ruling import rule
 
-
-def _shown(condition: Mapping[str, Any]) -> str:
-    """The numbers behind a verdict."""
-    if condition["low"] is None:
-        return f"{condition['items']} items are not enough for an interval"
-    return (
-        f"{condition['value']:.4g}, between {condition['low']:.4g} and {condition['high']:.4g},"
-        f" from {condition['items']} items"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Items:
-    """A metric as an eval left it: its kind, its value for every item, and the completions behind them."""
-
-    kind: str
-    values: dict[int, float]
-    completions: int
-
-
-def _decide(condition: Mapping[str, Any], context: Context) -> dict[str, Any]:
-    seed, confidence = context.params["seed"], condition["confidence"]
-    metric = condition["metric"]
-    scored = _items(context.inputs[f"eval:{metric['eval']}"], metric["name"])
-    if condition["kind"] == "better_than":
-        other = condition["baseline"]
-        baseline = _items(context.inputs[f"eval:{other['eval']}"], other["name"])
-        found = compared(scored.values, baseline.values, condition["margin"], confidence, seed)
-    else:
-        side, threshold = condition["kind"], condition["threshold"]
-        found = decided(
-            scored.kind, scored.values, side, threshold, confidence, seed, trials=scored.completions
-        )
-    told = {name: condition[name] for name in ("text", "kind", "margin")}
-    return {**told, "confidence": confidence, **found}
-
-
-def _items(folder: Path, name: str) -> _Items:
-    import duckdb
-
-    metric = durable.read_json(folder / "metrics.json")[name]
-    column = '"node:' + metric["node"].replace('"', '""') + '"'
-    model = metric.get("model")  # of an eval that measures several
-    rows = duckdb.execute(
-        f"SELECT item, avg({column}::DOUBLE), count(*) FROM read_parquet(?) WHERE {column} IS NOT NULL"
-        " AND (? IS NULL OR model = ?) GROUP BY item ORDER BY item",
-        [str(folder / "completions.parquet"), model, model],
-    ).fetchall()
-    return _Items(
-        kind=metric["kind"],
-        values={int(item): float(value) for item, value, _ in rows},
-        completions=sum(int(count) for _, _, count in rows),
-    )
+    rule(context)

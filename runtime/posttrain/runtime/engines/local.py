@@ -1,0 +1,122 @@
+"""Generation with transformers in this process, in batches of prompts of like length."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from posttrain.runtime.context import Stop
+from posttrain.runtime.engines.kept import Completion, Kept, Prompt
+from posttrain.runtime.engines.texts import arguments, as_text, completion_of
+from posttrain.runtime.engines.writing import Order
+from posttrain.runtime.faults import Interrupted
+from posttrain.spec.keys import digest
+
+# Batches that continuous batching is given at once: between them, completions are kept.
+_AT_ONCE = 16
+
+
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[Prompt],
+    sampling: Mapping[str, Any],
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> list[list[Completion]]:
+    """`samples` completions of every prompt by a model in memory, in the order of the prompts."""
+    kept = Kept(None, prompts, sampling["samples"])
+    order = Order(prompts=prompts, sampling=sampling, seed=seed, kept=kept, progress=progress, stop=Stop())
+    return TransformersWriter(model, tokenizer).write(order)
+
+
+class TransformersWriter:
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self._model = model.eval()
+        self._tokenizer = tokenizer
+
+    @property
+    def chat_template(self) -> str | None:
+        return self._tokenizer.chat_template
+
+    def write(self, order: Order) -> list[list[Completion]]:
+        kept, samples = order.kept, order.samples
+        order.progress(kept.count, kept.total)
+        for number, places in enumerate(_batches(order)):
+            if all(kept.whole(place) for place in places):
+                continue
+            if order.stop.asked:
+                raise Interrupted
+            texts = [as_text(order.prompts[place], self._tokenizer) for place in places]
+            found = self._batch(texts, order.sampling, int(digest([order.seed, number])[:8], 16))
+            for place, completions in zip(places, found, strict=True):
+                for draw in range(samples):
+                    kept.add(place, draw, completions[draw])
+            kept.sync()
+            order.progress(kept.count, kept.total)
+        return kept.all()
+
+    def close(self) -> None:
+        import gc
+
+        import torch
+
+        del self._model
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _batch(self, texts: list[str], sampling: Mapping[str, Any], seed: int) -> list[list[Completion]]:
+        if sampling["continuous"]:
+            from posttrain.runtime.engines.continuous import generated
+
+            rows = generated(self._model, self._tokenizer, texts, sampling, seed)
+        else:
+            rows = self._generated(texts, sampling, seed)
+        samples = sampling["samples"]
+        found = [completion_of(row, self._tokenizer, self._ends, sampling["stop"]) for row in rows]
+        return [found[i * samples : (i + 1) * samples] for i in range(len(texts))]
+
+    @property
+    def _ends(self) -> set[int]:
+        """The tokens after which the model says no more."""
+        ends = self._model.generation_config.eos_token_id
+        several = ends if isinstance(ends, list) else [ends]
+        return {end for end in (*several, self._tokenizer.eos_token_id) if end is not None}
+
+    def _generated(self, texts: list[str], sampling: Mapping[str, Any], seed: int) -> list[list[int]]:
+        """The tokens of every completion, the samples of a text side by side."""
+        import torch
+
+        given = self._tokenizer(
+            texts,
+            return_tensors="pt",
+            padding=True,
+            padding_side="left",
+            add_special_tokens=False,
+            return_token_type_ids=False,
+        ).to(next(self._model.parameters()).device)
+        torch.manual_seed(seed)
+        stop = {"stop_strings": sampling["stop"], "tokenizer": self._tokenizer} if sampling["stop"] else {}
+        with torch.inference_mode():
+            output = self._model.generate(
+                **given,
+                **arguments(sampling),
+                **stop,
+                eos_token_id=sorted(self._ends),
+                pad_token_id=self._tokenizer.pad_token_id,
+                disable_compile=True,
+            )
+        length = given["input_ids"].shape[1]
+        return [row[length:].tolist() for row in output]
+
+
+def _batches(order: Order) -> Iterator[Sequence[int]]:
+    """The places of each batch: the same ones whatever is there already, so that the same is drawn."""
+    size = order.sampling["batch"] * (_AT_ONCE if order.sampling["continuous"] else 1)
+    lengths = [_length(prompt) for prompt in order.prompts]
+    places = sorted(range(len(lengths)), key=lambda place: (lengths[place], place))
+    for start in range(0, len(places), size):
+        yield places[start : start + size]
+
+
+def _length(prompt: Prompt) -> int:
+    return len(prompt) if isinstance(prompt, str) else sum(len(turn["content"]) for turn in prompt)
