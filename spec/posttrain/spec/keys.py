@@ -8,6 +8,7 @@ differ. Nothing depends on the order in which a map was written.
 import hashlib
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 VERSION = 1
@@ -57,8 +58,14 @@ def encode(value: Any) -> bytes:
 
 
 def _encode_map(value: Mapping[Any, Any]) -> bytes:
-    entries = sorted((encode(name), encode(item)) for name, item in value.items())
+    entries = sorted((_name(name), encode(item)) for name, item in value.items())
     return _framed(b"m", b"".join(_framed(b"k", k) + _framed(b"v", v) for k, v in entries))
+
+
+@lru_cache(maxsize=10_000, typed=True)
+def _name(name: Any) -> bytes:
+    """The names of parts are the same in all steps."""
+    return encode(name)
 
 
 def _framed(tag: bytes, data: bytes) -> bytes:

@@ -80,20 +80,26 @@ def _init(found: Mapping[str, dataclasses.Field[Any]], kw_only: bool) -> Callabl
         for name, one in found.items()
         if one.default_factory is not dataclasses.MISSING
     }
-    needed = [name for name, value in ready.items() if value is _ABSENT and name not in made]
-    in_order = 0 if kw_only else len(names)
+    needed = tuple(name for name, value in ready.items() if value is _ABSENT and name not in made)
+    count, in_order = len(names), 0 if kw_only else len(names)
 
     def start(self: Any, *given: Any, **named: Any) -> None:
         held = self.__dict__
         held.update(ready)
-        held.update(zip(names, given, strict=False))
+        if given:
+            held.update(zip(names, given, strict=False))
         held.update(named)
         for name, make in made.items():
             if held[name] is _ABSENT:
                 held[name] = make()
+        for name in needed:
+            if held[name] is _ABSENT:
+                break
+        else:
+            if len(held) == count and len(given) <= in_order:
+                return
         missing = [name for name in needed if held[name] is _ABSENT]
-        if missing or len(given) > in_order or len(held) != len(names):
-            raise TypeError(_complaint(type(self).__name__, names, missing, len(given) > in_order, held))
+        raise TypeError(_complaint(type(self).__name__, names, missing, len(given) > in_order, held))
 
     return start
 
