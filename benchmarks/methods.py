@@ -26,13 +26,7 @@ from posttrain.runtime.runs import last_run, product_of
 from posttrain.runtime.store import Product
 
 HERE = Path(__file__).parent
-TEMPLATE = """\
-{%- for message in messages -%}
-{%- if message.role == 'assistant' -%}
-{%- generation -%}{{ message.content }}{{ eos_token }}{%- endgeneration -%}
-{%- else -%}{{ message.content }}{%- endif -%}
-{%- endfor -%}
-"""
+TEMPLATE = (HERE.parent / "tests/recipes/tiny/chat.jinja").read_text()
 RECIPE = """\
 recipe: 1
 name: methods

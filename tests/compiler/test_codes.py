@@ -1,5 +1,7 @@
 """Every diagnostic has a page, and its examples are true: the wrong one raises exactly its code."""
 
+from dataclasses import replace
+
 import pytest
 
 from posttrain.compiler.codes import all_codes
@@ -26,7 +28,7 @@ def compiled(text: str, code: Code, *settings: tuple[str, str]) -> Outcome:
 def test_the_wrong_example_raises_exactly_its_code(id: str) -> None:
     code = CODES[id]
     # A file that is not there is what one example is about: it has nothing beside it.
-    bare = Code(**{**{f: getattr(code, f) for f in code.__slots__}, "beside": ()}) if id == "PT0409" else code
+    bare = replace(code, beside=()) if id == "PT0409" else code
     options = [FROM_OPTIONS[id]] if id in FROM_OPTIONS else []
     found = compiled(code.wrong, bare, *options).diagnostics
     assert {d.code for d in found} == {id}, [(d.code, d.message) for d in found]

@@ -12,6 +12,7 @@ from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.executor import Surroundings, execute
 from posttrain.runtime.home import Home
 from posttrain.runtime.journal import Journal
+from posttrain.runtime.machine import this_machine
 from posttrain.runtime.runners.by_step import Runners
 from posttrain.runtime.runs import new_run
 from posttrain.runtime.stack import installed_stack
@@ -63,8 +64,14 @@ def plan_of(recipe: Path) -> Plan:
     return outcome.plan
 
 
-def run_plan(plan: Plan, recipe: Path, home: Home, runner: Runners | None = None) -> Ended:
-    """Carry a plan out in this process."""
+def run_plan(
+    plan: Plan,
+    recipe: Path,
+    home: Home,
+    runner: Runners | None = None,
+    cards: tuple[str, ...] = (),
+) -> Ended:
+    """Carry a plan out in this process, as if the machine had these cards."""
     folder = new_run(home, plan, recipe / "recipe.yaml")
     journal = Journal(folder / "journal.sqlite")
     ended = Ended({})
@@ -75,6 +82,7 @@ def run_plan(plan: Plan, recipe: Path, home: Home, runner: Runners | None = None
         watch=lambda id, state, known: ended.told.append((id, state, known)),
         run=folder.name,
         runner=runner or Runners(),
+        machine=replace(this_machine(gpus=False), gpus=cards),
     )
     ended.states = execute(plan, around)
     journal.close()

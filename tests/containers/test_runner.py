@@ -275,7 +275,7 @@ def test_cards_that_the_engine_cannot_give(stack_image: str, home: Path, tmp_pat
     if Path("/dev/nvidiactl").exists():
         pytest.skip("this machine has a card")
     recipe = scripted(tmp_path / "cards", stack_image, WAITS)
-    ended = run_plan(changed(plan_of(recipe), gpus=1), recipe, Home(home))
+    ended = run_plan(changed(plan_of(recipe), gpus=1), recipe, Home(home), cards=("0",))
     failure = ended.failure("work")
     assert "cannot give GPUs to containers" in failure["reason"]
     assert "NVIDIA Container Toolkit" in failure["advice"]

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from posttrain.compiler.checks.during import check_during
 from posttrain.compiler.checks.image import check_images
+from posttrain.compiler.checks.pushing import check_pushes
 from posttrain.compiler.checks.subject import subjects
 from posttrain.compiler.checks.tags import check_tags
 from posttrain.compiler.checks.templates import check_templates
@@ -128,6 +129,7 @@ def _check_together(found: Checked, request: Request, findings: Findings) -> Non
     check_templates(named, trained, found.rows, request.read, findings)
     check_gpu(named, trained, findings)
     check_images(named.recipe, findings)
+    check_pushes(named.recipe, findings)
     check_tracking(named.recipe, request, findings)
     if request.as_written:
         check_unused(named, request.source.name, findings)

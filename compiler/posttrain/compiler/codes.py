@@ -1,7 +1,17 @@
 """All diagnostic codes, from the files that define them."""
 
 from posttrain.compiler import expand, files, interpolate, matrix, models, names, parse, shape, validate
-from posttrain.compiler.checks import during, image, tags, templates, tracking, trainings, unused, without_gpu
+from posttrain.compiler.checks import (
+    during,
+    image,
+    pushing,
+    tags,
+    templates,
+    tracking,
+    trainings,
+    unused,
+    without_gpu,
+)
 from posttrain.compiler.data import codes as data
 from posttrain.compiler.environments import codes as environments
 from posttrain.compiler.locking import codes as locking
@@ -38,6 +48,7 @@ _DEFINERS = (
     templates,
     without_gpu,
     image,
+    pushing,
     tracking,
     target,
     placement,

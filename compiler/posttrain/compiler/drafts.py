@@ -75,6 +75,12 @@ def _inputs(name: str, checked: Checked, *roles: str) -> dict[str, Input]:
     return {role: _input(refs[f"stage:{name}", role]) for role in roles if (f"stage:{name}", role) in refs}
 
 
+def _scorers(name: str, checked: Checked) -> list[str]:
+    """The roles of the models that the stage's reward scores with."""
+    roles = checked.named.by_owner.get(f"stage:{name}", ())
+    return [role for role in roles if role.startswith("reward:")]
+
+
 def _seed(name: str, checked: Checked) -> int:
     return seed_for(checked.named.recipe.seed, f"stage:{name}")
 
@@ -111,7 +117,7 @@ def _is_commit(revision: str | None) -> bool:
 def _dataset(name: str, checked: Checked) -> Draft:
     rows = checked.rows[name]
     owner = f"dataset:{name}"
-    refs = {role: ref for (of, role), ref in checked.named.refs.items() if of == owner}
+    refs = checked.named.by_owner.get(owner, {})
     inputs = {
         "rows" if role == "from" else f"other:{_written(ref)}": _input(ref) for role, ref in refs.items()
     }
@@ -204,9 +210,9 @@ def _train(name: str, stage: Train, checked: Checked) -> Draft:
             "reward": None,
             "seed": _seed(name, checked),
         },
-        neutral=frozenset(f"params.{key}" for key in training.method.neutral),
+        neutral=frozenset(f"params.{key}" for key in training.method.neutral(training.params)),
         used=(training.method,),
-        inputs=_inputs(name, checked, "model", "data", "reference"),
+        inputs=_inputs(name, checked, "model", "data", "reference", *_scorers(name, checked)),
         expect={"steps": schedule.steps} if schedule else {},
     )
     drafted = _acting(_scoring(drafted, training.graph), checked.worlds.get(stage.environment or ""))
@@ -219,16 +225,16 @@ def _measuring(drafted: Draft, name: str, stage: Train, checked: Checked) -> Dra
     if during is None:
         return drafted
     stages, refs = checked.named.recipe.stages, checked.named.refs
-    evals = {eval: _DRAFTS[Evaluate](eval, stages[eval], checked) for eval in during.evals}
+    evals = {each: _DRAFTS[Evaluate](each, stages[each], checked) for each in during.evals}
     made = {**_dumped(during), "every": rounded(during.every, boundary or 1)}
-    made["evals"] = {eval: one.params for eval, one in evals.items()}
+    made["evals"] = {each: one.params for each, one in evals.items()}
     read = {
-        f"{eval}.{role}": _input(refs[f"stage:{name}", f"{eval}.{role}"])
-        for eval, one in evals.items()
+        f"{each}.{role}": _input(refs[f"stage:{name}", f"{each}.{role}"])
+        for each, one in evals.items()
         for role in one.inputs
-        if (f"stage:{name}", f"{eval}.{role}") in refs
+        if (f"stage:{name}", f"{each}.{role}") in refs
     }
-    files = {f"{eval}.{role}": file for eval, one in evals.items() for role, file in one.files.items()}
+    files = {f"{each}.{role}": file for each, one in evals.items() for role, file in one.files.items()}
     network = drafted.resources.network or any(one.resources.network for one in evals.values())
     return replace(
         drafted,
@@ -256,7 +262,7 @@ def _evaluate(name: str, stage: Evaluate, checked: Checked) -> Draft:
             "seed": seed_for(checked.named.recipe.seed, f"eval:{stage.data}"),
         },
         neutral=frozenset({"sampling.batch"} if stage.sampling.temperature == 0 else ()),
-        inputs=_inputs(name, checked, "data"),
+        inputs=_inputs(name, checked, "data", *_scorers(name, checked)),
         pinned=found.pinned,
     )
     drafted = _acting(drafted, checked.worlds.get(stage.environment or ""))
@@ -302,11 +308,25 @@ def _gate(name: str, stage: Gate, checked: Checked) -> Draft:
 
 
 def _export(name: str, stage: Export, checked: Checked) -> Draft:
-    return Draft(
+    drafted = Draft(
         kind="export",
         entry=("verb", "export"),
         params={"merge": stage.merge},
         inputs=_inputs(name, checked, "model"),
+    )
+    push = stage.push
+    if push is None:
+        return drafted
+    return replace(
+        drafted,
+        params={
+            **drafted.params,
+            "push": push.model_dump(mode="json", exclude={"token"}),
+            "access": {"token": push.token.env},
+        },
+        neutral=frozenset({"access"}),
+        secrets=(push.token.env,) if push.hub else (),
+        resources=Resources(network=push.hub is not None),
     )
 
 
@@ -323,7 +343,7 @@ def _generate(name: str, stage: Generate, checked: Checked) -> Draft:
             "seed": _seed(name, checked),
         },
         neutral=frozenset({"may_lose"}),
-        inputs=_inputs(name, checked, "data"),
+        inputs=_inputs(name, checked, "data", *_scorers(name, checked)),
     )
     return _asking(name, _scoring(drafted, found.graph), found.asking, checked)
 

@@ -1,6 +1,7 @@
 """Fourth pass: what each name refers to, and an order in which everything can be made."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from itertools import product
 from typing import Literal
 
@@ -82,6 +83,14 @@ class Named:
     refs: Mapping[tuple[str, str], Ref]
     # Models, datasets and stages as `thing:name`, each after all that it is made from.
     order: tuple[str, ...]
+
+    @cached_property
+    def by_owner(self) -> Mapping[str, Mapping[str, Ref]]:
+        """What each owner refers to, by role."""
+        found: dict[str, dict[str, Ref]] = {}
+        for (owner, role), ref in self.refs.items():
+            found.setdefault(owner, {})[role] = ref
+        return found
 
 
 def resolve(recipe: Shaped, catalog: Catalog, findings: Findings) -> Named:

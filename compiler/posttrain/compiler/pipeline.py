@@ -90,7 +90,7 @@ def _leg(
     filled = pin(interpolate(without(whole, "matrix"), leg, used, findings), pins)
     findings.attach(filled)
     recipe = shape(filled, findings)
-    named = resolve(recipe, findings)
+    named = resolve(recipe, request.catalog, findings)
     checked = check(named, request, findings)
     placed = _placed(checked, findings)
     return None if findings.failed else lower(checked, placed, request)

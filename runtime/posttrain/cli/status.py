@@ -53,6 +53,6 @@ def _figures(entry: "Entry") -> tuple[str, str, str, str]:
     return (
         "" if seconds is None else duration(seconds),
         "" if expected.get("seconds") is None else brief(expected["seconds"]),
-        "" if peak is None else f"{peak / 1024:.1f} GB",
+        "" if peak is None else f"{peak * 2**20 / 10**9:.1f} GB",
         "" if memory is None else f"{memory:.1f} GB",
     )

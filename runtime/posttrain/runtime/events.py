@@ -16,7 +16,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "phase": ("name",),
     "progress": ("done", "total", "unit"),
     "metrics": ("step", "values"),
-    "sample": ("step", "prompt", "completion", "values"),
+    "sample": ("step", "prompt", "completion", "values", "model", "transcript"),
     "checkpoint": ("step",),
     "warning": ("message", "advice"),
     "finished": ("seconds", "peak_memory_mb"),

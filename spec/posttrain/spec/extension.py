@@ -48,8 +48,6 @@ class Extension:
     stack: tuple[str, ...] = ()
     # Modules that `run` imports and that take long: a warm process imports them once for all steps.
     heavy: tuple[str, ...] = ()
-    # Parameters that change speed or memory, but never the result: left out of the key.
-    neutral: tuple[str, ...] = ()
 
 
 @record(kw_only=True)
@@ -98,6 +96,9 @@ class Method(Extension):
 
     accepts: tuple[Columns, ...]
     schedule: Callable[[Any, int], Schedule]
+    # Of these parameters, those that change speed, memory or reports, but never the result: left out of
+    # the key.
+    neutral: Callable[[Any], tuple[str, ...]] = lambda _: ()
     needs_reward: bool = False
     needs_reference: bool = False
     # The TRL configuration class whose arguments `trl:` may name, if the method stands on TRL.
@@ -183,6 +184,8 @@ class RewardOp(Extension):
     remarks: Callable[[Any, Ranges], Sequence[Remark]] = lambda _params, _operands: ()
     # Slow nodes (judges, programs) run side by side, within bounds; the others in one batch.
     slow: bool = False
+    # Parameters that each name a model: a declared one, or a stage that makes one.
+    models: tuple[str, ...] = ()
     # User files that the value depends on, and endpoints that are asked.
     files: Callable[[Any], Sequence[str]] = lambda _: ()
     endpoints: Callable[[Any], Sequence[str]] = lambda _: ()
@@ -212,6 +215,8 @@ class Environment(Extension):
     range: Callable[[Any], Interval] = lambda _: Interval(0.0, 1.0)
     # User files that the episodes depend on.
     files: Callable[[Any], Sequence[str]] = lambda _: ()
+    # Parameters that change speed or memory, but never the result: left out of the key.
+    neutral: tuple[str, ...] = ()
 
 
 @record(kw_only=True)

@@ -261,9 +261,9 @@ class Hardware(Declaration):
     gpus: str | None = Field(default=None, description="Count and kind, such as 8xH100-80GB.")
     nodes: int = Field(default=1, ge=1, description="Machines of that kind.")
     cpus: int | None = Field(default=None, ge=1, description="Cores that a computing step takes; else one.")
-    memory_gb: float | None = Field(default=None, gt=0, description="Main memory a machine, in GB.")
+    memory_gb: float | None = Field(default=None, gt=0, le=1e6, description="Main memory a machine, in GB.")
     price_per_hour: float | None = Field(
-        default=None, ge=0, description="What a machine costs an hour, for estimates."
+        default=None, ge=0, le=1e6, description="What a machine costs an hour, for estimates."
     )
 
 

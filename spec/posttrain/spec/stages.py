@@ -18,6 +18,7 @@ from posttrain.spec.recipe import (
     Retry,
     Reward,
     Scalar,
+    Secret,
 )
 
 
@@ -247,11 +248,41 @@ class Gate(Stage):
     )
 
 
+class Push(Declaration):
+    """Where an exported model is brought: exactly one of hub and folder is given."""
+
+    hub: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+$",
+        description="ORG/NAME: a repository of the hub, made if there is none.",
+    )
+    folder: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A folder of this machine; what is not absolute lies beside the home. An earlier export"
+        " there is replaced, anything else never.",
+    )
+    private: bool = Field(default=True, description="Whether a repository that is made is private.")
+    revision: str | None = Field(
+        default=None, min_length=1, description="The repository's branch; its main one when not given."
+    )
+    token: Secret = Field(
+        default=Secret(env="HF_TOKEN"), description="The secret that lets the hub take the model."
+    )
+
+    def model_post_init(self, _context: Any) -> None:
+        if (self.hub is None) == (self.folder is None):
+            raise ValueError("`push` names one place: a `hub` repository or a `folder`")
+        if self.folder is not None and self.revision is not None:
+            raise ValueError("a folder has no revisions: `revision` goes with `hub`")
+
+
 class Export(Stage):
     """Write a model for use elsewhere."""
 
     export: str = Field(description="The model or stage whose product is written.")
     merge: bool = Field(default=True, description="Merge an adapter into its base.")
+    push: Push | None = Field(default=None, description="Where it is brought, beside the store.")
 
 
 class Generate(Stage):

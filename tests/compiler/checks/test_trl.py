@@ -83,7 +83,7 @@ def test_the_losses_of_the_others_are_those_of_the_table(name: str, kind: str) -
         ("adam_beta2: high", "PT0622", "takes a number; this is the text `high`"),
         ("optim: adam_w", "PT0622", "none of the values"),
         ("neftune_noise_alpha: [1]", "PT0622", "takes null or a number"),
-        ("torch_compile: 1", "PT0622", "takes true or false"),
+        ("use_cache: 1", "PT0622", "takes true or false"),
         ("dataloader_num_workers: 1.5", "PT0622", "takes a whole number"),
         ("optim_target_modules: [1]", "PT0622", "a list of text"),
         ("learning_rate: 1.0e-4", "PT0623", "params.learning_rate"),

@@ -29,6 +29,7 @@ def found(*changes: tuple[str, str]) -> list[tuple[str, str, str]]:
     [
         ((_STAGE, _STAGE + ", adapter: {kind: qlora}"), "qlora"),
         ((_MODEL, _MODEL + "\n    adapter: {kind: qlora}"), "qlora"),
+        ((_STAGE, _STAGE.replace("batch: 4", "batch: 4, liger: true")), "true"),
         ((_STAGE, _GRPO + ", placement: {rollouts: {engine: vllm}}"), "vllm"),
         (("{eval: sft,", "{eval: sft, engine: vllm,"), "vllm"),
     ],

@@ -231,3 +231,28 @@ def test_a_recipe_without_a_target_says_nothing_of_one() -> None:
     assert outcome.plan is not None
     step = outcome.plan.step("it")
     assert (step.estimate, step.resources.gpus, step.params["params"]["precision"]) == (None, 0, "float32")
+
+
+@pytest.mark.parametrize("batch", [999_999_999_989, 10**15])
+def test_a_batch_of_any_size_is_placed_in_no_time(batch: int) -> None:
+    stage = (SFT % ("", LORA)).replace("batch: 64", f"batch: {batch}")
+    assert placed(stage).launch.processes >= 1
+
+
+def test_models_that_score_are_weighed() -> None:
+    stage = GRPO % ("", LORA)
+    text = RECIPE.format(stage=stage, hardware="{gpus: 8xH100-80GB}", model="Qwen/Qwen3-4B")
+    scored = text.replace(
+        "{score: {when: {equal: {of: completion, to: answer}}, then: 1.0}}",
+        "{reward_model: {of: completion, model: judge}}",
+    ).replace("models:\n", "models:\n  judge: {from: Qwen/Qwen3-8B}\n")
+    found = [
+        compile_recipe(
+            Request(source=Source("recipe.yaml", one.encode()), catalog=CATALOG, read=dict[str, bytes]().get)
+        )
+        for one in (text, scored)
+    ]
+    plain, heavy = (estimate(outcome.plan.step("it")) for outcome in found if outcome.plan is not None)
+    weights = {term["name"]: term["gb"] for term in heavy["terms"]}
+    assert weights["reward:judge model"] == pytest.approx(16.4, rel=0.05)
+    assert heavy["memory_gb"] > plain["memory_gb"]

@@ -35,4 +35,4 @@ def states(file: Path, home: Path) -> dict[str, str]:
     asked = call("plan", file, "--home", home)
     assert asked.returncode == 0, asked.stderr
     lines = [line.split() for line in asked.stdout.splitlines()]
-    return {line[0]: line[2] for line in lines if len(line) > 2 and line[2] in ("cached", "run")}
+    return {line[0]: line[2] for line in lines if len(line) > 3 and line[2] in ("cached", "run")}

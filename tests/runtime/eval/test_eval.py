@@ -42,6 +42,7 @@ def test_a_trained_model_is_compared_with_what_it_began_as(bench: Bench):
     assert made["ship"].facts["conditions"][0]["value"] == pytest.approx(difference)
     broken = [one for one in of(made["check"], "breakdowns.json") if one["metric"] == "right"]
     assert {one["column"] for one in broken} == {"answer"}
+    assert all(isinstance(one["group"], str) and isinstance(one["value"], float | None) for one in broken)
     for model in ("base", "sft"):
         assert sum(one["items"] for one in broken if one["model"] == model) == 17
 

@@ -8,7 +8,7 @@ import pytest
 from posttrain.compiler.checks.trl import arguments_of
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.launch import rollouts
-from posttrain.runtime.launch.rollouts import check_given, rollout_engine
+from posttrain.runtime.launch.rollouts import rollout_engine
 from posttrain.runtime.launch.strategy import spread, strategy_arguments
 from posttrain.spec.plan import Launch, Place, Resources, Step
 
@@ -74,7 +74,8 @@ def test_deepspeed_is_told_the_batch_of_all_processes() -> None:
 def test_a_cpu_is_said_to_the_trainer_and_gpus_are_not() -> None:
     assert strategy_arguments(step("ddp"), batch(4, 2)) == {"use_cpu": True}
     assert strategy_arguments(step("ddp", gpus=2), batch(4, 2)) == {}
-    assert strategy_arguments(step("single", processes=1), batch(4, 2)) == {}
+    assert strategy_arguments(step("single", processes=1), batch(4, 2)) == {"use_cpu": True}
+    assert strategy_arguments(step("single", gpus=1, processes=1), batch(4, 2)) == {}
     assert strategy_arguments(step("fsdp", gpus=2), batch(4, 2))["fsdp_config"]["version"] == 2
 
 
@@ -99,10 +100,5 @@ def test_engines_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) ->
     assert rollout_engine(replace(vllm, engine="transformers")) == {}
     with pytest.raises(StepFault, match="it is not installed"):
         rollout_engine(vllm)
-    with pytest.raises(StepFault, match="needs Liger"):
-        check_given({"use_liger_kernel": True})
-    check_given({"use_liger_kernel": False})
     monkeypatch.setattr(rollouts, "find_spec", lambda _: "there")
-    with pytest.raises(StepFault, match="cannot be started by a stage yet"):
-        rollout_engine(vllm)
-    check_given({"use_liger_kernel": True})
+    assert rollout_engine(vllm) == {"use_vllm": True, "vllm_mode": "server"}

@@ -9,6 +9,7 @@ import pytest
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.methods.grpo import Grpo
+from posttrain.runtime.methods.ppo import Ppo
 from posttrain.runtime.methods.sft import Sft
 from posttrain.runtime.training.watch import Watch
 from posttrain.spec.extension import Schedule
@@ -48,6 +49,13 @@ def test_a_reward_that_never_varies_fails_after_so_many_steps(log: Path) -> None
     with pytest.raises(StepFault, match="in 5 steps no prompt had two completions") as told:
         watch.step(5, FLAT)
     assert "raise temperature" in told.value.advice
+
+
+def test_completions_that_are_one_of_a_prompt_each_are_spoken_of_as_such(log: Path) -> None:
+    watch = Watch(EventWriter(log), Ppo(steps=9, flat_steps=1), Schedule(steps=9))
+    with pytest.raises(StepFault, match="in 1 steps no two completions had different rewards") as told:
+        watch.step(1, FLAT)
+    assert "raise temperature or batch" in told.value.advice
 
 
 def test_a_short_run_is_judged_at_its_end(log: Path) -> None:

@@ -4,6 +4,7 @@ Workers are forked from one process that has imported the stack, so a run takes 
 """
 
 import json
+import os
 import shutil
 import signal
 import time
@@ -24,13 +25,8 @@ from posttrain.runtime.stack import installed_stack
 from posttrain.runtime.store import Product
 from posttrain.spec.plan import Plan, Step
 
-TEMPLATE = """\
-{%- for message in messages -%}
-{%- if message.role == 'assistant' -%}
-{%- generation -%}{{ message.content }}{{ eos_token }}{%- endgeneration -%}
-{%- else -%}{{ message.content }}{%- endif -%}
-{%- endfor -%}
-"""
+# Each turn as it stands; the assistant's are marked as its own, and end.
+TEMPLATE = (Path(__file__).parents[2] / "recipes/tiny/chat.jinja").read_text()
 RECIPE = """\
 recipe: 1
 name: tiny
@@ -122,7 +118,8 @@ class Bench:
         lock = try_lock(self.home.lock(run_key(step, "test")))
         assert lock is not None, "somebody else runs this step"
         began = len(self.events(step))
-        handle = self.runner.start(work, step, {}, lock.descriptor)
+        secrets = {name: os.environ[name] for name in step.secrets if name in os.environ}
+        handle = self.runner.start(work, step, secrets, lock.descriptor)
         try:
             while (status := self.runner.poll(handle)) is None:
                 new = self.events(step)[began:]

@@ -1,8 +1,10 @@
 """The page in a real browser: it renders, answers, loads nothing, and the console stays silent."""
 
+import json
 import math
 
 import pytest
+from tests.runtime.report.evaluations import facts, scored
 
 pytestmark = pytest.mark.browser
 
@@ -15,10 +17,12 @@ def report(workshop, make, tmp_path):
     params = {"reward": make.reward}
     workshop.begin(
         make.step("base", "model"),
-        make.step("grpo", inputs=("base",), params=params),
+        make.step("grpo", inputs=("base",), params=params, estimate={"seconds": 2, "memory_gb": 0.5}),
         make.step("check", "eval", inputs=("grpo",), params={**params, "metrics": make.metrics}),
         make.step("ship", "gate", inputs=("check",)),
         make.step("export", "export", inputs=("grpo",), gates=("ship",)),
+        make.step("several", "eval", inputs=("base", "grpo")),
+        make.step("left", "script"),
     )
     workshop.done("base", parameters=10)
     figures = [
@@ -50,6 +54,9 @@ def report(workshop, make, tmp_path):
     condition |= {"value": 0.5, "low": 0.3, "high": 0.7, "items": 20}
     workshop.done("ship", verdict="fail", conditions=[condition])
     workshop.settle("export", "held", reason="the gate ship did not open")
+    models = {"base": scored(0.3), f"org/{HOSTILE}": scored(0.6)}
+    workshop.done("several", **facts(models, ["topic", "item"], 10_000))
+    workshop.settle("left", "skipped", reason="not selected")
     workshop.end()
     path = tmp_path / "report.html"
     path.write_text(workshop.page(), encoding="utf-8")
@@ -115,7 +122,7 @@ def test_pointing_at_a_curve_reads_its_values(browser, report):
       const box = svg.getBoundingClientRect();
       return [box.left, box.top, box.width, box.height];
     })()""")
-    words = "document.querySelector('.chart .readout').textContent"
+    words = "document.querySelector('#curves .readout').textContent"
     before = browser.value(words)
     browser.move(box[0] + box[2] - 12, box[1] + box[3] / 2)
     assert browser.value(words).startswith("step 60: -0.3048")
@@ -143,6 +150,21 @@ def test_samples_are_chosen_by_stage_outcome_and_text(browser, report):
     browser.value(choose % ("#sample-text", "13+", "input"))
     assert browser.value(shown) == ["13+1="]
     assert browser.value("document.querySelector('#sample-count').textContent") == "1 of 1 shown"
+    assert browser.complaints() == []
+
+
+def test_samples_are_chosen_by_model(browser, workshop, make, tmp_path):
+    told = {"step": 0, "prompt": "p", "values": {}}
+    events = [{**told, "kind": "sample", "model": m, "completion": m} for m in ("one", "two", "one")]
+    workshop.begin(make.step("check", "eval"))
+    path = workshop.work("check") / "record" / "events.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    (tmp_path / "page.html").write_text(workshop.page(), encoding="utf-8")
+    browser.look()
+    browser.open(tmp_path / "page.html")
+    browser.value("""(() => { const box = document.querySelector("#sample-model"); box.value = "one";
+        box.dispatchEvent(new Event("change")); })()""")
+    assert browser.value("document.querySelector('#sample-count').textContent") == "2 of 2 shown"
     assert browser.complaints() == []
 
 

@@ -3,9 +3,10 @@ from dataclasses import replace
 import pytest
 
 from posttrain.runtime.report.gates import gates_section
-from posttrain.runtime.report.metrics import ends_of, metrics_of, metrics_section
+from posttrain.runtime.report.measured import ends_of, metrics_of
+from posttrain.runtime.report.metrics import metrics_section
 from posttrain.runtime.report.summary import cards, header
-from posttrain.runtime.verdicts import compared, decided
+from posttrain.runtime.verdicts import compared, decided, ruling
 
 
 def gate(make, *conditions, verdict="pass", state="done", on_fail="stop", export="done"):
@@ -44,6 +45,35 @@ def test_a_comparison_counts_its_pairs(make):
     drawn = gates_section(gate(make, gain([0.0] * 50 + [1.0] * 50, [1.0] * 60 + [0.0] * 2 + [1.0] * 38)))
     assert "50 better, 2 worse, 48 the same" in drawn
     assert "gain <b>+0.480</b>" in drawn
+
+
+def test_a_comparison_tells_its_test_its_margin_and_what_took_no_part(make):
+    found = compared(dict.fromkeys(range(40), 1.0), {n: float(n % 2) for n in range(3, 50)}, 0.1, 0.95, 1)
+    drawn = gates_section(gate(make, {"text": "t", "kind": "better_than", "confidence": 0.95, **found}))
+    assert f"{found['method'].replace(chr(39), '&#x27;')}, p <b>{found['p']:.2g}</b>" in drawn
+    assert "margin <b>+0.100</b>" in drawn
+    assert "from <b>0.514 to 1.000</b>" in drawn
+    assert "left out, as only one side has a value <b>13 items</b>" in drawn
+
+
+def test_a_failure_that_the_correction_leaves_open_says_so(make):
+    low = {"text": "low", "kind": "at_least", "confidence": 0.95}
+    looks = [
+        {**low, **decided("rate", {n: float(n % 3 == 0) for n in range(25)}, "at_least", at, 0.95, 1)}
+        for at in (0.58, 0.3)
+    ]
+    ruled = ruling(looks, "holm")
+    assert looks[0]["verdict"] == "fail"
+    assert ruled.conditions[0]["verdict"] == "inconclusive"
+    drawn = gates_section(gate(make, *ruled.conditions, verdict=ruled.verdict))
+    assert "left open by <b>Holm&#x27;s correction, which asks for a p of 0.025</b>" in drawn
+    assert drawn.count("left open by") == 1
+
+
+def test_one_item_is_no_interval(make):
+    found = {"text": "t", "kind": "at_least", "verdict": "inconclusive", "threshold": 0.5, "items": 1}
+    drawn = gates_section(gate(make, {**found, "value": 0.75, "low": None, "high": None}))
+    assert "1 item with the value 0.750: too few for an interval." in drawn
 
 
 def test_a_comparison_without_any_change(make):

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from posttrain.runtime.report.page import page
-from posttrain.runtime.report.record import Events, Sample, Warned
+from posttrain.runtime.report.record import Events, Sample, Turn, Warned
 
 VOID = {"meta", "link", "input", "br", "hr"}
 HOSTILE = (
@@ -171,18 +171,33 @@ def hostile(make, words):
     record, gated = make.run(step, gate).steps
     metric = {"kind": words, "node": words, "value": 0.5, "low": 0.1, "high": 0.9, "items": 3}
     figures = {words: ((1.0, 2.0), (2.0, 3.0)), f"flat{words}": ((1.0, 2.0),)}
-    sample = Sample(step=1, prompt=words, completion=words, values={words: words, "list": [words]})
+    said = {"step": 1, "prompt": words, "completion": words}
+    values = {words: words, "list": [words]}
+    turns = (Turn(role=words, text=words), Turn(role="assistant", text=words))
+    samples = (
+        Sample(**said, values=values),
+        Sample(**said, values=values, model=words, turns=turns),
+        Sample(**said, values=values, model="other"),
+    )
     record = replace(
         record,
         state="failed",
         reason=words,
         advice=words,
         log=(words,),
-        facts={words: 1, "metrics": {words: metric}, "cut": words},
+        facts={
+            words: 1,
+            "metrics": {words: metric, f"{words}.x": {**metric, "model": words}},
+            "comparisons": [{**metric, "metric": "x", "model": words, "baseline": words}, {"metric": words}],
+            "rates": {words: {"cut": words}},
+            "cut": words,
+        },
+        breakdowns=({**metric, "column": words, "group": words, "metric": words, "model": words},),
+        estimate={"seconds": 3, "seconds_least": words, words: words},
         files={words: {"size": words, "sha256": words}},
         events=Events(
             figures=figures,
-            samples=(sample,),
+            samples=samples,
             warnings=(Warned(message=words, advice=words),),
             phases=((words, 3.0),),
         ),

@@ -135,7 +135,10 @@ def test_the_best_and_the_worst_completion_reach_the_range():
 
 def test_the_tags_are_the_users():
     graph = library(
-        "two-phase-reasoning/rewards.yaml", "two_phase", ("vars.solution_open", "<s>"), ("vars.solution_close", "</s>")
+        "two-phase-reasoning/rewards.yaml",
+        "two_phase",
+        ("vars.solution_open", "<s>"),
+        ("vars.solution_close", "</s>"),
     )
     values = scored(graph, {"completion": [f"{REASONING}<s>42</s>"], "answer": ["42"]}).values
     assert values["returns"] == [12.5]

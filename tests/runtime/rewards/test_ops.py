@@ -50,5 +50,5 @@ def test_every_op_that_looks_at_text_has_cases():
         "compare",
         "normalize",
     }
-    elsewhere = {"python", "judge", "reasoning_gym", "code_tests", "environment"}
+    elsewhere = {"python", "judge", "reasoning_gym", "code_tests", "environment", "language", "reward_model"}
     assert looked | combining | elsewhere == set(CATALOG.names("reward"))

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from posttrain.compiler.checks.examples import training
 from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
+from posttrain.compiler.names import Named, Ref
 from posttrain.compiler.stages.training import Training
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.stages import Evaluate, Generate, Train
+from posttrain.spec.stages import Evaluate, Export, Generate, Train
 
 _LORA = "{train: sft, model: base, data: sums.train, adapter: {rank: 16}}"
 _THEN = _LORA + "\n  then: {train: dpo, model: sft, data: sums.train, %s}"
@@ -50,7 +50,20 @@ NOT_A_WRITER = Code(
     wrong=training("{train: reward_model, model: base, data: sums.train}"),
     right=training("{train: sft, model: base, data: sums.train}"),
 )
-CODES = (OTHER_SHAPE, FIXED_REFERENCE, NO_REFERENCE, NOT_A_WRITER)
+_WITH_SCORER = (
+    "{train: sft, model: base, data: sums.train}\n  rm: {train: reward_model, model: base, data: sums.train}"
+)
+_SCORE = "{score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}"
+NOT_A_SCORER = Code(
+    "PT0654",
+    "a model that writes where a scorer is wanted",
+    "error",
+    "A node `reward_model` scores with the product of a stage that trains a reward_model, or with a published"
+    " scorer. A model that writes has nothing that gives a number for a text.",
+    wrong=training(_WITH_SCORER).replace(_SCORE, "{reward_model: {of: completion, model: base}}"),
+    right=training(_WITH_SCORER).replace(_SCORE, "{reward_model: {of: completion, model: rm}}"),
+)
+CODES = (OTHER_SHAPE, FIXED_REFERENCE, NO_REFERENCE, NOT_A_WRITER, NOT_A_SCORER)
 _FIXED = ("rank", "alpha", "dropout", "targets")
 
 
@@ -99,6 +112,27 @@ def check_writers(named: Named, trainings: Mapping[str, Training], findings: Fin
                 assert ref is not None, "what was found by its reference has one"
                 message = f"`{ref.name}` is a scorer: it gives numbers, and writes nothing"
                 findings.add(NOT_A_WRITER, ("stages", name, key), message)
+
+
+def check_scorers(named: Named, trainings: Mapping[str, Training], findings: Findings) -> None:
+    """No reward scores with a model that writes."""
+    for (owner, role), ref in named.refs.items():
+        thing, _, name = owner.partition(":")
+        if thing == "stage" and role.startswith("reward:") and _writes(ref, named, trainings):
+            message = f"the reward scores with `{ref.name}`, which writes, and gives no numbers"
+            help = "name a stage that trains a `reward_model`"
+            findings.add(NOT_A_SCORER, ("stages", name, "reward"), message, help=help)
+
+
+def _writes(ref: Ref, named: Named, trainings: Mapping[str, Training]) -> bool:
+    """Whether it is sure that a model writes; of a published one that is not known."""
+    for _ in named.recipe.stages:  # an end, though exports name each other
+        if isinstance(named.recipe.stages.get(ref.name), Export):
+            ref = named.refs.get((ref.node, "model"), ref)
+    if ref.thing == "model":
+        return named.recipe.models[ref.name].init is not None
+    made = trainings.get(ref.name)
+    return made is not None and made.method.product != "scorer"
 
 
 def _asked(stage: object, training: Training | None) -> list[tuple[str, str]]:

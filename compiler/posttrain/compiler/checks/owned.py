@@ -80,6 +80,8 @@ _SHARED: Mapping[str, str] = {
     **dict.fromkeys(
         ("use_cpu", "fsdp", "fsdp_config", "deepspeed", "parallelism_config", "local_rank"), _HARDWARE
     ),
+    "use_liger_kernel": "set `params.liger`",
+    "torch_compile": "set `params.compile`",
     "resume_from_checkpoint": _RESUME,
     "ignore_data_skip": _RESUME,
     "restore_callback_states_from_checkpoint": _RESUME,

@@ -59,3 +59,4 @@ def check_trainings(
             check(subject, findings)
         carrying.check_carried(subject, found.get(subject.before or ""), findings)
     carrying.check_writers(named, trainings, findings)
+    carrying.check_scorers(named, trainings, findings)

@@ -19,9 +19,9 @@ NEEDS_GPU = Code(
     "PT1011",
     "a stage that needs a GPU, for a target without one",
     "warning",
-    "Weights in 8 and 4 bits are computed with by bitsandbytes, and vLLM writes its completions, on GPUs"
-    " alone. `hardware: {gpus: ...}` names those of the target; without it the stage gets none, and stops"
-    " when it begins.",
+    "Weights in 8 and 4 bits are computed with by bitsandbytes, Liger computes, and vLLM writes its"
+    " completions, on GPUs alone. `hardware: {gpus: ...}` names those of the target; without it the stage"
+    " gets none, and stops when it begins.",
     wrong=minimal(_VLLM),
     right=minimal(_GPU, _VLLM),
 )
@@ -56,6 +56,8 @@ def _on_gpus(named: Named, trained: Sequence[Subject]) -> Iterator[tuple[Path, s
             yield (*subject.adapter_path, "kind"), "a QLoRA"
         elif subject.origin is not None and subject.origin.quantize != "none" and subject.adapted:
             yield (*subject.path, "model"), f"training over weights in {subject.origin.quantize}"
+        if subject.value("liger"):
+            yield subject.at("liger"), "Liger"
         if isinstance(placement, Placement) and placement.rollouts.engine == "vllm":
             yield (*subject.path, "placement", "rollouts", "engine"), "vLLM"
     for name, stage in named.recipe.stages.items():

@@ -191,8 +191,8 @@ def _source_table(
 def _others(name: str, named: Named, done: Mapping[str, Rows], findings: Findings) -> dict[str, Table]:
     """The other datasets that steps read. `join` and `mix` are reported here for parts that are not there."""
     others: dict[str, Table] = {}
-    for (owner, role), ref in named.refs.items():
-        table = table_of(ref, done, named) if owner == f"dataset:{name}" else None
+    for role, ref in named.by_owner.get(f"dataset:{name}", {}).items():
+        table = table_of(ref, done, named)
         if table is None:
             continue
         index, _, key = role.partition(".")

@@ -6,6 +6,7 @@ PINNED = {
     "duckdb": "2.0.0",
     "numpy": "2.3.5",
     "peft": "0.21.2",
+    "py3langid": "0.4.0",
     "safetensors": "0.8.0",
     "sympy": "1.14.0",
     "tokenizers": "0.23.3",

@@ -7,6 +7,7 @@ micro-batch are weighed by the time that they take. What the recipe gives is nev
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import isqrt
 from typing import NamedTuple
 
 from posttrain.compiler.facts.accelerators import Device
@@ -22,6 +23,7 @@ MARGIN = 0.95
 _SHARE, _SHARE_ASLEEP, _SHARE_SERVER = 0.45, 0.85, 0.9
 _LEAST_SHARE = 0.1
 _PARALLEL = (1, 2, 4, 8)
+_MOST_TRIED = 100_000
 _FRACTIONS = (1, 2, 4, 8)  # of the completions, that vLLM works on at once
 _TALKING = 1.2  # for every doubling of tensor parallelism
 
@@ -115,8 +117,14 @@ def _micro(asked: Asked, given: Given) -> list[int]:
     each = asked.batch // given.processes
     if given.micro is not None:
         return [given.micro]
-    sizes = [m for m in range(each, 0, -1) if each % m == 0 and m not in given.refused]
+    sizes = [m for m in reversed(divisors(each)) if m not in given.refused]
     return sizes or [each]
+
+
+def divisors(number: int) -> list[int]:
+    """In rising order; a batch may be written with as many digits as one likes."""
+    small = [n for n in range(1, min(isqrt(number), _MOST_TRIED) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
 
 
 def _rollouts(asked: Asked, given: Given, device: Device, strategy: Strategy) -> Iterator[Rollout | None]:

@@ -9,7 +9,7 @@ from posttrain.compiler.placement.generating import place_generation, together
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.placement.target import Target, target_of
 from posttrain.compiler.placement.training import place_training
-from posttrain.compiler.placement.workloads import Reference
+from posttrain.compiler.placement.workloads import Beside, Reference
 from posttrain.compiler.stages.asking import Subject as Asked
 from posttrain.spec.stages import Evaluate, Generate
 
@@ -21,7 +21,7 @@ def place(checked: Checked, findings: Findings) -> Mapping[str, Placed]:
         return {}
     found: dict[str, Placed] = {}
     for subject in subjects(checked.named, checked.trainings, checked.lines, checked.shapes):
-        placed = place_training(subject, target, _reference(subject, checked), findings)
+        placed = place_training(subject, target, _beside(subject, checked), findings)
         if placed is not None:
             found[subject.name] = placed
     asking = {name: (found.stage, found.asking) for name, found in checked.evals.items()}
@@ -33,9 +33,20 @@ def place(checked: Checked, findings: Findings) -> Mapping[str, Placed]:
     return found
 
 
-def _reference(subject: Subject, checked: Checked) -> Reference | None:
-    """The model that the reference's line begins with, where the stage names one."""
-    origin = _origin(f"stage:{subject.name}", "reference", checked)
+def _beside(subject: Subject, checked: Checked) -> Beside:
+    """What the lines of the reference and of the models that score begin with, where there are some."""
+    owner = f"stage:{subject.name}"
+    found = {role: _other(owner, role, checked) for role in checked.named.by_owner.get(owner, ())}
+    scorers = {
+        role.partition(":")[2]: other
+        for role, other in found.items()
+        if role.startswith("reward:") and other is not None
+    }
+    return Beside(found.get("reference"), scorers)
+
+
+def _other(owner: str, role: str, checked: Checked) -> Reference | None:
+    origin = _origin(owner, role, checked)
     if origin is None:
         return None
     return Reference(checked.named.recipe.models[origin], checked.shapes.get(origin))

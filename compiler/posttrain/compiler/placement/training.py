@@ -5,12 +5,12 @@ from typing import Any
 from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.findings import Findings
-from posttrain.compiler.placement.choose import Chosen, Given, choose
+from posttrain.compiler.placement.choose import Chosen, Given, choose, divisors
 from posttrain.compiler.placement.estimates import training_estimate
 from posttrain.compiler.placement.fitting import report_misfit
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.placement.target import Target
-from posttrain.compiler.placement.workloads import Asked, Reference, asked, precision
+from posttrain.compiler.placement.workloads import Asked, Beside, asked, precision
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Footprint
@@ -58,13 +58,11 @@ UNKNOWN_SHAPE = Code(
 CODES = (IMPOSSIBLE, IDLE, UNKNOWN_SHAPE)
 
 
-def place_training(
-    subject: Subject, target: Target, reference: Reference | None, findings: Findings
-) -> Placed | None:
+def place_training(subject: Subject, target: Target, beside: Beside, findings: Findings) -> Placed | None:
     given = _given(subject, target, findings)
     if given is None:
         return None
-    stage = asked(subject, target, reference)
+    stage = asked(subject, target, beside)
     if stage is None:
         if target.gpus:
             message = f"the shape of `{subject.stage.model}`'s model is not known: no estimate, no placement"
@@ -89,7 +87,7 @@ def _given(subject: Subject, target: Target, findings: Findings) -> Given | None
     rollouts = wanted.rollouts
     server = (rollouts.gpus or 1) if rollouts.mode == "server" and foot.writes else 0
     room = max(0, target.processes - server) if target.gpus else 0
-    refused = frozenset(m for m in _divisors(batch) if not _taken(subject, m))
+    refused = frozenset(m for m in divisors(batch) if not _taken(subject, m))
     processes = wanted.processes or (_most(batch, room, refused) if target.gpus else 1)
     problem = _problem(subject, wanted, processes, server, room, batch, target)
     if problem:
@@ -125,6 +123,8 @@ def _problem(
         return "`mode: server` gives vLLM GPUs of its own, and the target has none"
     if target.gpus and processes > room:
         beside = f", {server} of them vLLM's own" if server else ""
+        if processes == 1:
+            return f"a process needs a GPU of its own; the target has {target.processes}{beside}"
         return f"{processes} processes need {processes} GPUs; the target has {target.processes}{beside}"
     if batch % (processes * (micro or 1)):
         by = f"{processes} processes" + (f" of {micro} at once" if micro else "")
@@ -161,10 +161,6 @@ def _taken(subject: Subject, micro: int) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _divisors(batch: int) -> list[int]:
-    return [n for n in range(1, batch + 1) if batch % n == 0]
 
 
 def _most(batch: int, room: int, refused: frozenset[int]) -> int:

@@ -1,5 +1,6 @@
 """What a stage asks of one device: a checked stage and a choice, as plain numbers."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -34,6 +35,13 @@ class Reference(NamedTuple):
     shape: Shape | None
 
 
+class Beside(NamedTuple):
+    """The models that a stage holds beside the one that it trains."""
+
+    reference: Reference | None
+    scorers: Mapping[str, Reference]
+
+
 class Asked(NamedTuple):
     """What the choice does not change, so that equal stages are placed once."""
 
@@ -52,7 +60,7 @@ class Asked(NamedTuple):
     steps: int
 
 
-def asked(subject: Subject, target: Target, reference: Reference | None) -> Asked | None:
+def asked(subject: Subject, target: Target, beside: Beside) -> Asked | None:
     """None while the shape of the model is not known."""
     shape = subject.shape
     if shape is None:
@@ -68,7 +76,7 @@ def asked(subject: Subject, target: Target, reference: Reference | None) -> Aske
         sequences=foot.sequences,
         loss=foot.loss,
         adapter=_adapter(subject, shape),
-        frozen=_frozen(subject, shape, reference),
+        frozen=_frozen(subject, shape, beside),
         value=shape if foot.values(params) else None,
         element=element_of(subject.origin),
         autocast=precision(subject, target) != "float32",
@@ -94,7 +102,7 @@ def workload(asked: Asked, choice: Choice) -> Workload:
         checkpointing=choice.checkpointing,
         padded=choice.micro > 1,
         loss=asked.loss,
-        frozen=tuple(replace(f, rows=rows, sharded=sharded) for f in asked.frozen),
+        frozen=tuple(replace(f, rows=rows, sharded=sharded and not f.scores) for f in asked.frozen),
         value=asked.value,
         rollout=choice.rollout,
     )
@@ -146,7 +154,16 @@ def _matched(targets: list[str], shape: Shape) -> tuple[str, ...]:
     return tuple(name for name in (t.rpartition(".")[2] for t in targets) if name in known)
 
 
-def _frozen(subject: Subject, shape: Shape, reference: Reference | None) -> tuple[Frozen, ...]:
+def _frozen(subject: Subject, shape: Shape, beside: Beside) -> tuple[Frozen, ...]:
+    scorers = tuple(
+        Frozen(f"reward:{name}", one.shape, element_of(one.model), scores=True)
+        for name, one in beside.scorers.items()
+        if one.shape is not None
+    )
+    return (*_reference(subject, shape, beside.reference), *scorers)
+
+
+def _reference(subject: Subject, shape: Shape, reference: Reference | None) -> tuple[Frozen, ...]:
     """The reference: a model of its own where one is named; else the starting weights, which an
     adapter leaves as they were."""
     if not subject.method.footprint.reference(subject.training.params):

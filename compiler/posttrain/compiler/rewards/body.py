@@ -29,7 +29,7 @@ class Body:
 
 def read_body(op: RewardOp, body: Any, path: Path, findings: Findings) -> Body:
     """Tell operands from parameters, and report keys that are neither."""
-    given, named = _operands(op, body)
+    given, named = operands_of(op, body)
     node = at(findings.root, path)[0]
     legal = (*op.operands, *keys_of(op.params))
     unknown = [key for key in given if key not in legal] if named else []
@@ -50,7 +50,7 @@ def _report(key: str, legal: tuple[str, ...], path: Path, findings: Findings) ->
     return meant
 
 
-def _operands(op: RewardOp, body: Any) -> tuple[Mapping[str, Any], bool]:
+def operands_of(op: RewardOp, body: Any) -> tuple[Mapping[str, Any], bool]:
     """The keys of a body; a body that has none of the op's keys stands for the shorthand operand."""
     if isinstance(body, dict):
         fields = cast(dict[str, Any], body)

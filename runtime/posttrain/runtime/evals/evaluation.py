@@ -99,14 +99,17 @@ def _phase(name: str, context: Context, subject: Mapping[str, Any]) -> str:
 def _tell(context: Context, models: Models) -> None:
     """Samples, shares and warnings for those who watch, and for the report."""
     nodes = context.facts["nodes"]
-    for flat in models.values():
+    for model, flat in models.items():
         for row in flat[:_SHOWN]:
+            transcript = {"transcript": row["transcript"]} if row.get("transcript") else {}
             context.events.emit(
                 "sample",
                 step=0,
                 prompt=_text(row.get("prompt")),
                 completion=row["completion"] or "",
                 values={name: row[f"node:{name}"] for name in nodes},
+                model=model,
+                **transcript,
             )
     rates = {model: _shares(flat) for model, flat in models.items()}
     every = [row for flat in models.values() for row in flat]

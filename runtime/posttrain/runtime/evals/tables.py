@@ -50,8 +50,11 @@ def broken_down(flat: Sequence[Row], metrics: Metrics, by: Sequence[str], seed: 
         for value in sorted(values, key=lambda one: (one is None, str(type(one)), one)):
             for name, metric in metrics.items():
                 told = measure(metric, values[value], seed)
-                found.append({"column": column, "value": value, "metric": name, **told})
+                found.append({"column": column, "group": value, "metric": name, **told})
     return found
+
+
+_TOLD = ("value", "low", "high", "p", "method", "items", "better", "worse", "unpaired")
 
 
 def compared_models(models: Mapping[str, Sequence[Row]], metrics: Metrics, seed: int) -> list[dict[str, Any]]:
@@ -61,6 +64,6 @@ def compared_models(models: Mapping[str, Sequence[Row]], metrics: Metrics, seed:
         means = {model: item_means(metric["node"], flat) for model, flat in models.items()}
         for first, second in combinations(models, 2):
             told = compared(means[second], means[first], 0.0, CONFIDENCE, seed)
-            told = {key: told.get(key) for key in ("value", "low", "high", "items", "better", "worse")}
+            told = {key: told.get(key) for key in _TOLD}
             found.append({"metric": name, "model": second, "baseline": first, **told})
     return found

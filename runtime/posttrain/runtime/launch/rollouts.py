@@ -20,10 +20,7 @@ def rollout_engine(launch: Launch) -> dict[str, Any]:
             " `placement: {rollouts: {engine: transformers}}`",
         )
     if how.get("mode") == "server":
-        raise StepFault(
-            "vLLM on GPUs of its own cannot be started by a stage yet",
-            "write `placement: {rollouts: {mode: colocate}}`",
-        )
+        return {"use_vllm": True, "vllm_mode": "server"}
     given = {
         "vllm_gpu_memory_utilization": how.get("utilisation"),
         "vllm_tensor_parallel_size": how.get("tensor_parallel"),
@@ -34,17 +31,3 @@ def rollout_engine(launch: Launch) -> dict[str, Any]:
         "vllm_mode": "colocate",
         **{name: value for name, value in given.items() if value is not None},
     }
-
-
-# Arguments of TRL's own that need a package, and the extra of ours that brings it.
-_NEEDED: Mapping[str, tuple[str, str]] = {"use_liger_kernel": ("liger_kernel", "Liger")}
-
-
-def check_given(trl: Mapping[str, Any]) -> None:
-    """Say what the arguments under `trl` need and is missing, before anything is loaded by them."""
-    for name, (module, shown) in _NEEDED.items():
-        if trl.get(name) and find_spec(module) is None:
-            raise StepFault(
-                f"`trl: {{{name}: true}}` needs {shown}, which is not installed",
-                "install posttrain with its extra `cuda`, or take the argument out",
-            )

@@ -47,11 +47,10 @@ def _check_groups(written: int, group: int, processes: int) -> None:
 
 def strategy_arguments(step: Step, own: Mapping[str, Any]) -> dict[str, Any]:
     """What TRL's trainers take to divide the model's states over the processes; `own` has their batch."""
-    if step.launch.processes == 1:
-        return {}
     # Said to the trainer and not in the environment, where it would turn DeepSpeed off without a word.
+    # Unless it is said, half precision is refused on a CPU.
     on = {"use_cpu": True} if step.resources.gpus == 0 else {}
-    return {**on, **_divided(step.launch, own)}
+    return on if step.launch.processes == 1 else {**on, **_divided(step.launch, own)}
 
 
 def _divided(launch: Launch, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +148,7 @@ def _found(trainer: Any) -> dict[str, Any]:
 
 
 def _wrapper(model: Any) -> str:
-    names = [kind.__name__ for kind in type(model).__mro__]
+    names = [kind.__name__ for kind in type(getattr(model, "_orig_mod", model)).__mro__]  # if compiled
     return next((name for name in dict.fromkeys(_WRAPPERS.values()) if name in names), "none")
 
 

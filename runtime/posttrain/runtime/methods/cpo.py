@@ -8,14 +8,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import (
-    NEUTRAL_BUT_MICRO_BATCH,
-    STACK,
-    RowParams,
-    row_arguments,
-    row_schedule,
-)
-from posttrain.runtime.training.preferences import PAIRS, experimental
+from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
+from posttrain.runtime.training.preferences import PAIRS, experimental, train_on_pairs
 from posttrain.spec.extension import Footprint, Method
 
 
@@ -45,7 +39,8 @@ EXTENSION = Method(
     params=Cpo,
     stack=STACK,
     heavy=("trl.experimental.cpo", "pyarrow.parquet"),
-    neutral=NEUTRAL_BUT_MICRO_BATCH,
+    # Imitation is a mean over the tokens of the rows in memory together.
+    neutral=lambda params: neutral(params, across=params.imitation > 0),
     accepts=PAIRS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,
@@ -54,6 +49,7 @@ EXTENSION = Method(
 
 
 def run(context: Context) -> None:
+    trl = experimental("cpo")
     params = Cpo.model_validate(context.params["params"])
     own = {
         "beta": params.beta,
@@ -61,26 +57,4 @@ def run(context: Context) -> None:
         "cpo_alpha": params.imitation,
         "label_smoothing": params.label_smoothing,
     }
-    train(context, params, own)
-
-
-def train(context: Context, params: RowParams, own: dict[str, Any]) -> None:
-    """Train with TRL's trainer for this method and for simpo."""
-    from posttrain.runtime.models.load import load_for_training
-    from posttrain.runtime.training.fitting import context_of
-    from posttrain.runtime.training.loop import Loop, planned_for
-    from posttrain.runtime.training.rows import PAIR, training_rows
-
-    trl = experimental("cpo")
-    start = load_for_training(context)
-    data = training_rows(context, start.tokenizer, PAIR)
-    loop = Loop(context, params, planned_for(row_schedule, params, len(data)), start)
-    own = {**row_arguments(params, context_of(start.model)), **own}
-    trainer = trl.CPOTrainer(
-        model=start.model,
-        args=trl.CPOConfig(**loop.arguments(own)),
-        train_dataset=data,
-        processing_class=start.tokenizer,
-        peft_config=start.adapter,
-    )
-    loop.run(trainer, data)
+    train_on_pairs(context, params, row_schedule, trl.CPOTrainer, trl.CPOConfig, own)

@@ -6,16 +6,15 @@ from pydantic import Field
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import (
-    NEUTRAL,
     STACK,
     ReferenceParams,
     RowParams,
+    neutral,
     reference_arguments,
-    row_arguments,
     row_schedule,
     whole_batch,
 )
-from posttrain.runtime.training.preferences import PAIRS
+from posttrain.runtime.training.preferences import PAIRS, train_on_pairs
 from posttrain.spec.extension import Footprint, Method, Schedule
 
 Loss = Literal[
@@ -87,7 +86,7 @@ EXTENSION = Method(
     params=Dpo,
     stack=STACK,
     heavy=("trl.trainer.dpo_trainer", "pyarrow.parquet"),
-    neutral=NEUTRAL,
+    neutral=neutral,
     accepts=PAIRS,
     footprint=Footprint(sequences=2, loss="chunked", reference=lambda _: True),
     schedule=schedule,
@@ -105,29 +104,11 @@ def train(context: Context, params: Dpo) -> None:
     from trl.trainer.dpo_config import DPOConfig
     from trl.trainer.dpo_trainer import DPOTrainer
 
-    from posttrain.runtime.models.load import load_for_training
-    from posttrain.runtime.training.fitting import context_of
-    from posttrain.runtime.training.loop import Loop, planned_for
-    from posttrain.runtime.training.reference import named_reference
-    from posttrain.runtime.training.rows import PAIR, training_rows
-
-    start = load_for_training(context)
-    data = training_rows(context, start.tokenizer, PAIR)
-    loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
-    own: dict[str, Any] = {
-        **row_arguments(params, context_of(start.model)),
+    own = {
         "beta": params.beta,
         "loss_type": params.losses,
         "loss_weights": params.loss_weights,
         "label_smoothing": params.label_smoothing,
         **reference_arguments(params),
     }
-    trainer = DPOTrainer(
-        model=start.model,
-        ref_model=named_reference(context),
-        args=DPOConfig(**loop.arguments(own)),
-        train_dataset=data,
-        processing_class=start.tokenizer,
-        peft_config=start.adapter,
-    )
-    loop.run(trainer, data)
+    train_on_pairs(context, params, schedule, DPOTrainer, DPOConfig, own, reference=True)

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.methods.dpo import Dpo, train
-from posttrain.runtime.training.params import NEUTRAL, STACK, ReferenceParams, RowParams, row_schedule
+from posttrain.runtime.training.params import STACK, ReferenceParams, RowParams, neutral, row_schedule
 from posttrain.runtime.training.preferences import PAIRS
 from posttrain.spec.extension import Footprint, Method
 
@@ -26,7 +26,7 @@ EXTENSION = Method(
     params=Ipo,
     stack=STACK,
     heavy=("trl.trainer.dpo_trainer", "pyarrow.parquet"),
-    neutral=NEUTRAL,
+    neutral=neutral,
     accepts=PAIRS,
     footprint=Footprint(sequences=2, loss="chunked", reference=lambda _: True),
     schedule=row_schedule,

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import (
-    NEUTRAL_BUT_MICRO_BATCH,
     STACK,
     ReferenceParams,
     RowParams,
+    neutral,
     reference_arguments,
     row_arguments,
     row_schedule,
@@ -48,7 +48,7 @@ EXTENSION = Method(
     params=Kto,
     stack=STACK,
     heavy=("trl.trainer.kto_trainer", "pyarrow.parquet"),
-    neutral=NEUTRAL_BUT_MICRO_BATCH,
+    neutral=lambda params: neutral(params, across=params.loss == "kto"),
     accepts=(
         {"prompt": "text", "completion": "text", "label": "boolean"},
         {"prompt": "messages", "completion": "messages", "label": "boolean"},
@@ -86,12 +86,5 @@ def run(context: Context) -> None:
         "undesirable_weight": params.unwanted_weight,
         **reference_arguments(params),
     }
-    trainer = KTOTrainer(
-        model=start.model,
-        ref_model=named_reference(context),
-        args=KTOConfig(**loop.arguments(own)),
-        train_dataset=data,
-        processing_class=start.tokenizer,
-        peft_config=start.adapter,
-    )
-    loop.run(trainer, data)
+    reference = named_reference(context)
+    loop.run(loop.made(KTOTrainer, KTOConfig, data, own, ref_model=reference), data)

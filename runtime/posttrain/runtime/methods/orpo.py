@@ -3,19 +3,13 @@
 TRL keeps it in its experimental part; should a release drop it, this file is where that shows.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import (
-    NEUTRAL_BUT_MICRO_BATCH,
-    STACK,
-    RowParams,
-    row_arguments,
-    row_schedule,
-)
-from posttrain.runtime.training.preferences import PAIRS, experimental
+from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
+from posttrain.runtime.training.preferences import PAIRS, experimental, train_on_pairs
 from posttrain.spec.extension import Footprint, Method
 
 
@@ -34,7 +28,8 @@ EXTENSION = Method(
     params=Orpo,
     stack=STACK,
     heavy=("trl.experimental.orpo", "pyarrow.parquet"),
-    neutral=NEUTRAL_BUT_MICRO_BATCH,
+    # Imitation is a mean over the tokens of the rows in memory together.
+    neutral=lambda params: neutral(params, across=True),
     accepts=PAIRS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,
@@ -43,22 +38,7 @@ EXTENSION = Method(
 
 
 def run(context: Context) -> None:
-    from posttrain.runtime.models.load import load_for_training
-    from posttrain.runtime.training.fitting import context_of
-    from posttrain.runtime.training.loop import Loop, planned_for
-    from posttrain.runtime.training.rows import PAIR, training_rows
-
     trl = experimental("orpo")
     params = Orpo.model_validate(context.params["params"])
-    start = load_for_training(context)
-    data = training_rows(context, start.tokenizer, PAIR)
-    loop = Loop(context, params, planned_for(row_schedule, params, len(data)), start)
-    own: dict[str, Any] = {**row_arguments(params, context_of(start.model)), "beta": params.beta}
-    trainer = trl.ORPOTrainer(
-        model=start.model,
-        args=trl.ORPOConfig(**loop.arguments(own)),
-        train_dataset=data,
-        processing_class=start.tokenizer,
-        peft_config=start.adapter,
-    )
-    loop.run(trainer, data)
+    own = {"beta": params.beta}
+    train_on_pairs(context, params, row_schedule, trl.ORPOTrainer, trl.ORPOConfig, own)

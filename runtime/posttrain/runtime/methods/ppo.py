@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import NEUTRAL, STACK, TrainingParams, divided, learning_rate
+from posttrain.runtime.training.params import STACK, TrainingParams, divided, learning_rate, neutral
 from posttrain.spec.extension import Footprint, Method, Schedule
 
 # Values are learnt by regression, which bears, and wants, a higher rate than the policy.
@@ -98,7 +98,7 @@ EXTENSION = Method(
     params=Ppo,
     stack=tuple(name for name in STACK if name != "trl"),
     heavy=("transformers.trainer", "transformers.generation.utils", "pyarrow.parquet"),
-    neutral=(*NEUTRAL, "on_flat_reward", "flat_steps"),
+    neutral=neutral,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=Footprint(
         loss="chunked",

@@ -1,12 +1,12 @@
 """A reward model: it learns to score what was chosen above what was rejected. Its product is a scorer."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import NEUTRAL, STACK, RowParams, row_arguments, row_schedule
-from posttrain.runtime.training.preferences import PAIRS
+from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
+from posttrain.runtime.training.preferences import PAIRS, train_on_pairs
 from posttrain.spec.extension import Footprint, Method
 
 
@@ -25,7 +25,7 @@ EXTENSION = Method(
     params=RewardModel,
     stack=STACK,
     heavy=("trl.trainer.reward_trainer", "pyarrow.parquet"),
-    neutral=NEUTRAL,
+    neutral=neutral,
     accepts=PAIRS,
     footprint=Footprint(sequences=2, loss="scores"),
     schedule=row_schedule,
@@ -38,25 +38,6 @@ def run(context: Context) -> None:
     from trl.trainer.reward_config import RewardConfig
     from trl.trainer.reward_trainer import RewardTrainer
 
-    from posttrain.runtime.models.adapters import SCORER
-    from posttrain.runtime.models.load import load_for_training
-    from posttrain.runtime.training.fitting import context_of
-    from posttrain.runtime.training.loop import Loop, planned_for
-    from posttrain.runtime.training.rows import PAIR, training_rows
-
     params = RewardModel.model_validate(context.params["params"])
-    start = load_for_training(context, SCORER)
-    data = training_rows(context, start.tokenizer, PAIR)
-    loop = Loop(context, params, planned_for(row_schedule, params, len(data)), start)
-    own: dict[str, Any] = {
-        **row_arguments(params, context_of(start.model)),
-        "center_rewards_coefficient": params.centre,
-    }
-    trainer = RewardTrainer(
-        model=start.model,
-        args=RewardConfig(**loop.arguments(own)),
-        train_dataset=data,
-        processing_class=start.tokenizer,
-        peft_config=start.adapter,
-    )
-    loop.run(trainer, data)
+    own = {"center_rewards_coefficient": params.centre}
+    train_on_pairs(context, params, row_schedule, RewardTrainer, RewardConfig, own, scorer=True)

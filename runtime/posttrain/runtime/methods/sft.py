@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import NEUTRAL, STACK, RowParams, row_arguments, row_schedule
+from posttrain.runtime.training.params import STACK, RowParams, neutral, row_arguments, row_schedule
 from posttrain.spec.extension import Footprint, Method, Schedule
 
 
@@ -35,7 +35,7 @@ EXTENSION = Method(
     params=Sft,
     stack=STACK,
     heavy=("trl.trainer.sft_trainer", "pyarrow.parquet"),
-    neutral=NEUTRAL,
+    neutral=neutral,
     accepts=(
         {"prompt": "text", "completion": "text"},
         {"prompt": "messages", "completion": "messages"},
@@ -67,11 +67,4 @@ def run(context: Context) -> None:
         "completion_only_loss": params.loss_on == "completion" and "completion" in data.column_names,
         "assistant_only_loss": params.loss_on == "completion" and "messages" in data.column_names,
     }
-    trainer = SFTTrainer(
-        model=start.model,
-        args=SFTConfig(**loop.arguments(own)),
-        train_dataset=data,
-        processing_class=start.tokenizer,
-        peft_config=start.adapter,
-    )
-    loop.run(trainer, data)
+    loop.run(loop.made(SFTTrainer, SFTConfig, data, own), data)

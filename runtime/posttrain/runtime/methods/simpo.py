@@ -5,9 +5,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.methods.cpo import train
-from posttrain.runtime.training.params import NEUTRAL, STACK, RowParams, row_schedule
-from posttrain.runtime.training.preferences import PAIRS
+from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
+from posttrain.runtime.training.preferences import PAIRS, experimental, train_on_pairs
 from posttrain.spec.extension import Footprint, Method
 
 
@@ -27,7 +26,7 @@ EXTENSION = Method(
     params=Simpo,
     stack=STACK,
     heavy=("trl.experimental.cpo", "pyarrow.parquet"),
-    neutral=NEUTRAL,
+    neutral=neutral,
     accepts=PAIRS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,
@@ -36,12 +35,8 @@ EXTENSION = Method(
 
 
 def run(context: Context) -> None:
+    trl = experimental("cpo")
     params = Simpo.model_validate(context.params["params"])
     # TRL's CPO trainer turns into SimPO with this loss and without its imitation.
-    own = {
-        "beta": params.beta,
-        "loss_type": "simpo",
-        "cpo_alpha": 0.0,
-        "simpo_gamma": params.margin,
-    }
-    train(context, params, own)
+    own = {"beta": params.beta, "loss_type": "simpo", "cpo_alpha": 0.0, "simpo_gamma": params.margin}
+    train_on_pairs(context, params, row_schedule, trl.CPOTrainer, trl.CPOConfig, own)

@@ -12,7 +12,7 @@ from posttrain.runtime.journal import DamagedJournal, Entry, Journal
 from posttrain.runtime.report import redaction
 from posttrain.runtime.report.figures import finite, table_of
 from posttrain.runtime.report.record import Events, RunRecord, StepRecord
-from posttrain.runtime.report.told import events_of, log_end
+from posttrain.runtime.report.told import breakdowns_of, events_of, log_end
 from posttrain.runtime.runs import plan_of, run_key
 from posttrain.runtime.store import Product
 from posttrain.spec.plan import Place, Plan, Step
@@ -95,6 +95,8 @@ def _step(
     if product is None and state in _MADE:
         troubles.append(f"The product of {step.id} is no longer in the store, and its record with it.")
     manifest = product.manifest if product else {}
+    facts = table_of(redaction.hidden(entry.facts if entry else manifest.get("facts"), hide))
+    broken = breakdowns_of(product.files if product else None, facts)
     return StepRecord(
         step=step,
         key=key,
@@ -105,9 +107,12 @@ def _step(
         began=finite(entry.began) if entry else None,
         ended=finite(entry.ended) if entry else None,
         cost=table_of(entry.cost if entry else manifest.get("cost")),
-        facts=table_of(redaction.hidden(entry.facts if entry else manifest.get("facts"), hide)),
+        estimate=table_of((entry.estimate if entry else None) or step.estimate),
+        facts=facts,
+        breakdowns=tuple(table_of(redaction.hidden(one, hide)) for one in broken),
         files=table_of(manifest.get("files")),
-        events=_events(step.id, record / "events.jsonl", hide, troubles),
+        # What a step that is left out here has once said is not of this run.
+        events=Events() if state == "skipped" else _events(step, record / "events.jsonl", hide, troubles),
         log=log_end(record / "log", hide) if state in ("failed", "interrupted") else (),
     )
 
@@ -119,9 +124,10 @@ def _product(home: Home, key: str) -> Product | None:
         return None
 
 
-def _events(id: str, path: Path, hide: tuple[str, ...], troubles: list[str]) -> Events:
+def _events(step: Step, path: Path, hide: tuple[str, ...], troubles: list[str]) -> Events:
+    episodes = bool(table_of(step.params).get("environment"))
     try:
-        return events_of(path, hide)
+        return events_of(path, hide, episodes=episodes)
     except ValueError:
-        troubles.append(f"The events of {id} are damaged: its curves and samples are missing here.")
+        troubles.append(f"The events of {step.id} are damaged: its curves and samples are missing here.")
         return Events()

@@ -23,6 +23,12 @@ def endings_section(run: RunRecord) -> Markup | None:
     return Markup("".join(parts)) if parts else None
 
 
+def endings_title(run: RunRecord) -> str:
+    """What was left out, or did not have to be done, has not failed to finish."""
+    bad = any(record.state not in ("done", "cached", "skipped") for record in run.steps)
+    return "What did not finish" if bad else "What was left out"
+
+
 def _ended(records: list[StepRecord]) -> Markup:
     first = records[0]
     about = [f"attempt {first.attempt}"] if first.attempt > 1 else []
@@ -51,7 +57,7 @@ def _not_run(run: RunRecord) -> Iterator[Markup]:
     reasons: dict[tuple[str, str], list[str]] = {}
     for record in run.steps:
         idle = record.state == "interrupted" and not record.attempt
-        if record.state in ("held", "blocked", "waiting") or idle:
+        if record.state in ("held", "blocked", "skipped", "waiting") or idle:
             reasons.setdefault((record.state, record.reason), []).append(record.id)
     if reasons:
         items = [

@@ -43,6 +43,28 @@ def signed(value: Any) -> str:
     return number(value) if found is None else f"{found:+.3f}"
 
 
+def between(low: Any, high: Any) -> str:
+    """The ends of an interval."""
+    known = finite(low) is not None and finite(high) is not None
+    return f"{decimals(low)} \u2013 {decimals(high)}" if known else NOTHING
+
+
+def between_signed(low: Any, high: Any) -> str:
+    """The ends of an interval of differences."""
+    known = finite(low) is not None and finite(high) is not None
+    return f"{signed(low)} to {signed(high)}" if known else NOTHING
+
+
+def count(value: Any) -> str:
+    found = finite(value)
+    return NOTHING if found is None else f"{found:,.0f}"
+
+
+def share(value: Any) -> str:
+    found = finite(value)
+    return NOTHING if found is None else f"{found:.1%}"
+
+
 def duration(seconds: Any) -> str:
     """A length of time as people say it."""
     found = finite(seconds)
@@ -77,9 +99,9 @@ def moment(at: Any) -> str:
         return NOTHING
 
 
-def size(count: Any) -> str:
+def size(length: Any) -> str:
     """A number of bytes."""
-    found = finite(count)
+    found = finite(length)
     if found is None:
         return NOTHING
     for unit in ("bytes", "kB", "MB", "GB"):

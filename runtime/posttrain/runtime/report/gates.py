@@ -33,18 +33,47 @@ def held_by(run: RunRecord, gate: str) -> list[str]:
     return [record.id for record in run.steps if record.state == "held" and gate in record.step.gates]
 
 
+def skipped_by(run: RunRecord, gate: StepRecord) -> list[str]:
+    """The steps of this gate's branches that its verdict did not take."""
+    params = table_of(gate.step.params)
+    branches = [table_of(params.get(case)).get("run") for case in ("on_fail", "on_inconclusive")]
+    named = {name for branch in branches if isinstance(branch, list) for name in branch}
+    return [
+        record.id
+        for record in run.steps
+        if record.state == "skipped" and gate.id in record.step.gates and record.id.partition("@")[0] in named
+    ]
+
+
 def _gate(run: RunRecord, record: StepRecord) -> Markup:
     verdict = verdict_of(record)
     head = tag("div", tag("h3", record.id), pill(verdict) if verdict else pill(record.state), class_="head")
     conditions = [_condition(one) for one in conditions_of(record)]
-    return tag("section", head, tag("p", _then(run, record), class_="soft"), conditions, class_="card gate")
+    corrected = record.facts.get("correction") == "holm" and len(conditions) > 1
+    words = f" A failure of one of its {len(conditions)} conditions counts after Holm's correction."
+    return tag(
+        "section",
+        head,
+        tag("p", _then(run, record) + words * corrected, class_="soft"),
+        conditions,
+        class_="card gate",
+    )
 
 
 def _then(run: RunRecord, record: StepRecord) -> str:
     """What the verdict meant for the rest of the run."""
-    verdict, params = verdict_of(record), table_of(record.step.params)
-    if verdict is None:
-        return record.reason or f"This gate has decided nothing: {label(record.state)}."
+    verdict = verdict_of(record)
+    if verdict is not None:
+        spared = skipped_by(run, record)
+        others = f" It left {listed(spared, 6)} for another case." if spared else ""
+        return f"{_decided(run, record, verdict)}{others}"
+    if record.state == "skipped":
+        return f"This gate was skipped{f' ({record.reason})' if record.reason else ''}."
+    return record.reason or f"This gate has decided nothing: {label(record.state)}."
+
+
+def _decided(run: RunRecord, record: StepRecord, verdict: str) -> str:
+    params = table_of(record.step.params)
     held = held_by(run, record.id)
     rule = params.get("on_fail" if verdict == "fail" else "on_inconclusive")
     instead = table_of(rule).get("run") if verdict != "pass" else None
@@ -70,11 +99,19 @@ def _condition(found: Mapping[str, Any]) -> Markup:
     head = tag("div", words, pill(verdict), class_="head")
     values = numbers(*(found.get(name) for name in ("value", "low", "high", "threshold")))
     if values is None:
-        line = tag("p", "There were no scored items to decide it by.", class_="soft")
+        line = tag("p", _undrawn(found), class_="soft")
     else:
         value, low, high, threshold = values
         line = against(value, low, high, threshold, str(found.get("kind")), known(verdict))
     return tag("div", head, line, _facts(found), _pairs(found), class_="condition")
+
+
+def _undrawn(found: Mapping[str, Any]) -> str:
+    items = finite(found.get("items"))
+    if not items:
+        return "There were no scored items to decide it by."
+    value = decimals(found.get("value"))
+    return f"{plural(int(items), 'item')} with the value {value}: too few for an interval."
 
 
 def _facts(found: Mapping[str, Any]) -> Markup | None:
@@ -92,13 +129,31 @@ def _facts(found: Mapping[str, Any]) -> Markup | None:
     if items is not None:
         parts.append(("pairs" if gain else "items", f"{items:,.0f}"))
     if gain:
-        parts.append(("margin", signed(found.get("threshold"))))
+        parts += _of_gain(found)
     p, method = finite(found.get("p")), found.get("method")
     if p is not None and isinstance(method, str):
         parts.append((f"{method}, p", f"{p:.2g}"))
-    if found.get("corrected"):
-        parts.append(("left open by", "Holm's correction"))
+    parts += _corrected(found)
     return tag("p", [tag("span", name, " ", tag("b", value)) for name, value in parts], class_="facts")
+
+
+def _of_gain(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    parts = [("margin", signed(found.get("threshold")))]
+    both = finite(found.get("baseline_value")), finite(found.get("metric_value"))
+    if None not in both:
+        parts.append(("from", f"{decimals(both[0])} to {decimals(both[1])}"))
+    if unpaired := finite(found.get("unpaired")):
+        parts.append(("left out, as only one side has a value", plural(int(unpaired), "item")))
+    return parts
+
+
+def _corrected(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Where a failure is left open; the error of one side is told, and p has two."""
+    if not found.get("corrected"):
+        return []
+    error = finite(found.get("compared_with"))
+    against = f", which asks for a p of {2 * error:.2g}" if error is not None else ""
+    return [("left open by", f"Holm's correction{against}")]
 
 
 def _pairs(found: Mapping[str, Any]) -> Markup | None:

@@ -10,11 +10,13 @@ def place(scale: Scale, value: float) -> str:
     return f"{min(100.0, max(0.0, scale(value))):.2f}%"
 
 
-def small(value: float, low: float, high: float, ends: tuple[float, float]) -> Markup:
-    """A metric and its interval between two ends."""
+def small(value: float, low: float, high: float, ends: tuple[float, float], *, zero: bool = False) -> Markup:
+    """A metric and its interval between two ends; of a difference with a mark at zero."""
     scale = Scale(*ends, 0.0, 100.0)
+    mark = place(scale, 0.0)
     return tag(
         "svg",
+        tag("line", x1=mark, x2=mark, y1=0, y2=16, class_="axis") if zero else None,
         tag("line", x1="0%", x2="100%", y1=8, y2=8, class_="axis"),
         tag("line", x1=place(scale, low), x2=place(scale, high), y1=8, y2=8, class_="interval"),
         tag("circle", cx=place(scale, value), cy=8, r=4, class_="estimate"),

@@ -1,55 +1,40 @@
-"""The metrics of all evals, each with its interval."""
+"""The metrics of all evals with their intervals: in one table, and apart where an eval has more to tell."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 from posttrain.runtime.measures import CONFIDENCE
-from posttrain.runtime.report.figures import NOTHING, decimals, finite, table_of
-from posttrain.runtime.report.intervals import numbers, small
-from posttrain.runtime.report.markup import MANY, Markup, scrolling, tag
+from posttrain.runtime.report.breakdowns import breakdowns_of
+from posttrain.runtime.report.figures import between, count, decimals, finite, share
+from posttrain.runtime.report.intervals import small
+from posttrain.runtime.report.markup import MANY, Markup, joined, scrolling, tag
+from posttrain.runtime.report.measured import Metric, ends_of, metrics_in, metrics_of
+from posttrain.runtime.report.models import models_of
 from posttrain.runtime.report.record import RunRecord
-from posttrain.runtime.report.scale import spread
 
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric of an eval, as its facts tell it."""
-
-    eval: str
-    name: str
-    found: Mapping[str, Any]
-    facts: Mapping[str, Any]
-
-    @property
-    def values(self) -> tuple[float, ...] | None:
-        """The value with the ends of its interval."""
-        return numbers(*(self.found.get(name) for name in ("value", "low", "high")))
-
-
-def metrics_of(run: RunRecord) -> list[Metric]:
-    return [
-        Metric(record.id, str(name), table_of(found), record.facts)
-        for record in run.steps
-        for name, found in table_of(record.facts.get("metrics")).items()
-    ]
-
-
-def ends_of(metric: Metric, others: list[Metric]) -> tuple[float, float]:
-    """The axis that a metric shares with its namesakes: 0 to 1 for rates."""
-    if metric.found.get("kind") == "rate":
-        return 0.0, 1.0
-    alike = [other.values for other in others if other.name == metric.name and other.values]
-    return spread(value for values in alike for value in values)
+# Evals of several models, and with breakdowns, that are shown in full; and the rows of each table of theirs.
+_MOST = 60
+_FEWEST_ROWS, _MOST_ROWS, _ALL_ROWS = 20, 300, 6000
 
 
 def metrics_section(run: RunRecord) -> Markup | None:
     found = metrics_of(run)
-    if not found:
-        return None
-    heads = ("Eval", "Metric", "Value", f"{CONFIDENCE:.0%} interval", "", "Items", "Unscored", "Cut short")
-    head = tag("tr", [_head(words) for words in heads])
-    rows = [tag("tr", list(_cells(metric, found))) for metric in found]
+    alone = [metric for metric in found if not metric.model]
+    parts = [_table(alone)] if alone else []
+    evals = [record for record in run.steps if record.breakdowns or any(m.model for m in metrics_in(record))]
+    rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _ALL_ROWS // max(1, len(evals))))
+    for record in evals[:_MOST]:
+        parts += filter(None, (models_of(record, rows), breakdowns_of(record, rows)))
+    if len(evals) > _MOST:
+        words = f"{len(evals) - _MOST:,} more evals are not broken down here: see their metrics.json."
+        parts.append(tag("p", words, class_="soft"))
+    return joined(parts) if parts else None
+
+
+def _table(found: list[Metric]) -> Markup:
+    late = any(finite(metric.share("timed_out")) for metric in found)
+    heads = ["Eval", "Metric", "Value", f"{CONFIDENCE:.0%} interval", "", "Items", "Unscored", "Cut short"]
+    head = tag("tr", [_head(words) for words in (*heads, *(["Timed out"] if late else []))])
+    rows = [tag("tr", list(_cells(metric, found, late))) for metric in found]
     table = tag("table", tag("thead", head), tag("tbody", rows), class_="metrics")
     note = "Cut short: completions that reached their longest length. Unscored items count for no metric."
     return tag(
@@ -66,30 +51,20 @@ def _head(words: str) -> Markup:
     return tag("th", words, scope="col", class_="number" if words not in ("Eval", "Metric") else None)
 
 
-def _cells(metric: Metric, others: list[Metric]) -> Iterator[Markup]:
+def _cells(metric: Metric, others: list[Metric], late: bool) -> Iterator[Markup]:
     values = metric.values
     yield tag("th", metric.eval, scope="row")
     node = metric.found.get("node")
     yield tag("td", metric.name, tag("span", f" of {node}", class_="soft") if node else None)
     yield tag("td", tag("b", decimals(metric.found.get("value"))), class_="number")
-    yield tag(
-        "td", f"{decimals(values[1])} \u2013 {decimals(values[2])}" if values else NOTHING, class_="number"
-    )
+    yield tag("td", between(*values[1:]) if values else between(None, None), class_="number")
     yield tag(
         "td",
         small(values[0], values[1], values[2], ends_of(metric, others)) if values else None,
         class_="drawn",
     )
-    yield tag("td", _count(metric.found.get("items")), class_="number")
-    yield tag("td", _count(metric.found.get("unscored")), class_="number")
-    yield tag("td", _share(metric.facts.get("cut")), class_="number")
-
-
-def _count(value: Any) -> str:
-    found = finite(value)
-    return NOTHING if found is None else f"{found:,.0f}"
-
-
-def _share(value: Any) -> str:
-    found = finite(value)
-    return NOTHING if found is None else f"{found:.1%}"
+    yield tag("td", count(metric.found.get("items")), class_="number")
+    yield tag("td", count(metric.found.get("unscored")), class_="number")
+    yield tag("td", share(metric.share("cut")), class_="number")
+    if late:
+        yield tag("td", share(metric.share("timed_out")), class_="number")

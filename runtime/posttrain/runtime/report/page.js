@@ -89,6 +89,7 @@
     const texts = cards.map((card) => card.textContent.toLowerCase());
     const stage = root.querySelector("#sample-stage");
     const outcome = root.querySelector("#sample-outcome");
+    const model = root.querySelector("#sample-model");
     const search = root.querySelector("#sample-text");
     const counted = root.querySelector("#sample-count");
     const page = 8;
@@ -101,6 +102,7 @@
         const fits =
           (!stage.value || card.dataset.stage === stage.value) &&
           (!outcome || !outcome.value || card.dataset.outcome === outcome.value) &&
+          (!model || !model.value || card.dataset.model === model.value) &&
           (!wanted || texts[index].includes(wanted));
         if (fits) found += 1;
         card.hidden = !fits || found > room;
@@ -116,6 +118,7 @@
 
     stage.addEventListener("change", anew);
     if (outcome) outcome.addEventListener("change", anew);
+    if (model) model.addEventListener("change", anew);
     search.addEventListener("input", anew);
     controls.addEventListener("submit", (event) => event.preventDefault());
     more.addEventListener("click", () => {

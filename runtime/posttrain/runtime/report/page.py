@@ -6,7 +6,7 @@ from importlib import resources
 
 from posttrain.runtime.report.chart import data_of
 from posttrain.runtime.report.curves import Drawn, curves_section
-from posttrain.runtime.report.endings import endings_section, warnings_section
+from posttrain.runtime.report.endings import endings_section, endings_title, warnings_section
 from posttrain.runtime.report.gates import gates_section
 from posttrain.runtime.report.markup import Markup, embedded, tag
 from posttrain.runtime.report.metrics import metrics_section
@@ -57,7 +57,7 @@ def page(run: RunRecord) -> str:
 def _sections(run: RunRecord, drawn: Drawn) -> list[tuple[str, str, Markup]]:
     """Name, title and content of the sections that this run has."""
     found = [
-        ("endings", "What did not finish", endings_section(run)),
+        ("endings", endings_title(run), endings_section(run)),
         ("plan", "Plan", plan_section(run)),
         ("timeline", "Timeline", timeline_section(run)),
         ("gates", "Gates", gates_section(run)),

@@ -123,7 +123,10 @@ def _outline(box: Box, wide: float) -> Markup:
     return front
 
 
-_URGENT = ("failed", "interrupted", "running", "held", "blocked", "waiting", "unknown", "done", "cached")
+_URGENT = (
+    *("failed", "interrupted", "running", "held", "blocked", "waiting", "unknown"),
+    *("done", "cached", "skipped"),
+)
 
 
 def _state(box: Box) -> str:

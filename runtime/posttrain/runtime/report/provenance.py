@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from posttrain.runtime.report.estimates import expected_memory, expected_time
 from posttrain.runtime.report.figures import (
     duration,
     finite,
@@ -145,7 +146,10 @@ def _facts(record: StepRecord, place: Mapping[str, int]) -> list[tuple[str, obje
         ("Behind the gate", Markup(", ".join(gates))),
         ("Began", moment(record.began) if record.began is not None else ""),
         ("Ended", moment(record.ended) if record.ended is not None else ""),
-        ("Peak memory", f"{peak:,.0f} MB" if (peak := finite(record.cost.get("peak_memory_mb"))) else ""),
+        ("Expected to take", expected_time(record)),
+        ("Peak memory", _memory(record, "peak_memory_mb")),
+        ("Peak memory of a GPU", _memory(record, "peak_gpu_mb")),
+        ("Expected memory", size(memory) if (memory := expected_memory(record)) is not None else ""),
         ("Attempts", str(record.attempt) if record.attempt > 1 else ""),
         ("Image", step.image or ""),
         *(
@@ -155,6 +159,11 @@ def _facts(record: StepRecord, place: Mapping[str, int]) -> list[tuple[str, obje
         ),
     ]
     return [(name, value) for name, value in found if value]
+
+
+def _memory(record: StepRecord, name: str) -> str:
+    found = finite(record.cost.get(name))
+    return f"{found:,.0f} MB" if found else ""
 
 
 def _link(name: str, index: int | None) -> Markup:

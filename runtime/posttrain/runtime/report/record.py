@@ -10,6 +10,14 @@ Points = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One turn of a conversation or an episode."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sample:
     """A completion with what the nodes of the reward graph gave for it."""
 
@@ -17,6 +25,10 @@ class Sample:
     prompt: str
     completion: str
     values: Mapping[str, Any]
+    # Which of several models wrote it, where that is told.
+    model: str = ""
+    # The completion turn by turn, where it has several.
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +62,11 @@ class StepRecord:
     began: float | None = None
     ended: float | None = None
     cost: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    # What the plan expected it to take.
+    estimate: Mapping[str, Any] = field(default_factory=dict[str, Any])
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    # An eval's metrics for each value of a column, and each model.
+    breakdowns: tuple[Mapping[str, Any], ...] = ()
     # Size and digest of the files of the product.
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
     events: Events = Events()

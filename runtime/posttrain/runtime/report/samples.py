@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from posttrain.runtime.report.figures import plural, value_text
+from posttrain.runtime.report.figures import plural, table_of, value_text
 from posttrain.runtime.report.markup import Markup, preformatted, tag
 from posttrain.runtime.report.outcomes import OUTCOMES, judges_of, outcome
 from posttrain.runtime.report.record import RunRecord, Sample, StepRecord
 from posttrain.runtime.report.states import icon
+from posttrain.runtime.report.turns import drawn
 
 # Samples of a page, and letters of all their texts: more are spread evenly, and cut.
 _MOST = 600
@@ -65,6 +66,7 @@ def _controls(stages: Sequence[StepRecord], shown: Sequence[_Shown]) -> Markup:
         "form",
         tag("label", "Stage ", tag("select", every, options, id="sample-stage")),
         tag("label", "Outcome ", tag("select", kinds, id="sample-outcome")) if found else None,
+        _models(shown),
         tag("label", "Text ", tag("input", type="search", id="sample-text", placeholder="find")),
         tag("output", plural(len(shown), "sample"), id="sample-count", aria_live="polite"),
         class_="controls",
@@ -72,9 +74,18 @@ def _controls(stages: Sequence[StepRecord], shown: Sequence[_Shown]) -> Markup:
     )
 
 
+def _models(shown: Sequence[_Shown]) -> Markup | None:
+    """A choice of the model, where samples tell of several."""
+    models = list(dict.fromkeys(one.sample.model for one in shown if one.sample.model))
+    if len(models) < 2:
+        return None
+    options = [tag("option", "all models", value=""), *(tag("option", m, value=m) for m in models)]
+    return tag("label", "Model ", tag("select", options, id="sample-model"))
+
+
 def _card(shown: _Shown, room: int) -> Markup:
     sample = shown.sample
-    said = f"step {sample.step}" if shown.record.step.kind != "eval" else None
+    said = f"step {sample.step}" if shown.record.step.kind != "eval" else sample.model or None
     sign = _SIGNS.get(shown.outcome or "")
     mark = tag("span", icon(sign), shown.outcome or "", class_=f"pill s-{sign}") if sign else None
     head = tag(
@@ -89,12 +100,24 @@ def _card(shown: _Shown, room: int) -> Markup:
         "article",
         head,
         _text("Prompt", sample.prompt, room),
-        _text("Completion", sample.completion, room),
+        _completion(shown, room),
         tag("ul", values, class_="chips") if values else None,
         class_="card sample",
         data_stage=shown.stage,
         data_outcome=shown.outcome or "",
+        data_model=sample.model or None,
     )
+
+
+def _completion(shown: _Shown, room: int) -> Markup:
+    """A text, or the turns of a conversation; an episode's other side is its environment."""
+    turns = shown.sample.turns
+    episode = bool(table_of(shown.record.step.params).get("environment"))
+    if not turns:
+        name = "All that the model said" if episode else "Completion"
+        return _text(name, shown.sample.completion, room)
+    head = tag("h4", f"{'Episode' if episode else 'Completion'}, {plural(len(turns), 'turn')}")
+    return tag("div", head, drawn(turns, room, episode=episode), class_="text")
 
 
 def _text(name: str, words: str, room: int) -> Markup:

@@ -5,7 +5,7 @@ from posttrain.runtime.report.figures import NOTHING, decimals, duration, finite
 from posttrain.runtime.report.gates import conditions_of, held_by, verdict_of
 from posttrain.runtime.report.intervals import small
 from posttrain.runtime.report.markup import Markup, tag
-from posttrain.runtime.report.metrics import Metric, ends_of, metrics_of
+from posttrain.runtime.report.measured import Metric, ends_of, metrics_of
 from posttrain.runtime.report.record import RunRecord, StepRecord
 from posttrain.runtime.report.states import label, pill
 from posttrain.runtime.report.timeline import worked
@@ -28,7 +28,8 @@ def outcome_of(run: RunRecord) -> tuple[str, str]:
             return state, words
     if run.result is None:
         return "running", "Unfinished"
-    return ("cached", "Finished: nothing to run") if states == {"cached"} else ("done", "Finished")
+    nothing = "cached" in states and states <= {"cached", "skipped"}
+    return ("cached", "Finished: nothing to run") if nothing else ("done", "Finished")
 
 
 def sentence(run: RunRecord) -> str:
@@ -44,17 +45,19 @@ def sentence(run: RunRecord) -> str:
         return f"The run was stopped in {stopped}; run it again, and it goes on from there."
     if "held" in by_state:
         return _held(run, by_state["held"])
+    left = len(by_state.get("skipped", ()))
+    asked = len(run.steps) - left
+    skipped = f" {plural(left, 'more step')} {'was' if left == 1 else 'were'} skipped." if left else ""
     if "blocked" in by_state or "unknown" in by_state:
         whole = sum(record.state in ("done", "cached") for record in run.steps)
-        return f"{whole:,} of {plural(len(run.steps), 'step')} finished."
+        return f"{whole:,} of {plural(asked, 'step')} finished.{skipped}"
     if run.result is None:
         return "The run was still under way when this page was written, or it was cut short."
     cached = len(by_state.get("cached", ()))
-    if cached == len(run.steps):
-        return f"All {plural(cached, 'step')} had finished in earlier runs."
-    return f"All {plural(len(run.steps), 'step')} finished" + (
-        f", {cached:,} of them in earlier runs." if cached else "."
-    )
+    if cached == asked:
+        return f"All {plural(cached, 'step')} had finished in earlier runs.{skipped}"
+    earlier = f", {cached:,} of them in earlier runs" if cached else ""
+    return f"All {plural(asked, 'step')} finished{earlier}.{skipped}"
 
 
 def _held(run: RunRecord, held: list[StepRecord]) -> str:
@@ -124,7 +127,7 @@ def _metric(metric: Metric, others: list[Metric]) -> Markup:
     values = metric.values
     items = finite(metric.found.get("items"))
     said = plural(int(items), "item") if items is not None else ""
-    name = f"{metric.name} \u00b7 {metric.eval}"
+    name = f"{metric.name} \u00b7 {metric.of}"
     if values is None:
         return _card(name, decimals(metric.found.get("value")), said or "no scored items", link="#metrics")
     drawn = small(values[0], values[1], values[2], ends_of(metric, others))

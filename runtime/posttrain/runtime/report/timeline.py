@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from posttrain.runtime.report.figures import duration, finite, plural
+from posttrain.runtime.report.estimates import estimates_table, expected_seconds, expected_time
+from posttrain.runtime.report.figures import brief, duration, finite, plural
 from posttrain.runtime.report.markup import MANY, Markup, joined, scrolling, tag
 from posttrain.runtime.report.record import RunRecord, StepRecord
 from posttrain.runtime.report.scale import ticks
@@ -10,6 +11,7 @@ from posttrain.runtime.report.states import icon, known, label
 
 _ROW = 30
 _BAR = 14
+_SHORT = 20
 _UNITS = (1.0, 60.0, 3600.0)
 
 
@@ -22,7 +24,7 @@ def timeline_section(run: RunRecord) -> Markup:
     rows.append(_axis(span[1] - span[0], marks))
     many = len(run.steps) > MANY
     body = scrolling("All steps over time", rows, tall=True) if many else joined(rows)
-    return tag("div", body, class_="card timeline")
+    return joined([tag("div", body, class_="card timeline"), estimates_table(run)])
 
 
 def span_of(run: RunRecord) -> tuple[float, float] | None:
@@ -101,7 +103,8 @@ def _said(record: StepRecord, start: float) -> str:
     if record.began is None:
         return said
     ended = f", took {duration(record.seconds)}" if record.ended is not None else ""
-    return f"{said}, began after {duration(record.began - start)}{ended}"
+    expected = f", {expected_time(record)} expected" if expected_time(record) else ""
+    return f"{said}, began after {duration(record.began - start)}{ended}{expected}"
 
 
 def _bar(record: StepRecord, span: tuple[float, float]) -> Markup:
@@ -134,7 +137,18 @@ def _bar(record: StepRecord, span: tuple[float, float]) -> Markup:
         text_anchor="end" if inside else "start",
         class_="tick",
     )
-    return Markup(bar + _phases(record, span, top) + spoken)
+    return Markup(bar + _phases(record, span, top) + _expected(record, span) + spoken)
+
+
+def _expected(record: StepRecord, span: tuple[float, float]) -> Markup:
+    """Where the step was expected to end; not drawn beyond the end of the run."""
+    first, last = span
+    seconds = expected_seconds(record)
+    if seconds is None or record.began is None or not 0 <= record.began + seconds - first <= last - first:
+        return Markup()
+    x = _percent((record.began + seconds - first) / (last - first))
+    words = tag("title", f"{record.id} was expected to take {brief(seconds)}")
+    return tag("line", words, x1=x, x2=x, y1=4, y2=_ROW - 4, class_="expected")
 
 
 def _phases(record: StepRecord, span: tuple[float, float], top: float) -> Markup:
@@ -164,6 +178,10 @@ def _instead(record: StepRecord) -> str:
         return "taken from the store" + (f"; making it took {duration(made)}" if made is not None else "")
     if record.state in ("done", "running", "unknown"):
         return "no times are known"
+    if record.state == "skipped":
+        # A long reason has no room here on a narrow page; it stands above.
+        short = 0 < len(record.reason) <= _SHORT
+        return f"{label('skipped')}: {record.reason}" if short else label("skipped")
     return record.reason or label(record.state)
 
 

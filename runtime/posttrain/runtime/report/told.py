@@ -4,16 +4,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime import durable
 from posttrain.runtime.events import read_events
+from posttrain.runtime.report import turns
 from posttrain.runtime.report.figures import finite, table_of
 from posttrain.runtime.report.record import Events, Points, Sample, Warned
 from posttrain.runtime.report.redaction import hidden
 
 _LOG_LINES = 20
 _LOG_BYTES = 16_000
+# A longer file of breakdowns is no table for a page; what the facts hold of it is.
+_TABLE_BYTES = 8_000_000
 
 
-def events_of(path: Path, secrets: tuple[str, ...]) -> Events:
+def events_of(path: Path, secrets: tuple[str, ...], *, episodes: bool = False) -> Events:
     """The events of a step by kind. ValueError when the file holds something else."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     try:
@@ -23,7 +27,7 @@ def events_of(path: Path, secrets: tuple[str, ...]) -> Events:
         raise ValueError(f"{path}: {error}") from error
     return Events(
         figures=_figures(by_kind.get("metrics", ())),
-        samples=tuple(_sample(hidden(event, secrets)) for event in by_kind.get("sample", ())),
+        samples=tuple(_sample(hidden(event, secrets), episodes) for event in by_kind.get("sample", ())),
         warnings=_warnings(hidden(event, secrets) for event in by_kind.get("warning", ())),
         checkpoints=_steps(by_kind.get("checkpoint", ())),
         resumed=_steps(by_kind.get("resumed", ())),
@@ -51,13 +55,37 @@ def _as_float(value: float) -> float:
         return float("inf")
 
 
-def _sample(event: Mapping[str, Any]) -> Sample:
+def _sample(event: Mapping[str, Any], episodes: bool) -> Sample:
+    completion = event.get("completion") or ""
+    said = turns.told(event.get("transcript")) or turns.told(completion)
+    if not said and episodes and isinstance(completion, str):
+        said = turns.decoded(completion)
     return Sample(
         step=_step(event),
-        prompt=str(event.get("prompt") or ""),
-        completion=str(event.get("completion") or ""),
+        prompt=_text(event.get("prompt") or ""),
+        completion=_text(completion),
         values=table_of(event.get("values")),
+        model=str(event.get("model") or ""),
+        turns=said,
     )
+
+
+def _text(value: Any) -> str:
+    """A prompt or a completion, which may be a list of messages."""
+    messages = turns.told(value)
+    return "\n".join(turn.text for turn in messages) if messages else str(value)
+
+
+def breakdowns_of(files: Path | None, facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """An eval's breakdowns: all that its product has, where the facts tell of some."""
+    found = facts.get("breakdowns")
+    if not isinstance(found, list):
+        return ()
+    path = files / "breakdowns.json" if files is not None else None
+    if path is not None and path.is_file() and path.stat().st_size <= _TABLE_BYTES:
+        whole = durable.read_json(path)
+        found = whole if isinstance(whole, list) else found
+    return tuple(table_of(one) for one in found)
 
 
 def _warnings(events: Iterable[Mapping[str, Any]]) -> tuple[Warned, ...]:

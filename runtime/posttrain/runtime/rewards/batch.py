@@ -28,8 +28,9 @@ class Batch:
     count: int
     # Rows of one number answer the same prompt.
     groups: Sequence[int] | None = None
-    # The user's files by role, and the endpoints by name.
+    # The user's files by role, and the endpoints and the folders of models by name.
     files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    models: Mapping[str, Path] = field(default_factory=dict[str, Path])
     endpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     # What the environment has to say of the episode that each row is, where there is one.
     episodes: Sequence[Mapping[str, Any]] | None = None

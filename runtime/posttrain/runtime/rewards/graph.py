@@ -16,6 +16,7 @@ from posttrain.runtime.rewards.batch import EPISODES, Batch, Column, Operands, R
 from posttrain.runtime.rewards.nodes import Node, compute, node_from
 
 _SLOW_AT_ONCE = 4
+_MODEL = "reward:"  # the role of a model that a node scores with, before its name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class Graph:
     nodes: tuple[Node, ...]
     returns: str
     files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    models: Mapping[str, Path] = field(default_factory=dict[str, Path])
     endpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     @staticmethod
@@ -41,8 +43,10 @@ class Graph:
         plan: Mapping[str, Any],
         files: Mapping[str, Path] | None = None,
         access: Mapping[str, Any] | None = None,
+        models: Mapping[str, Path] | None = None,
     ) -> "Graph":
-        """The graph ready to run. `files` are the user's by role, `access` says how endpoints are reached."""
+        """The graph ready to run. `files` are the user's by role, `models` folders by name; `access` says
+        how endpoints are reached."""
         endpoints = {
             name: {**asked, **(access or {}).get(name, {})}
             for name, asked in plan.get("endpoints", {}).items()
@@ -52,14 +56,16 @@ class Graph:
             nodes=tuple(node_from(node) for node in plan["nodes"]),
             returns=plan["returns"],
             files=files or {},
+            models=models or {},
             endpoints=endpoints,
         )
 
     @staticmethod
     def of_step(context: Context) -> "Graph":
         """The graph that a step's parameters hold."""
-        params = context.params
-        return Graph.from_plan(params["reward"], context.files, params.get("access"))
+        params, given = context.params, context.inputs
+        models = {role.removeprefix(_MODEL): given[role] for role in given if role.startswith(_MODEL)}
+        return Graph.from_plan(params["reward"], context.files, params.get("access"), models)
 
     @property
     def columns(self) -> list[str]:
@@ -82,6 +88,7 @@ class Graph:
             count=count,
             groups=groups,
             files=self.files,
+            models=self.models,
             endpoints=self.endpoints,
             episodes=given.get(EPISODES),
         )

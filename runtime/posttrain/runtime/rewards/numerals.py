@@ -6,6 +6,7 @@ Thousands may be parted by commas. A sign belongs to a number unless it stands b
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 
 _NUMBER = re.compile(
     r"(?:(?<![\w)\].])[-+\u2212])?(?:\d{1,3}(?:,\d{3}){1,40}(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\d))?"
@@ -25,6 +26,7 @@ def plain(number: str) -> str:
     return number.replace(",", "").replace("\u2212", "-").removeprefix("+")
 
 
+@lru_cache(maxsize=16_384)  # several nodes read the same answers
 def read_number(text: str) -> Fraction | None:
     """The value of a text that is one number, and nothing beside it but spaces or a dollar sign."""
     written = text.strip().removeprefix("$").strip()

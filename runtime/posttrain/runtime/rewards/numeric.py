@@ -36,7 +36,18 @@ def run(params: Numeric, operands: Operands, batch: Batch) -> list[bool | None]:
 
 
 def _near(of: Fraction | None, to: Fraction | None, absolute: Fraction, relative: Fraction) -> bool:
-    return of is not None and to is not None and abs(of - to) <= max(absolute, relative * abs(to))
+    if of is None or to is None:
+        return False
+    if of == to:
+        return True
+    # In whole numbers: to add and compare fractions takes several times as long.
+    parts = of.denominator * to.denominator
+    off = abs(of.numerator * to.denominator - to.numerator * of.denominator)
+    reach = abs(to.numerator) * of.denominator
+    return (
+        off * relative.denominator <= relative.numerator * reach
+        or off * absolute.denominator <= absolute.numerator * parts
+    )
 
 
 def exact(value: Any) -> Fraction | None:

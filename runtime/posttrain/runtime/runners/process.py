@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.extension import Extension, Runner
 from posttrain.spec.plan import Plan, Step
 
@@ -187,8 +188,10 @@ class _Warm:
 def heavy_imports(step: Step) -> tuple[str, ...]:
     """The modules of the heavy stack that the step's code imports."""
     module = import_module(step.entry.partition(":")[0])
-    extension = getattr(module, "EXTENSION", None)
-    return extension.heavy if isinstance(extension, Extension) else ()
+    engines = {subject["engine"] for subject in step.params.get("subjects", ())}
+    found = (getattr(module, "EXTENSION", None), *(CATALOG.find("engine", name) for name in sorted(engines)))
+    every = (name for one in found if isinstance(one, Extension) for name in one.heavy)
+    return tuple(dict.fromkeys(every))
 
 
 _PASSED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TZ")

@@ -9,7 +9,7 @@ from posttrain.runtime import checkpoints
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import Interrupted, StepFault
 from posttrain.runtime.launch import group
-from posttrain.runtime.launch.rollouts import check_given, rollout_engine
+from posttrain.runtime.launch.rollouts import rollout_engine
 from posttrain.runtime.launch.strategy import (
     DIVIDED,
     check_installed,
@@ -23,6 +23,7 @@ from posttrain.runtime.models.save import save_trained
 from posttrain.runtime.training import fitting, kept
 from posttrain.runtime.training.callback import callback_for
 from posttrain.runtime.training.costs import Costs
+from posttrain.runtime.training.kernels import kernel_arguments
 from posttrain.runtime.training.measuring import Measuring, check_kept, usable
 from posttrain.runtime.training.order import steady
 from posttrain.runtime.training.params import TrainingParams, checkpoint_interval, learning_rate
@@ -100,8 +101,19 @@ class Loop:
         own |= strategy_arguments(self.context.step, own)
         if "num_generations" in own:
             own |= rollout_engine(self.context.step.launch)
-        check_given(self.context.params["trl"])
+        own |= kernel_arguments(params, self.context.step.resources.gpus, self.context.work / "scratch")
         return {**shared, **_ALWAYS, **own, **self.context.params["trl"]}
+
+    def made(self, trainer: Any, config: Any, data: Any, own: dict[str, Any], **given: Any) -> Any:
+        """A trainer of TRL's with its configuration; `given` goes to it beside what all of them take."""
+        return trainer(
+            model=self.start.model,
+            args=config(**self.arguments(own)),
+            train_dataset=data,
+            processing_class=self.start.tokenizer,
+            peft_config=self.start.adapter,
+            **given,
+        )
 
     def run(self, trainer: Any, data: Any) -> None:
         """Train on `data`, as the trainer has prepared it, and write the product."""

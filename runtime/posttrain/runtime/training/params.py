@@ -32,7 +32,7 @@ class TrainingParams(Params):
         default=None,
         ge=1,
         description="Sequences in memory at once; the rest of a batch is accumulated. Changes no result"
-        " beyond rounding, but for kto, orpo and cpo, whose loss looks across it.",
+        " beyond rounding, but for kto, orpo and cpo, where their loss looks across it.",
     )
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto",
@@ -52,7 +52,22 @@ class TrainingParams(Params):
     keep_checkpoints: int = Field(default=2, ge=1, description="Complete checkpoints that are kept.")
 
 
-class RowParams(TrainingParams):
+class TrlParams(TrainingParams):
+    """What methods take that stand on TRL."""
+
+    liger: bool = Field(
+        default=False,
+        description="Compute with Liger's kernels, which take less memory; on GPUs alone. They round"
+        " otherwise: the last bits of the result are other ones.",
+    )
+    compile: bool = Field(
+        default=False,
+        description="Compile the model with torch.compile: the first step takes long, the others less. It"
+        " rounds otherwise: the last bits of the result are other ones.",
+    )
+
+
+class RowParams(TrlParams):
     """What methods take that go over the rows of a dataset."""
 
     epochs: float = Field(default=1.0, gt=0, description="Passes over the data.")
@@ -77,13 +92,21 @@ class ReferenceParams(Params):
     )
 
 
-# Parameters that change speed, memory or reports, but not what is learnt.
-NEUTRAL = ("micro_batch", "gradient_checkpointing", "checkpoint_every", "keep_checkpoints")
 STACK = ("torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "datasets", "numpy")
-# Methods whose loss looks across the rows that are in memory together.
-NEUTRAL_BUT_MICRO_BATCH = NEUTRAL[1:]
+# Off, they are as if there were none of them; on, they change the last bits.
+_SWITCHES = ("liger", "compile")
+_NEUTRAL = ("gradient_checkpointing", "checkpoint_every", "keep_checkpoints", "on_flat_reward", "flat_steps")
 # An adapter is small and starts at zero: it bears, and wants, about ten times the rate.
 ADAPTER_FACTOR = 10.0
+
+
+def neutral(params: Any, *, across: bool = False) -> tuple[str, ...]:
+    """Parameters that change speed, memory, reports or how a run is judged, but not what is learnt.
+
+    The micro-batch is one of them, unless the loss looks across the rows that are in memory together.
+    """
+    off = tuple(name for name in _SWITCHES if not getattr(params, name, False))
+    return (*_NEUTRAL, *off) if across else ("micro_batch", *_NEUTRAL, *off)
 
 
 def learning_rate(params: TrainingParams, adapter: bool) -> float:

@@ -1,20 +1,21 @@
 """What methods share that learn from completions of their own: parameters, arithmetic, arguments."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import Field
 
+from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import (
-    NEUTRAL,
     ReferenceParams,
-    TrainingParams,
+    TrlParams,
     divided,
     reference_arguments,
 )
 from posttrain.spec.extension import Footprint, Schedule
 
 
-class RolloutParams(TrainingParams, ReferenceParams):
+class RolloutParams(TrlParams, ReferenceParams):
     """What methods take that write several completions for each prompt and compare them."""
 
     steps: int = Field(ge=1, description="Optimizer steps.")
@@ -27,6 +28,9 @@ class RolloutParams(TrainingParams, ReferenceParams):
     min_p: float | None = Field(
         default=None, ge=0, le=1, description="The least probability, as a share of the likeliest token's."
     )
+    beta: float = Field(default=0.0, ge=0, description="The weight of the KL divergence from the reference.")
+    epsilon: float = Field(default=0.2, gt=0, description="How far a probability ratio counts.")
+    epsilon_high: float | None = Field(default=None, gt=0, description="The upper bound, when another.")
     iterations: int = Field(default=1, ge=1, description="Times each batch of completions is learnt from.")
     buffer: int = Field(default=1, ge=1, description="Optimizer steps whose completions are written at once.")
     skip_cut: bool = Field(
@@ -39,9 +43,11 @@ class RolloutParams(TrainingParams, ReferenceParams):
         default=20, ge=1, description="Steps without any variation after which that is so."
     )
 
+    def model_post_init(self, _context: Any) -> None:
+        if self.reference_every is not None and self.beta == 0:
+            raise ValueError("reference_every has no effect while beta is 0: there is no reference")
 
-# What decides how a run is judged, and not what it learns, is neutral too.
-ROLLOUT_NEUTRAL = (*NEUTRAL, "on_flat_reward", "flat_steps")
+
 ROLLOUT_FOOTPRINT = Footprint(
     examples=lambda params: params.prompts * params.generations,
     loss="chunked",
@@ -75,5 +81,42 @@ def rollout_arguments(params: RolloutParams) -> dict[str, Any]:
         "top_k": params.top_k,
         "min_p": params.min_p,
         "mask_truncated_completions": params.skip_cut,
+        "beta": params.beta,
+        "epsilon": params.epsilon,
+        "epsilon_high": params.epsilon_high,
         **reference_arguments(params),
     }
+
+
+def train_on_rollouts(
+    context: Context,
+    params: RolloutParams,
+    schedule: Callable[[Any, int], Schedule],
+    trainer: Any,
+    config: Any,
+    own: dict[str, Any],
+) -> None:
+    """Train with this trainer of TRL's and its configuration; `own` are the method's arguments."""
+    from posttrain.runtime.environments.opening import columns
+    from posttrain.runtime.environments.rollouts import act
+    from posttrain.runtime.launch.serving import serving
+    from posttrain.runtime.models.load import load_for_training
+    from posttrain.runtime.rewards.graph import Graph
+    from posttrain.runtime.training.fitting import check_prompts
+    from posttrain.runtime.training.loop import Loop, planned_for
+    from posttrain.runtime.training.reference import point_at_reference
+    from posttrain.runtime.training.rewards import reward_function
+    from posttrain.runtime.training.rows import training_rows
+
+    start = load_for_training(context)
+    point_at_reference(context, start)
+    graph = Graph.of_step(context)
+    data = training_rows(context, start.tokenizer, ("prompt", *graph.columns, *columns(context)))
+    loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
+    check_prompts(data["prompt"], start.tokenizer, start.model, params.max_tokens, loop.watch)
+    rewards = reward_function(graph, loop, params.generations)
+    with serving(context) as server:
+        own = {**rollout_arguments(params), **own, **server}
+        made = loop.made(trainer, config, data, own, reward_funcs=rewards)
+        act(context, made)
+        loop.run(made, data)

@@ -27,6 +27,8 @@ class Watch:
         self._still_limit = min(_DEAD_STEPS, planned.steps)
         # How a reward that never varies is taken; None for methods without a reward.
         self._on_flat: str | None = getattr(params, "on_flat_reward", None)
+        # Whether several completions of a prompt are compared, or all completions with each other.
+        self._in_groups = hasattr(params, "generations")
         # Rewards come with each generation, whose completions may serve several steps.
         steps = min(getattr(params, "flat_steps", 1), planned.steps)
         self._flat_limit = math.ceil(steps / planned.boundary)
@@ -68,7 +70,7 @@ class Watch:
             )
 
     def _check_flat(self, step: int, values: Mapping[str, float]) -> None:
-        """No two completions of any prompt rewarded differently since the run began."""
+        """No two completions that are compared rewarded differently since the run began."""
         same = values.get("frac_reward_zero_std")
         if same is None or self._state["flat"] < 0:
             return
@@ -77,9 +79,16 @@ class Watch:
             self._flat(step)
 
     def _flat(self, step: int) -> None:
-        message = f"in {step} steps no prompt had two completions with different rewards: nothing is learnt"
+        if self._in_groups:
+            message, more = (
+                f"in {step} steps no prompt had two completions with different rewards",
+                "generations",
+            )
+        else:
+            message, more = f"in {step} steps no two completions had different rewards", "batch"
+        message += ": nothing is learnt"
         advice = (
-            "sample some completions and score them: raise temperature or generations, make the reward"
+            f"sample some completions and score them: raise temperature or {more}, make the reward"
             " give part of it for less than the whole, or start from a model that succeeds at times"
         )
         if self._on_flat == "fail":

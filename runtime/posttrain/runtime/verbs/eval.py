@@ -7,8 +7,7 @@ EXTENSION = Verb(
     name="eval",
     summary="Completions, scored, with metrics and their intervals.",
     version=2,
-    stack=("torch", "transformers", "tokenizers"),
-    heavy=("torch", "transformers.modeling_utils", "transformers.generation.utils", "pyarrow.parquet"),
+    heavy=("pyarrow.parquet",),  # what generates, an engine, has its own
 )
 
 

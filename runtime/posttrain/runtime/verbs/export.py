@@ -11,7 +11,7 @@ from typing import Any
 from posttrain.runtime import durable
 from posttrain.runtime.context import Context
 from posttrain.runtime.models import adapters, origin
-from posttrain.runtime.verbs import card
+from posttrain.runtime.verbs import card, push
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
@@ -25,6 +25,7 @@ EXTENSION = Verb(
 
 def run(context: Context) -> None:
     source = context.inputs["model"]
+    push.check(context)
     if not adapters.is_adapter(source):
         _copy(source, context.out)
     elif context.params["merge"]:
@@ -33,6 +34,7 @@ def run(context: Context) -> None:
         _copy(source, context.out)
         _note_base(source, context.out)
     card.write(source, context.out)
+    push.push(context)
     context.facts["files"] = len(list(context.out.iterdir()))
 
 

@@ -7,8 +7,7 @@ EXTENSION = Verb(
     name="generate",
     summary="The rows with completions beside them, the best of them, pairs, or conversations.",
     version=2,
-    stack=("torch", "transformers", "tokenizers"),
-    heavy=("torch", "transformers.modeling_utils", "transformers.generation.utils", "pyarrow.parquet"),
+    heavy=("pyarrow.parquet",),  # what generates, an engine, has its own
 )
 
 

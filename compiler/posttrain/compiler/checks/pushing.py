@@ -1,0 +1,31 @@
+"""Exports that bring their model to a folder, which a container does not see."""
+
+from posttrain.compiler.examples import minimal
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.shape import Shaped
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.stages import Export
+
+_IMAGE = "registry.example/posttrain-cpu@sha256:" + "6d4c7a3f0e1b2958" * 4
+_STAGES = ("stages:\n", "stages:\n  out: {export: base, push: {%s}}\n")
+_CONTAINER = ("datasets:", f"container: {{image: {_IMAGE}}}\ndatasets:")
+FOLDER_FROM_CONTAINER = Code(
+    "PT0902",
+    "a push to a folder from a container",
+    "error",
+    "A step in a container writes to its own workplace alone: a folder elsewhere on the machine would be one"
+    " inside the container, and gone with it. The hub can be reached from there.",
+    wrong=minimal(_CONTAINER, (_STAGES[0], _STAGES[1] % "folder: models/out")),
+    right=minimal(_CONTAINER, (_STAGES[0], _STAGES[1] % "hub: someone/out")),
+)
+CODES = (FOLDER_FROM_CONTAINER,)
+
+
+def check_pushes(recipe: Shaped, findings: Findings) -> None:
+    for name, stage in recipe.stages.items():
+        if not isinstance(stage, Export) or stage.push is None or stage.push.folder is None:
+            continue
+        if stage.container is not None or recipe.container is not None:
+            message = "a step in a container cannot bring its model to a folder of the machine"
+            help = "bring it to the hub, or take the container away"
+            findings.add(FOLDER_FROM_CONTAINER, ("stages", name, "push", "folder"), message, help=help)

@@ -1,0 +1,180 @@
+"""The vLLM server of a stage, on GPUs of its own: started, watched and stopped with the stage.
+
+It is TRL's `vllm-serve`, which sets vLLM up as TRL's trainers want it. None of this has run on GPUs: the
+command is held to TRL's source, the rest is tested with a stand-in.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.context import Context
+from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.launch.group import agreed, first
+from posttrain.runtime.models import adapters
+from posttrain.spec.plan import Launch
+
+LOG = "vllm.log"
+_HOST = "127.0.0.1"
+_START_SECONDS = 1200.0  # reading weights and compiling for them
+_STOP_SECONDS = 30.0
+_PAUSE = 0.2
+_TOLD = 800  # characters of its log that a failure shows
+# What would make a process of the training's own group out of it.
+_GROUP = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True)
+class Server:
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+
+@contextmanager
+def serving(context: Context) -> Generator[dict[str, Any]]:
+    """What a trainer is told of the server that runs meanwhile; nothing where the plan has none."""
+    launch = context.step.launch
+    if launch.engine != "vllm" or launch.rollouts.get("mode") != "server":
+        yield {}
+        return
+    ours, its = divided(launch, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    port, meeting = agreed((_free(), _free()))
+    given = {"vllm_server_base_url": f"http://{_HOST}:{port}", "vllm_group_port": meeting}
+    if launch.processes == 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ours  # one process would take all that it sees
+    if not first():
+        agreed(None)  # until it is up
+        yield given
+        return
+    server = start(command(_folder(context), port, launch), _environment(context, its), port, context.work)
+    try:
+        _wait(server, context)
+        agreed(None)
+        yield given
+    except Exception as error:
+        if server.process.poll() is not None and not isinstance(error, Interrupted | StepFault):
+            raise _ended(server) from error
+        raise
+    finally:
+        stop(server)
+
+
+def divided(launch: Launch, visible: str | None) -> tuple[str, str]:
+    """The GPUs of the training, and those of the server, which are the last ones."""
+    count = launch.processes + launch.rollouts["gpus"]
+    found = visible.split(",") if visible else [str(number) for number in range(count)]
+    if len(found) < count:
+        raise StepFault(
+            f"the stage sees {len(found)} GPUs, and its plan divides {count} between training and vLLM",
+            "free GPUs, or write `placement: {rollouts: {mode: colocate}}`",
+        )
+    return ",".join(found[: launch.processes]), ",".join(found[launch.processes : count])
+
+
+def command(folder: Path, port: int, launch: Launch) -> list[str]:
+    """The server's module and arguments: the model divided over GPUs, and repeated over those left."""
+    how: Mapping[str, Any] = launch.rollouts
+    parallel = how.get("tensor_parallel") or how["gpus"]
+    given = {
+        "model": folder,
+        "host": _HOST,
+        "port": port,
+        "tensor_parallel_size": parallel,
+        "data_parallel_size": how["gpus"] // parallel,
+        "gpu_memory_utilization": how.get("utilisation"),
+    }
+    told = [part for name, value in given.items() if value is not None for part in (f"--{name}", str(value))]
+    return ["trl.scripts.vllm_serve", *told]
+
+
+def start(line: list[str], environment: Mapping[str, str], port: int, work: Path) -> Server:
+    """Start it, tied to this process: however that goes, the server does not stay."""
+    log = work / "record" / LOG
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "posttrain.runtime.tied", str(os.getpid()), *line],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    return Server(process, port, log)
+
+
+def stop(server: Server) -> None:
+    """End it with all of its processes."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(server.process.pid, how)
+            server.process.wait(_STOP_SECONDS)
+        except ProcessLookupError:
+            server.process.poll()
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _environment(context: Context, gpus: str) -> dict[str, str]:
+    hidden = {*_GROUP, *context.step.secrets}
+    inherited = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {**inherited, "CUDA_VISIBLE_DEVICES": gpus, "VLLM_NO_USAGE_STATS": "1"}
+
+
+def _folder(context: Context) -> Path:
+    """Whole weights of the trained shape: the trainer sends the values before the first completion."""
+    folder = context.inputs["model"]
+    while adapters.is_adapter(folder):
+        folder = adapters.base_of(folder)
+    return folder
+
+
+def _free() -> int:
+    with socket.socket() as found:
+        found.bind((_HOST, 0))
+        return found.getsockname()[1]
+
+
+def _wait(server: Server, context: Context) -> None:
+    """Until it answers that it is well."""
+    context.events.emit("phase", name="starting vLLM")
+    until = time.monotonic() + _START_SECONDS
+    while not _well(server.port):
+        if context.stop.asked:
+            raise Interrupted
+        if server.process.poll() is not None:
+            raise _ended(server)
+        if time.monotonic() > until:
+            raise StepFault(
+                f"the vLLM server did not answer within {_START_SECONDS:.0f} s",
+                f"its log is record/{LOG}",
+                retriable=True,
+            )
+        time.sleep(_PAUSE)
+
+
+def _well(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://{_HOST}:{port}/health", timeout=5) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _ended(server: Server) -> StepFault:
+    code = server.process.returncode
+    how = f"by signal {-code}" if code < 0 else f"with status {code}"
+    last = server.log.read_text(errors="replace")[-_TOLD:].strip()
+    advice = f"its log is record/{LOG}" + (f", which ends:\n{last}" if last else "")
+    return StepFault(f"the vLLM server ended {how}", advice, retriable=code < 0)

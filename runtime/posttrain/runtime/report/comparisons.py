@@ -1,0 +1,95 @@
+"""Every two models of an eval, item by item: by how much one is above the other, and how surely."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from posttrain.runtime.measures import CONFIDENCE
+from posttrain.runtime.report.figures import NOTHING, between_signed, count, finite, plural, signed, table_of
+from posttrain.runtime.report.intervals import numbers, small
+from posttrain.runtime.report.markup import MANY, Markup, scrolling, tag
+from posttrain.runtime.report.record import StepRecord
+from posttrain.runtime.report.scale import spread
+
+Found = Mapping[str, Any]
+
+
+def comparisons_of(record: StepRecord, names: Sequence[str], most: int) -> Markup | None:
+    """The eval's own metrics at once; unscored, truncated and late completions folded away."""
+    told = record.facts.get("comparisons")
+    found = [table_of(one) for one in told] if isinstance(told, list) else []
+    own = [one for one in found if one.get("metric") in names]
+    rates = [one for one in found if one.get("metric") not in names and _moved(one)]
+    parts: list[Markup] = []
+    if own:
+        parts += [tag("h4", "Compared item by item"), _table(own, ("Better", "Worse"), most)]
+    if rates:
+        title = tag("summary", f"{plural(len(rates), 'difference')} in what was unscored, cut or late")
+        parts.append(tag("details", title, _table(rates, ("More", "Less"), most), class_="more"))
+    return tag("div", parts, class_="compared") if parts else None
+
+
+def _moved(found: Found) -> bool:
+    return any(finite(found.get(side)) for side in ("better", "worse"))
+
+
+def _table(found: Sequence[Found], sides: tuple[str, str], most: int) -> Markup:
+    shown = found[:most]
+    tested = any(finite(one.get("p")) is not None for one in shown)
+    interval = f"{CONFIDENCE:.0%} interval"
+    heads = ["Metric", "Compared", "Gain", interval, "", *sides, "The same", *(["p"] if tested else [])]
+    rows = [tag("tr", _cells(one, _ends(one, shown), tested)) for one in shown]
+    table = tag("table", tag("thead", tag("tr", [_head(h) for h in heads])), tag("tbody", rows))
+    framed = scrolling("Comparisons", table, tall=len(rows) > MANY)
+    if len(found) == len(shown):
+        return framed
+    return Markup(framed + tag("p", f"{len(found) - most:,} more are in comparisons.json.", class_="soft"))
+
+
+def _head(words: str) -> Markup:
+    if not words:
+        return tag("th", tag("span", "The interval drawn", class_="unseen"), scope="col", class_="drawn")
+    return tag("th", words, scope="col", class_="number" if words not in ("Metric", "Compared") else None)
+
+
+def _ends(one: Found, others: Sequence[Found]) -> tuple[float, float]:
+    """An axis with zero in its middle, shared by the comparisons of one metric."""
+    alike = [_values(other) for other in others if other.get("metric") == one.get("metric")]
+    furthest = max((abs(value) for values in alike if values for value in values), default=1.0)
+    return spread((-furthest, furthest))
+
+
+def _values(found: Found) -> tuple[float, ...] | None:
+    return numbers(*(found.get(name) for name in ("value", "low", "high")))
+
+
+def _cells(found: Found, ends: tuple[float, float], tested: bool) -> list[Markup]:
+    values = _values(found)
+    pair = (str(found.get("model") or NOTHING), str(found.get("baseline") or NOTHING))
+    drawn = small(values[0], values[1], values[2], ends, zero=True) if values else None
+    cells = [
+        tag("th", str(found.get("metric") or NOTHING), scope="row"),
+        tag("td", tag("b", pair[0]), tag("span", " against ", class_="soft"), pair[1]),
+        tag("td", tag("b", signed(found.get("value"))), class_="number"),
+        tag("td", between_signed(*values[1:]) if values else NOTHING, class_="number"),
+        tag("td", drawn, class_=f"drawn s-{_side(values)}" if values else "drawn"),
+        *(tag("td", text, class_="number") for text in _counts(found)),
+    ]
+    return [*cells, tag("td", _p(found), class_="number")] if tested else cells
+
+
+def _side(values: Sequence[float]) -> str:
+    """Shown by colour as well where the whole interval lies on one side of zero."""
+    return "cached" if values[1] > 0 or values[2] < 0 else "waiting"
+
+
+def _counts(found: Found) -> list[str]:
+    counted = numbers(found.get("better"), found.get("worse"), found.get("items"))
+    if counted is None:
+        return [count(found.get(name)) for name in ("better", "worse", "same")]
+    better, worse, items = counted
+    return [count(n) for n in (better, worse, max(0.0, items - better - worse))]
+
+
+def _p(found: Found) -> str:
+    p = finite(found.get("p"))
+    return NOTHING if p is None else f"{p:.2g}"

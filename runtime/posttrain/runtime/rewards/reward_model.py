@@ -1,0 +1,69 @@
+"""The score of a reward model: a trained scorer reads the prompt with the completion."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from posttrain.runtime.faults import StepFault
+from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.runtime.rewards.scoring_model import ScoringModel, loaded
+from posttrain.spec.extension import Operand, Params, RewardOp
+
+
+class ScoredBy(Params):
+    model: str = Field(
+        description="The model that scores: a stage that trains a `reward_model`, or a declared scorer."
+    )
+    prompts: Literal["auto", "chat", "plain"] = Field(
+        default="auto",
+        description="What the model reads: prompt and text as turns of a conversation (`chat`), or one after"
+        " the other (`plain`); `auto` takes turns where its tokenizer has a chat template.",
+    )
+    batch: int = Field(default=16, ge=1, description="Texts that it reads at once.")
+
+
+EXTENSION = RewardOp(
+    name="reward_model",
+    summary="A reward model's score of a text: any number; it abstains when there is no text, and"
+    " on what is longer than it reads. `clip` and `normalize` bring scores into a range.",
+    params=ScoredBy,
+    operands={"of": Operand(type="text"), "prompt": Operand(required=False)},
+    yields="number",
+    slow=True,
+    models=("model",),
+    stack=("torch", "transformers", "tokenizers"),
+    heavy=("torch", "transformers.modeling_utils"),
+)
+
+
+def run(params: ScoredBy, operands: Operands, batch: Batch) -> Reasoned:
+    folder = batch.models.get(params.model)
+    if folder is None:
+        raise StepFault(
+            f"the model `{params.model}` is not at hand: a recipe's models are made when it runs",
+            "run a stage that scores by this reward; its record has every node's values",
+        )
+    prompts = operands.get("prompt", [None] * batch.count)
+    values: list[float | None] = [None] * batch.count
+    reasons: list[str | None] = ["there is no text"] * batch.count
+    rows = [row for row in range(batch.count) if operands["of"][row] is not None]
+    model = loaded(folder)
+    read = [model.read(prompts[row], operands["of"][row], params.prompts) for row in rows]
+    short = [place for place, tokens in enumerate(read) if len(tokens) <= model.longest]
+    for row, tokens in zip(rows, read, strict=True):
+        reasons[row] = f"{len(tokens)} tokens, and the model reads {model.longest}"
+    for place, score in zip(short, _scores(model, [read[place] for place in short], params), strict=True):
+        values[rows[place]], reasons[rows[place]] = score, None
+    return Reasoned(values=values, reasons=reasons)
+
+
+def _scores(model: ScoringModel, texts: Sequence[Sequence[int]], params: ScoredBy) -> list[float]:
+    """The score of each text. Texts of like length are read together, so that little is filled up."""
+    order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+    found = [0.0] * len(texts)
+    for start in range(0, len(order), params.batch):
+        places = order[start : start + params.batch]
+        for place, score in zip(places, model.scores([texts[p] for p in places]), strict=True):
+            found[place] = score
+    return found

@@ -1,0 +1,127 @@
+"""A scorer in memory: what it reads as tokens, and the scores that it gives. Loaded once a process."""
+
+import os
+import random
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from posttrain.runtime.faults import StepFault
+
+_LOADED: dict[Path, "ScoringModel"] = {}
+_LOADING = Lock()
+
+
+@dataclass(frozen=True)
+class ScoringModel:
+    model: Any
+    tokenizer: Any
+    # The most tokens that it reads.
+    longest: int
+
+    def read(self, prompt: Any, text: str, form: str) -> list[int]:
+        """The tokens of a text after its prompt, as the scorer's training had them."""
+        template = self.tokenizer.chat_template is not None
+        if form == "chat" and not template:
+            message = "`prompts: chat` is asked of a reward model that has no chat template"
+            raise StepFault(message, "write `prompts: plain`, or give the model it was trained from one")
+        if form == "plain" or not template:
+            whole = _plain(prompt) + text
+            end = self.tokenizer.eos_token or ""
+            return self.tokenizer(whole if whole.endswith(end) else whole + end)["input_ids"]
+        turns = [*_turns(prompt), {"role": "assistant", "content": text}]
+        written = self.tokenizer.apply_chat_template(turns, tokenize=False)
+        return self.tokenizer(written, add_special_tokens=False)["input_ids"]
+
+    def scores(self, texts: Sequence[Sequence[int]]) -> list[float]:
+        """The scores of texts that are read together."""
+        import torch
+
+        given = self.tokenizer.pad(
+            {"input_ids": [list(tokens) for tokens in texts]}, padding_side="right", return_tensors="pt"
+        ).to(next(self.model.parameters()).device)
+        with torch.inference_mode():
+            logits = self.model(input_ids=given["input_ids"], attention_mask=given["attention_mask"]).logits
+        return logits[:, 0].float().tolist()
+
+
+def _plain(prompt: Any) -> str:
+    if prompt is None or isinstance(prompt, str):
+        return prompt or ""
+    return "".join(str(turn["content"]) for turn in prompt)
+
+
+def _turns(prompt: Any) -> list[dict[str, Any]]:
+    if prompt is None:
+        return []
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    return [{"role": turn["role"], "content": turn["content"]} for turn in prompt]
+
+
+def loaded(folder: Path) -> ScoringModel:
+    """The scorer of a product's folder."""
+    with _LOADING:  # two nodes may ask at once
+        if folder not in _LOADED:
+            _LOADED[folder] = _load(folder)
+        return _LOADED[folder]
+
+
+def _load(folder: Path) -> ScoringModel:
+    import torch
+
+    from posttrain.runtime.models.load import load_model, load_tokenizer
+
+    _check_scorer(folder)
+    _check_whole()
+    with _undisturbed():
+        model, tokenizer = load_model(folder).eval(), load_tokenizer(folder)
+    if model.config.num_labels != 1:
+        message = f"the model that is to score gives {model.config.num_labels} numbers for a text, not one"
+        raise StepFault(message, "name a stage that trains a `reward_model`, or a published scorer")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    model.config.pad_token_id = tokenizer.pad_token_id
+    if torch.cuda.is_available():
+        model = model.to(f"cuda:{os.environ.get('LOCAL_RANK', '0')}")
+    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return ScoringModel(model, tokenizer, longest or tokenizer.model_max_length)
+
+
+@contextmanager
+def _undisturbed() -> Generator[None]:
+    """What is loaded within draws no random number from a training that goes on, or is resumed."""
+    import numpy
+    import torch
+
+    python, arrays = random.getstate(), numpy.random.get_state()
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(devices=devices):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            numpy.random.set_state(arrays)
+
+
+def _check_scorer(folder: Path) -> None:
+    """Weights that write would load with a head drawn at random."""
+    from posttrain.runtime.models import adapters, origin
+
+    task = adapters.task_of(folder) if adapters.is_adapter(folder) else origin.task_of(folder)
+    if task != adapters.SCORER:
+        message = "the model that is to score is no reward model: it writes text"
+        raise StepFault(message, "name a stage that trains a `reward_model`, or a published scorer")
+
+
+def _check_whole() -> None:
+    """Every process holds the scorer whole. Where weights are divided as they are loaded, none would."""
+    from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+    from transformers.integrations.fsdp import is_fsdp_enabled
+
+    if is_deepspeed_zero3_enabled() or is_fsdp_enabled():
+        message = "a reward model cannot score where the strategy divides the weights of all models"
+        raise StepFault(message, "place the stage by ddp, zero1 or zero2")

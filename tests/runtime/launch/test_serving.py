@@ -1,0 +1,213 @@
+"""The vLLM server of a stage: its command line by TRL's own parser; its life with a stand-in.
+
+There is no GPU and no vLLM here: that vLLM serves by this command has not been seen.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trl.scripts import vllm_serve
+
+from posttrain.compiler.checks.trl import arguments_of
+from posttrain.runtime.context import Context, Stop
+from posttrain.runtime.events import EventWriter
+from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.launch import serving
+from posttrain.spec.plan import Launch, Place, Resources, Step
+
+LAUNCH = Launch(
+    processes=2,
+    strategy="ddp",
+    engine="vllm",
+    rollouts={"mode": "server", "gpus": 4, "utilisation": 0.8, "tensor_parallel": 2, "sleep": None},
+)
+# Answers as vLLM does when it is up, and has a process of its own, as vLLM has.
+WELL = """\
+import http.server, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("child", child.pid, flush=True)
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/health" else 404)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+"""
+BROKEN = "import sys; print('no kernel image for this GPU'); sys.exit(3)"
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    (tmp_path / "record").mkdir()
+    (tmp_path / "base").mkdir()
+    step = Step(
+        id="it",
+        kind="train",
+        entry="",
+        params={},
+        place=Place(file="recipe.yaml", line=1, column=1),
+        key="",
+        key_parts={},
+        key_values={},
+        secrets=("TOKEN",),
+        launch=replace(LAUNCH, processes=1, strategy="single"),
+        resources=Resources(gpus=5),
+    )
+    return Context(
+        step=step,
+        inputs={"model": tmp_path / "base"},
+        files={},
+        out=tmp_path / "files",
+        work=tmp_path,
+        events=EventWriter(tmp_path / "record" / "events.jsonl"),
+    )
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Has a program of ours stand where vLLM would."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+
+    def line(_folder: Path, port: int, _launch: Launch) -> list[str]:
+        return ["stand_in", str(port)]
+
+    def use(program: str) -> None:
+        (tmp_path / "stand_in.py").write_text(program)
+        monkeypatch.setattr(serving, "command", line)
+
+    return use
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def goes(pid: int) -> bool:
+    until = time.monotonic() + 30
+    while not gone(pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    return gone(pid)
+
+
+def child_of(context: Context) -> int:
+    return int((context.work / "record" / serving.LOG).read_text().split()[1])
+
+
+def test_trl_makes_of_the_command_what_is_meant() -> None:
+    line = serving.command(Path("weights"), 8123, LAUNCH)
+    assert line[0] == vllm_serve.__name__
+    args, more = vllm_serve.make_parser().parse_args_and_config(line[1:], return_remaining_strings=True)
+    assert more == []
+    made = vllm_serve.build_command(args)
+    assert made[3:17] == [
+        *("serve", "weights", "--host", "127.0.0.1", "--port", "8123"),
+        *("--tensor-parallel-size", "2", "--data-parallel-size", "2"),
+        *("--gpu-memory-utilization", "0.8", "--dtype", "auto"),
+    ]
+
+
+def test_what_is_not_said_is_left_to_vllm() -> None:
+    line = serving.command(Path("weights"), 1, replace(LAUNCH, rollouts={"mode": "server", "gpus": 2}))
+    assert line[7:] == ["--tensor_parallel_size", "2", "--data_parallel_size", "1"]
+
+
+def test_the_server_has_the_last_gpus() -> None:
+    assert serving.divided(LAUNCH, None) == ("0,1", "2,3,4,5")
+    assert serving.divided(LAUNCH, "7,6,5,4,3,2") == ("7,6", "5,4,3,2")
+    with pytest.raises(StepFault, match="sees 2 GPUs, and its plan divides 6"):
+        serving.divided(LAUNCH, "0,1")
+
+
+def test_the_server_is_in_no_group_and_sees_no_secret(
+    context: Context, stand_in: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TOKEN", "MASTER_PORT"):
+        monkeypatch.setenv(name, "1")
+    stand_in("import json, os; print(json.dumps(dict(os.environ)))")
+    with pytest.raises(StepFault), serving.serving(context):
+        pass
+    seen: dict[str, Any] = json.loads((context.work / "record" / serving.LOG).read_text())
+    assert not {"TOKEN", "MASTER_PORT"} & set(seen)
+    assert seen["CUDA_VISIBLE_DEVICES"] == "1,2,3,4"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
+
+
+@pytest.mark.parametrize("kind", ["GRPOConfig", "RLOOConfig"])
+def test_it_is_up_while_the_stage_runs_and_gone_after_it(
+    kind: str, context: Context, stand_in: Callable[[str], None]
+) -> None:
+    stand_in(WELL)
+    with serving.serving(context) as told:
+        assert told.keys() == {"vllm_server_base_url", "vllm_group_port"}
+        assert told.keys() <= arguments_of(kind).keys()
+        assert not gone(child_of(context))
+    assert goes(child_of(context))
+
+
+def test_a_server_that_does_not_start_is_told_with_its_last_words(
+    context: Context, stand_in: Callable[[str], None]
+) -> None:
+    stand_in(BROKEN)
+    with (
+        pytest.raises(StepFault, match="the vLLM server ended with status 3") as told,
+        serving.serving(context),
+    ):
+        pass
+    assert "no kernel image for this GPU" in told.value.advice
+
+
+def _lose_the_server() -> None:
+    """Kill it, and fail as a trainer does that asks it for completions."""
+    mine = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    server = next(int(pid) for pid in mine if "stand_in" in Path(f"/proc/{pid}/cmdline").read_text())
+    os.kill(server, signal.SIGKILL)
+    os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
+    raise ConnectionError("refused")
+
+
+def test_a_server_that_dies_is_what_the_stage_fails_by(
+    context: Context, stand_in: Callable[[str], None]
+) -> None:
+    stand_in(WELL)
+    with pytest.raises(StepFault, match="the vLLM server ended by signal 9"), serving.serving(context):
+        _lose_the_server()
+    assert goes(child_of(context))
+
+
+def test_a_stage_that_is_asked_to_stop_waits_for_no_server(
+    context: Context, stand_in: Callable[[str], None]
+) -> None:
+    stand_in("import time; time.sleep(600)")
+    with pytest.raises(Interrupted), serving.serving(replace(context, stop=Stop(asked=True))):
+        pass
+
+
+def test_a_stage_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
+    (tmp_path / "record").mkdir()
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from posttrain.runtime.launch.serving import start\n"
+        "server = start(['http.server', '0'], os.environ, 0, Path(sys.argv[1]))\n"
+        "print(server.process.pid, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert goes(int(done.stdout))
+
+
+def test_other_plans_have_no_server(context: Context) -> None:
+    step = replace(context.step, launch=replace(LAUNCH, rollouts={"mode": "colocate"}))
+    with serving.serving(replace(context, step=step)) as told:
+        assert told == {}

@@ -1,0 +1,23 @@
+"""Half precision on a CPU: it is what the stage computes in, and not only what the recipe says."""
+
+import pytest
+from tests.runtime.methods.workbench import Bench, metrics, recipe
+
+pytestmark = pytest.mark.slow
+
+STAGES = {
+    "sft": "data: sums.train, params: {steps: 2, batch: 8, precision: %s}",
+    "ppo": "data: sums.train, reward: solution, params: {steps: 2, batch: 8, max_tokens: 6, precision: %s}",
+}
+
+
+@pytest.mark.parametrize("method", STAGES)
+def test_bfloat16_rounds_more_than_float32(method: str, bench: Bench) -> None:
+    found = [
+        metrics(
+            bench.run(recipe(f"it: {{train: {method}, model: sft, {STAGES[method] % how}}}"))["it"], "loss"
+        )
+        for how in ("float32", "bfloat16")
+    ]
+    assert found[0] != found[1]
+    assert found[1][0] == pytest.approx(found[0][0], rel=0.05, abs=0.01)

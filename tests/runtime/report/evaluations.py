@@ -1,0 +1,67 @@
+"""Scored completions, and what an eval tells of them by its own tables."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from posttrain.runtime.evals import tables
+
+METRICS = {
+    "accuracy": {"kind": "rate", "node": "right"},
+    "length": {"kind": "mean", "node": "words"},
+}
+TOPICS = ("algebra", "algebra", "algebra", "geometry", "geometry", "a <b>bold</b> topic")
+Row = dict[str, Any]
+
+
+def scored(skill: float, items: int = 60, seed: int = 1) -> list[Row]:
+    """One completion an item; a few without a score, cut short or late."""
+    draw = random.Random(seed)
+    rows: list[Row] = []
+    for item in range(items):
+        finish = "timeout" if item % 29 == 7 else "length" if item % 17 == 3 else "stop"
+        right = None if finish == "timeout" else draw.random() < skill
+        words = None if right is None else draw.randint(5, 40)
+        topic = TOPICS[item % len(TOPICS)]
+        rows.append(
+            {"item": item, "topic": topic, "finish": finish, "node:right": right, "node:words": words}
+        )
+    tables.add_rates(rows, "right")
+    return rows
+
+
+def facts(models: Mapping[str, Sequence[Row]], by: Sequence[str] = (), most: int = 100) -> dict[str, Any]:
+    """The facts of an eval of these models, named by their model where there are several."""
+    wanted = tables.add_passes([], {**tables.RATES, **METRICS})
+    metrics: dict[str, Any] = {}
+    broken: list[Any] = []
+    for model, rows in models.items():
+        for name, metric in tables.measured(rows, wanted, 1).items():
+            if name in METRICS and len(models) > 1:
+                metrics[f"{model}.{name}"] = {**metric, "model": model}
+            elif name in METRICS:
+                metrics[name] = metric
+        broken += [{"model": model, **told} for column in by for told in grouped(rows, wanted, column)]
+    return {
+        "metrics": metrics,
+        "comparisons": tables.compared_models(models, wanted, 1),
+        "breakdowns": broken[:most],
+        "rates": {model: shares(rows) for model, rows in models.items()},
+        **shares([row for rows in models.values() for row in rows]),
+    }
+
+
+def grouped(rows: Sequence[Row], wanted: tables.Metrics, column: str) -> list[dict[str, Any]]:
+    """The breakdown by one column, with the value of each group."""
+    values = list(dict.fromkeys(row[column] for row in rows))
+    return [
+        {**told, "group": value}
+        for value in values
+        for told in tables.broken_down([row for row in rows if row[column] == value], wanted, [column], 1)
+    ]
+
+
+def shares(rows: Sequence[Row]) -> dict[str, float]:
+    late = sum(row["finish"] == "timeout" for row in rows) / len(rows)
+    cut = sum(row["finish"] == "length" for row in rows) / len(rows)
+    return {"cut": cut, "unscored": late, "timed_out": late, "failed": 0.0}

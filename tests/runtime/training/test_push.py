@@ -1,0 +1,172 @@
+"""An exported model is brought to a folder or to a hub; the token goes to the hub and nowhere else."""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.methods.workbench import Bench, compiled, recipe
+
+from posttrain.runtime.verbs.push import NOTE
+from posttrain.spec.plan import Step
+
+pytestmark = pytest.mark.slow
+
+TOKEN = "hf_" + "x7Q" * 9
+COMMIT = "c" * 40
+
+
+def export(push: str, source: str = "base") -> str:
+    return recipe(f"out: {{export: {source}, push: {{{push}}}}}")
+
+
+def failed(bench: Bench, text: str) -> Any:
+    plan = compiled(text)
+    step = plan.step("out")
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 1
+    return bench.failure(step)
+
+
+def test_a_folder_beside_the_home_gets_the_files(bench: Bench) -> None:
+    product = bench.run(export("folder: models/first"))["out"]
+    place = bench.home.root.parent / "models" / "first"
+    names = {path.name for path in product.files.iterdir()}
+    assert {path.name for path in place.iterdir()} == names | {NOTE}
+    assert all((place / name).read_bytes() == (product.files / name).read_bytes() for name in names)
+    assert [path.name for path in place.parent.iterdir()] == ["first"]
+
+
+def test_an_earlier_export_there_is_replaced(bench: Bench) -> None:
+    bench.run(export("folder: models/twice"))
+    bench.run(export("folder: models/twice", source="sft"))
+    place = bench.home.root.parent / "models" / "twice"
+    assert "## sft: sft" in (place / "README.md").read_text()
+
+
+def test_what_is_the_users_own_is_never_replaced(bench: Bench) -> None:
+    place = bench.home.root.parent / "mine"
+    place.mkdir()
+    (place / "letter").write_text("dear")
+    assert "was not brought there by an export" in failed(bench, export("folder: mine"))["message"]
+    assert (place / "letter").read_text() == "dear"
+
+
+class Hub(ThreadingHTTPServer):
+    """As much of the hub's interface as a repository that takes a commit."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.seen: list[tuple[str, str, Any]] = []
+        self.files: dict[str, bytes] = {}
+        self.status = 200
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Hub
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        lines = [json.loads(line) for line in body.splitlines() if line]
+        self.server.seen.append((self.path, token, lines))
+        if self.server.status != 200:
+            return self.say(self.server.status, {"error": "this token may not write"})
+        if self.path.endswith("/api/validate-yaml"):
+            return self.say(200, {"errors": [], "warnings": []})
+        if "/preupload/" in self.path:
+            files = [
+                {"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in lines[0]["files"]
+            ]
+            return self.say(200, {"files": files})
+        if "/commit/" in self.path:
+            given = [line["value"] for line in lines if line["key"] == "file"]
+            self.server.files |= {f["path"]: base64.b64decode(f["content"]) for f in given}
+            url = f"{self.server.url}/someone/out/commit/{COMMIT}"
+            return self.say(200, {"commitUrl": url, "commitOid": COMMIT, "success": True})
+        return self.say(200, {"url": f"{self.server.url}/someone/out"})
+
+    def do_GET(self) -> None:
+        self.say(404, {"error": "nothing here"})
+
+    def say(self, status: int, answer: Any) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with Hub() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setenv("OUR_TOKEN", TOKEN)
+        yield server
+        server.shutdown()
+
+
+_HUB = "hub: someone/out, revision: draft, token: {env: OUR_TOKEN}"
+
+
+def written(bench: Bench, step: Step) -> Iterator[Path]:
+    """All that a run leaves of a step."""
+    for root in (bench.home.root, bench.work(step)):
+        yield from (path for path in root.rglob("*") if path.is_file())
+
+
+def test_the_hub_gets_the_files_in_one_commit(bench: Bench, hub: Hub) -> None:
+    plan = compiled(export(_HUB))
+    step = plan.step("out")
+    product = bench.made(plan, step)
+    assert product.facts["pushed"] == {"hub": "someone/out", "commit": COMMIT}
+    assert hub.files == {path.name: path.read_bytes() for path in product.files.iterdir()}
+    paths = [path for path, _, _ in hub.seen]
+    assert paths[:2] == ["/api/repos/create", "/api/models/someone/out/branch/draft"]
+    assert paths[-1].split("?")[0] == "/api/models/someone/out/commit/draft"
+    assert hub.seen[0][2][0]["visibility"] == "private"
+    assert {token for path, token, _ in hub.seen if "validate" not in path} == {TOKEN}
+    assert step.secrets == ("OUR_TOKEN",)
+    assert not [path for path in written(bench, step) if TOKEN.encode() in path.read_bytes()]
+
+
+def test_a_hub_that_refuses_is_told_of_in_its_own_words(bench: Bench, hub: Hub) -> None:
+    hub.status = 403
+    told = failed(bench, export(_HUB.replace("draft", "refused")))
+    assert "this token may not write" in told["message"]
+    assert told["advice"] == "take a token that may write there"
+    assert TOKEN not in json.dumps(told)
+
+
+def test_a_token_that_is_not_set_is_asked_for(bench: Bench) -> None:
+    told = failed(bench, export("hub: someone/out, token: {env: NOT_SET_ANYWHERE}"))
+    assert "`NOT_SET_ANYWHERE`" in told["message"]
+
+
+def test_only_the_hub_needs_the_network_and_the_name_of_the_token_changes_nothing() -> None:
+    folder, first, second, plain = (
+        compiled(text).step("out")
+        for text in (
+            export("folder: out"),
+            export(_HUB),
+            export(_HUB.replace("OUR_TOKEN", "ANOTHER")),
+            recipe("out: {export: base}"),
+        )
+    )
+    assert (folder.resources.network, first.resources.network) == (False, True)
+    assert first.key == second.key
+    assert len({folder.key, first.key, plain.key}) == 3
+    assert plain.params == {"merge": True}
