@@ -118,35 +118,48 @@ def _problem(
     batch: int,
     target: Target,
 ) -> str:
-    micro = subject.value("micro_batch")
+    """Why the placement cannot be, in a sentence; empty where it can."""
+    if target.gpus and processes > room:
+        return _no_room(processes, server, target)
     if server and not target.gpus:
         return "`mode: server` gives vLLM GPUs of its own, and the target has none"
-    if target.gpus and processes > room:
-        beside = f", {server} of them vLLM's own" if server else ""
-        if processes == 1:
-            return f"a process needs a GPU of its own; the target has {target.processes}{beside}"
-        return f"{processes} processes need {processes} GPUs; the target has {target.processes}{beside}"
+    micro, parallel = subject.value("micro_batch"), wanted.rollouts.tensor_parallel
     if batch % (processes * (micro or 1)):
         by = f"{processes} processes" + (f" of {micro} at once" if micro else "")
         return f"a batch of {batch} does not divide over {by}"
-    if wanted.strategy == "single" and processes > 1:
-        return f"`strategy: single` is one process, and {processes} are asked for"
-    if wanted.strategy not in ("auto", "single") and processes == 1:
-        return f"`strategy: {wanted.strategy}` divides over processes, and there is one"
-    method, foot = subject.method.name, subject.method.footprint
-    if wanted.strategy != "auto" and wanted.strategy not in foot.strategies:
-        return f"`{method}` cannot be divided by `{wanted.strategy}`; it can by {', '.join(foot.strategies)}"
-    if foot.writes and wanted.rollouts.engine not in ("auto", *foot.engines):
-        return f"`{method}` cannot write by {wanted.rollouts.engine}; it can by {', '.join(foot.engines)}"
-    quantised = (subject.adapter is not None and subject.adapter.kind == "qlora") or (
-        subject.origin is not None and subject.origin.quantize != "none"
-    )
-    if quantised and wanted.strategy in ("zero3", "fsdp"):
-        return f"quantised weights cannot be divided by `{wanted.strategy}`; ddp keeps a copy on each GPU"
-    parallel = wanted.rollouts.tensor_parallel
     if parallel and (server or processes) % parallel:
         return f"tensor_parallel ({parallel}) does not divide {server or processes} GPUs"
+    return _unfit(subject, wanted, processes)
+
+
+def _no_room(processes: int, server: int, target: Target) -> str:
+    beside = f", {server} of them vLLM's own" if server else ""
+    if processes == 1:
+        return f"a process needs a GPU of its own; the target has {target.processes}{beside}"
+    return f"{processes} processes need {processes} GPUs; the target has {target.processes}{beside}"
+
+
+def _unfit(subject: Subject, wanted: Placement, processes: int) -> str:
+    """Why a strategy, or what writes completions, does not go with the method or with its weights."""
+    method, foot, strategy = subject.method.name, subject.method.footprint, wanted.strategy
+    if strategy == "single" and processes > 1:
+        return f"`strategy: single` is one process, and {processes} are asked for"
+    if strategy not in ("auto", "single") and processes == 1:
+        return f"`strategy: {strategy}` divides over processes, and there is one"
+    if strategy != "auto" and strategy not in foot.strategies:
+        return f"`{method}` cannot be divided by `{strategy}`; it can by {', '.join(foot.strategies)}"
+    if foot.writes and wanted.rollouts.engine not in ("auto", *foot.engines):
+        return f"`{method}` cannot write by {wanted.rollouts.engine}; it can by {', '.join(foot.engines)}"
+    if strategy in ("zero3", "fsdp") and _quantised(subject):
+        return f"quantised weights cannot be divided by `{strategy}`; ddp keeps a copy on each GPU"
     return ""
+
+
+def _quantised(subject: Subject) -> bool:
+    adapter, model = subject.adapter, subject.origin
+    return (adapter is not None and adapter.kind == "qlora") or (
+        model is not None and model.quantize != "none"
+    )
 
 
 def _at(subject: Subject) -> Path:
