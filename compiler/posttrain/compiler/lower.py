@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from posttrain.compiler.check import Checked
-from posttrain.compiler.drafts import Draft, draft, laid, step_id
+from posttrain.compiler.drafting import Draft, step_id
+from posttrain.compiler.drafts import draft, laid
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.source import Request
 from posttrain.compiler.stages.branches import gates_before

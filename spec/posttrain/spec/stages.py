@@ -1,9 +1,20 @@
 """The verbs of a recipe: each stage is one of these, known by its first key."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
+from posttrain.spec.asking import (
+    ENGINE,
+    PROMPTS,
+    TEMPLATE,
+    Above,
+    Dialogue,
+    Engine,
+    Prompts,
+    Sampling,
+    Shots,
+)
 from posttrain.spec.recipe import (
     Adapter,
     Container,
@@ -31,83 +42,6 @@ class Stage(Declaration):
         default="stop", description="Whether independent stages go on when this one fails."
     )
     container: Container | None = Field(default=None, description="An image for this stage alone.")
-
-
-Prompts = Literal["auto", "chat", "plain"]
-_PROMPTS = (
-    "How text prompts reach the model: as a user's message through the chat template, or as plain"
-    " text; auto takes the template where the model has one."
-)
-
-
-class Sampling(Declaration):
-    """How completions are drawn."""
-
-    temperature: float = Field(default=0.0, ge=0, description="0 takes the likeliest token.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
-    max_tokens: int = Field(default=256, ge=1, description="The longest completion, in tokens.")
-    samples: int = Field(default=1, ge=1, description="Completions for each row.")
-    batch: int = Field(default=64, ge=1, description="Rows generated together; no effect on greedy text.")
-    stop: list[Annotated[str, Field(min_length=1)]] = Field(
-        default_factory=list[str],
-        description="Texts that end a completion, which keeps them; not for endpoints.",
-    )
-    continuous: bool = Field(
-        default=False,
-        description="Fill the places of ended completions at once instead of by batches (transformers).",
-    )
-
-
-Engine = Literal["auto", "transformers", "vllm"]
-_ENGINE = "What generates; auto is vllm on GPUs, transformers elsewhere. Endpoints are asked over HTTP."
-
-
-class Shots(Declaration):
-    """Worked examples before each prompt. None is the row's own."""
-
-    data: str = Field(description="The rows to take them from: NAME.PART, with a column `prompt`.")
-    count: int = Field(default=4, ge=1, le=64, description="How many stand before a prompt.")
-    answer: str = Field(default="answer", description="The column with their answers.")
-    joint: str = Field(
-        default=" ", description="What stands between a shot's prompt and its answer, in plain prompts."
-    )
-    between: str = Field(default="\n\n", description="What stands between shots, in plain prompts.")
-
-
-_TEMPLATE = "A text file beside the recipe with {prompt} where the row's prompt goes."
-
-
-class Above(Declaration):
-    """Keep what scores at least so much."""
-
-    above: float = Field(description="The least score that is kept.")
-
-
-class Dialogue(Declaration):
-    """A conversation of two models, written turn by turn."""
-
-    with_: str = Field(
-        alias="with",
-        description="The other side: a model, an endpoint or a stage. It writes the user's turns, and sees"
-        " the conversation with the roles exchanged.",
-    )
-    turns: int = Field(ge=1, le=200, description="The most turns of the model that `generate` names.")
-    opening: str = Field(
-        default="{prompt}", description="What the other side says first; {COLUMN} is a column of the data."
-    )
-    system: str = Field(
-        default="", description="What the model is told beforehand, with {COLUMN}; the first message."
-    )
-    with_system: str = Field(default="", description="What the other side is told beforehand, with {COLUMN}.")
-    begin: str = Field(
-        default="Begin.", description="The user's turn before the opening, as the other side sees it."
-    )
-    stop: list[Annotated[str, Field(min_length=1)]] = Field(
-        default_factory=list[str], description="A turn that holds one of these is the last."
-    )
-    with_sampling: Sampling | None = Field(
-        default=None, description="How the other side's turns are drawn; as the model's if not given."
-    )
 
 
 class During(Declaration):
@@ -150,7 +84,7 @@ class Train(Stage):
         default=None,
         description="The frozen model compared with; the starting weights if not given.",
     )
-    prompts: Prompts = Field(default="auto", description=_PROMPTS)
+    prompts: Prompts = Field(default="auto", description=PROMPTS)
     adapter: Adapter | None = Field(default=None, description="What is trained; else the model's.")
     placement: Literal["auto"] | Placement = Field(
         default="auto", description="How it lies on the target; auto lets the compiler choose."
@@ -177,7 +111,7 @@ class Evaluate(Stage):
     environment: str | None = Field(
         default=None, description="The environment to act in: an episode for each row, over several turns."
     )
-    prompts: Prompts = Field(default="auto", description=_PROMPTS)
+    prompts: Prompts = Field(default="auto", description=PROMPTS)
     metrics: dict[Name, Any] = Field(
         description="Named metrics: a node (rate or mean by its type), {rate: NODE}, {mean: NODE} or"
         " {pass_at: {node: NODE, k: K}}."
@@ -185,9 +119,9 @@ class Evaluate(Stage):
     by: list[str] = Field(
         default_factory=list[str], description="Columns by whose values each metric is given apart."
     )
-    template: str | None = Field(default=None, description=_TEMPLATE)
+    template: str | None = Field(default=None, description=TEMPLATE)
     shots: Shots | None = Field(default=None, description="Worked examples before each prompt.")
-    engine: Engine = Field(default="auto", description=_ENGINE)
+    engine: Engine = Field(default="auto", description=ENGINE)
     sampling: Sampling = Field(default_factory=Sampling, description="How completions are drawn.")
 
     @property
@@ -290,7 +224,7 @@ class Generate(Stage):
 
     generate: str = Field(description="A model, an endpoint, or a stage.")
     data: str = Field(description="The rows to complete.")
-    prompts: Prompts = Field(default="auto", description=_PROMPTS)
+    prompts: Prompts = Field(default="auto", description=PROMPTS)
     sampling: Sampling = Field(default_factory=Sampling, description="How completions are drawn.")
     reward: str | None = Field(default=None, description="A graph that scores what is written.")
     keep: Literal["all", "best", "pair"] | Above = Field(
@@ -305,12 +239,12 @@ class Generate(Stage):
         description="The share of completions that an endpoint may leave unanswered; above it the stage"
         " fails, and another run asks for these alone.",
     )
-    template: str | None = Field(default=None, description=_TEMPLATE)
+    template: str | None = Field(default=None, description=TEMPLATE)
     shots: Shots | None = Field(default=None, description="Worked examples before each prompt.")
     dialogue: Dialogue | None = Field(
         default=None, description="Write conversations with another model instead of completions."
     )
-    engine: Engine = Field(default="auto", description=_ENGINE)
+    engine: Engine = Field(default="auto", description=ENGINE)
 
 
 class Script(Stage):

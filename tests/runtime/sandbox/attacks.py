@@ -380,7 +380,7 @@ SECRETS = [
         name="read /etc/shadow, /etc/passwd, a home",
         program="""
             import os
-            for path in ('/etc/shadow', '/etc/passwd', '/root/.bashrc', '/root/.ssh', '/home', '/var/run'):
+            for path in ('/etc/shadow', '/etc/passwd', os.path.expanduser('~root'), '/home', '/var/run'):
                 try:
                     print(os.listdir(path) if os.path.isdir(path) else open(path).read())
                 except OSError as error:

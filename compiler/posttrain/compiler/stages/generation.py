@@ -14,8 +14,9 @@ from posttrain.compiler.stages.asking_codes import BAD_DIALOGUE, BAD_KEEP, NOT_D
 from posttrain.compiler.stages.training import check_reads, graph_of
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
+from posttrain.spec.asking import Above, Dialogue
 from posttrain.spec.record import record
-from posttrain.spec.stages import Above, Dialogue, Generate
+from posttrain.spec.stages import Generate
 from posttrain.spec.types import SCALARS, Columns
 
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")

@@ -14,9 +14,10 @@ from posttrain.compiler.source import Request
 from posttrain.compiler.stages.asking_codes import BAD_SHOTS, BAD_TEMPLATE
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
+from posttrain.spec.asking import Shots
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
-from posttrain.spec.stages import Evaluate, Generate, Shots
+from posttrain.spec.stages import Evaluate, Generate
 from posttrain.spec.types import Columns
 
 PLACE = "{prompt}"
