@@ -41,7 +41,7 @@ def facts(models: Mapping[str, Sequence[Row]], by: Sequence[str] = (), most: int
                 metrics[f"{model}.{name}"] = {**metric, "model": model}
             elif name in METRICS:
                 metrics[name] = metric
-        broken += [{"model": model, **told} for column in by for told in grouped(rows, wanted, column)]
+        broken += [{"model": model, **told} for told in tables.broken_down(rows, wanted, by, 1)]
     return {
         "metrics": metrics,
         "comparisons": tables.compared_models(models, wanted, 1),
@@ -49,16 +49,6 @@ def facts(models: Mapping[str, Sequence[Row]], by: Sequence[str] = (), most: int
         "rates": {model: shares(rows) for model, rows in models.items()},
         **shares([row for rows in models.values() for row in rows]),
     }
-
-
-def grouped(rows: Sequence[Row], wanted: tables.Metrics, column: str) -> list[dict[str, Any]]:
-    """The breakdown by one column, with the value of each group."""
-    values = list(dict.fromkeys(row[column] for row in rows))
-    return [
-        {**told, "group": value}
-        for value in values
-        for told in tables.broken_down([row for row in rows if row[column] == value], wanted, [column], 1)
-    ]
 
 
 def shares(rows: Sequence[Row]) -> dict[str, float]:

@@ -55,7 +55,7 @@ def test_models_are_compared_pair_by_pair(make):
         assert f">{one['items'] - one['better'] - one['worse']}</td>" in drawn
     assert "<b>grpo</b>" in drawn
     assert 'class="drawn s-cached"' in drawn
-    assert ">p</th>" not in drawn
+    assert ">p</th>" in drawn
 
 
 def test_a_test_of_a_comparison_is_told_where_there_is_one(make):
@@ -64,6 +64,8 @@ def test_a_test_of_a_comparison_is_told_where_there_is_one(make):
     drawn = metrics_section(evaluated(make, told))
     assert ">p</th>" in drawn
     assert ">0.012</td>" in drawn
+    told["comparisons"] = [{k: v for k, v in one.items() if k != "p"} for one in told["comparisons"]]
+    assert ">p</th>" not in metrics_section(evaluated(make, told))
 
 
 def test_differences_in_what_was_lost_are_folded_away(make):
