@@ -212,7 +212,7 @@ class Environment(Declaration):
     seconds: float = Field(
         default=30.0, gt=0, description="The longest that the environment may take over one turn."
     )
-    on_error: Literal["fail", "abstain"] | float = Field(
+    on_error: Literal["abstain", "fail"] | float = Field(
         default="fail",
         description="What an episode counts for in which the environment raises or takes too long: the stage"
         " fails, the episode has no score, or it has this one.",
