@@ -18,7 +18,6 @@ from posttrain.runtime.faults import StepFault
 from posttrain.runtime.seals import read_sealed
 from posttrain.runtime.store import Product, Store
 from posttrain.runtime.worker import NO_ROOM
-from posttrain.spec.keys import digest_bytes
 from posttrain.spec.plan import Step, step_to_json
 
 
@@ -39,17 +38,18 @@ def prepare(work: Path, step: Step, inputs: Mapping[str, Path], beside: Path) ->
 
 def _stage(work: Path, source: Path, sha256: str) -> str:
     """A copy of a user's file: what the step reads cannot change under it."""
+    copy = work / "user" / sha256[:16] / source.name
+    copy.parent.mkdir(parents=True, exist_ok=True)
     try:
-        data = source.read_bytes()
+        given = source.open("rb")
     except OSError as error:
         raise StepFault(
             f"cannot read {source}: {error.strerror}", "put the file back and run again"
         ) from None
-    if digest_bytes(data) != sha256:
+    with given, copy.open("wb") as file:  # piece by piece: it may be the weights of a model
+        shutil.copyfileobj(given, file)
+    if durable.sha256_of(copy) != sha256:
         raise StepFault(f"{source} changed after the plan was made", "run again: the plan is made anew")
-    copy = work / "user" / sha256[:16] / source.name
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    copy.write_bytes(data)
     return str(copy)
 
 
