@@ -5,7 +5,11 @@ import sys
 
 import pytest
 
+from posttrain.runtime.grading.exact import exact
 from posttrain.runtime.grading.grade import grade
+from posttrain.runtime.grading.options import Options
+from posttrain.runtime.grading.readings import readings
+from posttrain.runtime.grading.ring import Budget, names
 
 TOWERS = [
     r"2003^{2002^{2001}}",
@@ -36,6 +40,9 @@ NESTED = [
     r"\begin{pmatrix}" * 100 + "1" + r"\end{pmatrix}" * 100,
     "x'" * 900,
     r"\angle" * 600 + "A",
+    r"\log " * 29 + "100",
+    "i" + "^2" * 34 + "^{|x-1|}",
+    "x^{2^{" * 9 + "y" + "}}" * 9,
 ]
 LONG = ["x" * 100_000, "1" * 100_000, "1+" * 50_000 + "1", r"\boxed{" * 20_000, "$" * 100_000, " " * 100_000]
 PYTHON = [
@@ -68,6 +75,19 @@ FLOODS = [
     "twenty " * 550,
     "A, " * 1300,
     "x! " * 1200,
+    "so it is 1" + " " * 3900 + "x",
+    "5 " + "\\ " * 400 + "3333333333",
+    "1" + ",\\!" * 400 + "22",
+    "8 integer" + "\\color{red}" * 320,
+    "we have 5, or " * 280,
+    "we have (1, " * 320,
+    "about " * 650 + "8",
+    "1" * 1400 + " (",
+    "\\left\\{\\begin{array}" * 140,
+    "\\boxed{1} and " * 270,
+    "final answer " * 290,
+    "\\\\frac" * 650,
+    "\\color{red}" * 320,
 ]
 STRANGE = [
     "",
@@ -116,6 +136,15 @@ def test_a_limit_is_said_and_never_a_zero(text):
         assert verdict.equal is not True
         assert verdict.reason
         assert "failed" not in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "text", [r"\log " * 29 + "100", "i" + "^2" * 29 + "^{|x-1|}", r"\sin(1+" * 20 + "x" + ")" * 20]
+)
+def test_the_names_of_unknown_values_do_not_grow_with_what_they_hold(text):
+    for node in readings(text, Options()):
+        value = exact(node, Budget(20_000, 40_000))
+        assert all(len(name) < 1000 for name in names(value))
 
 
 @pytest.mark.parametrize("text", STRANGE)

@@ -4,6 +4,7 @@ import re
 
 from posttrain.runtime.grading.brackets import closing, mark, outside, split, split_at
 from posttrain.runtime.grading.cursor import Mode
+from posttrain.runtime.grading.environments import Reader, environment
 from posttrain.runtime.grading.expression import infix
 from posttrain.runtime.grading.quantities import quantity
 from posttrain.runtime.grading.tokens import Token
@@ -21,9 +22,9 @@ from posttrain.runtime.grading.tree import (
     Ratio,
     Relation,
     SetOperation,
+    Symbol,
     Text,
     TooLarge,
-    Unknown,
     Unreadable,
 )
 
@@ -37,8 +38,6 @@ RELATIONS = {
 }  # fmt: skip
 ARROWS = frozenset(("Rightarrow", "=>"))
 OPERATIONS = {"cup": "union", "cap": "intersection", "setminus": "difference"}
-MATRICES = frozenset(("matrix", "pmatrix", "bmatrix", "Bmatrix", "smallmatrix", "array", "vmatrix"))
-CASES = frozenset(("cases", "aligned", "align", "gathered", "split", "alignedat", "gather", "equation"))
 DERIVATIVE = re.compile(r"(?:frac\{d\w\}\{d\w\}|d\w/d\w)")
 BRACKET_NAMES = {"langle": "(", "rangle": ")", "\\{": "{", "\\}": "}"}
 
@@ -71,7 +70,10 @@ def item(tokens: list[Token], mode: Mode, depth: int) -> Node:
     if not runs[0]:
         return item(tokens[1:], mode, depth) if mark(tokens[0]) == "=" else _angled(tokens, mode, depth)
     sides = (label(runs[0], mode, depth), *(ratio(run, mode, depth) for run in runs[1:]))
-    return Relation(sides, tuple(RELATIONS[mark(token)] for token in operators))
+    names = tuple(RELATIONS[mark(token)] for token in operators)
+    if set(names) != {"="} and any(isinstance(one, Text) and " " in one.words for one in sides):
+        raise Unreadable("words in a relation")
+    return Relation(sides, names)
 
 
 def _negated(tokens: list[Token]) -> list[Token]:
@@ -97,7 +99,11 @@ def label(tokens: list[Token], mode: Mode, depth: int) -> Node:
         start = next((place for place, token in enumerate(tokens) if token.kind == "("), 0)
         applied = start == 1 or tokens[1].kind in ("^", "_", "'")
         if start and applied and closing(tokens, start) == len(tokens) - 1 and name.text not in "ei":
-            return Call(":" + "".join(token.text for token in tokens[:start]), ())
+            named = ":" + "".join(token.text for token in tokens[:start])
+            lone = (
+                tokens[start + 1] if len(tokens) == start + 3 and tokens[start + 1].kind == "letter" else None
+            )
+            return Call(named, (Symbol(lone.text),) if lone else ())
     if DERIVATIVE.fullmatch("".join(token.text for token in tokens)):
         return Call(":derivative", ())
     if any(token.kind == "text" for token in tokens) and all(
@@ -129,7 +135,8 @@ def ratio(tokens: list[Token], mode: Mode, depth: int) -> Node:
     runs, colons = split(tokens, (":",))
     if not colons:
         return side(tokens, mode, depth)
-    if all(token.kind in ("text", "letter", "-") for token in runs[0]) and len(runs) == 2:
+    names = len(runs) == 2 and all(token.kind in ("text", "letter", "-") for token in runs[0])
+    if names and not (runs[1] and {token.kind for token in (*runs[0], runs[1][0])} == {"letter"}):
         return Relation((Text(" ".join(t.text for t in runs[0])), side(runs[1], mode, depth)), ("=",))
     parts = tuple(side(run, mode, depth) for run in runs)
     last = parts[-1]
@@ -179,7 +186,7 @@ def inside(tokens: list[Token], mode: Mode, depth: int) -> Node:
     opening, closing_ = mark(tokens[0]), mark(tokens[-1])
     content = tokens[1:-1]
     if opening == "begin":
-        return _environment(tokens[0].text, content, mode, depth)
+        return environment(tokens[0].text, content, Reader(listing, item, mode, depth))
     if opening in ("lfloor", "lceil"):
         return Call("floor" if opening == "lfloor" else "ceil", (listing(content, mode, depth),))
     first, last = BRACKET_NAMES.get(opening, opening), BRACKET_NAMES.get(closing_, closing_)
@@ -212,18 +219,3 @@ def _builder(content: list[Token], mode: Mode, depth: int) -> Node | None:
         return None
     element, condition = content[: bars[0]], content[bars[0] + 1 :]
     return Builder(item(element, mode, depth), listing(condition, mode, depth))
-
-
-def _environment(name: str, content: list[Token], mode: Mode, depth: int) -> Node:
-    if name in CASES:
-        return listing([token for token in content if token.kind != "&"], mode, depth)
-    if name not in MATRICES:
-        raise Unknown(f"\\begin{{{name}}}")
-    lines, _ = split(content, ("row",))
-    cells = [split(line, ("&",))[0] for line in lines if line]
-    if sum(len(row) for row in cells) > ITEMS_AT_MOST:
-        raise TooLarge(f"more than {ITEMS_AT_MOST} entries")
-    matrix = Matrix(tuple(tuple(item(cell, mode, depth) for cell in row) for row in cells))
-    if not matrix.rows or len({len(row) for row in matrix.rows}) != 1:
-        raise Unreadable("a matrix with rows of different lengths")
-    return Call("det", (matrix,)) if name == "vmatrix" else matrix

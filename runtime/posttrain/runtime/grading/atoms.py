@@ -2,10 +2,13 @@
 
 from fractions import Fraction
 
+from posttrain.runtime.grading.bound import binder
 from posttrain.runtime.grading.brackets import closing
 from posttrain.runtime.grading.cursor import Cursor, Mode
 from posttrain.runtime.grading.letters import FUNCTIONS, GREEK
+from posttrain.runtime.grading.matrices import measured
 from posttrain.runtime.grading.numerals import based, literal, mixed_part, repeating
+from posttrain.runtime.grading.rebuild import rebuilt
 from posttrain.runtime.grading.tokens import Token
 from posttrain.runtime.grading.tree import (
     PI,
@@ -21,7 +24,9 @@ from posttrain.runtime.grading.tree import (
     Sum,
     Symbol,
     Unknown,
+    holds,
     negative,
+    symbols,
 )
 
 NAMED_SETS = frozenset(("reals", "integers", "naturals", "rationals", "complexes", "emptyset"))
@@ -73,7 +78,8 @@ class Atoms(Cursor):
             return self._subscripted(name)
         if name == "C" and self.here() == "(":
             return self._chosen()
-        if name in "fghFGH" and self.here() == "(" and not self.tokens[self.at].spaced:
+        applied = self.here() == "(" or (self.here() == "{" and self.here(1) == "(")
+        if name in "fghFGH" and applied and not self.tokens[self.at].spaced:
             return Call(":" + name, self.arguments())
         return Constant(name) if name in ("e", "i") else Symbol(name)
 
@@ -101,6 +107,8 @@ class Atoms(Cursor):
             return NamedSet("empty" if name == "emptyset" else name)
         if name in BRACKETS:
             return self.enclosed(self.at - 1)
+        if name == "overline" and (turned := self._conjugate()):
+            return turned
         if name in ACCENTS:
             return self._subscripted(f"{name} {self.subscript()}")
         if name in IGNORED:
@@ -109,12 +117,23 @@ class Atoms(Cursor):
             return self.letter(name)
         return self._built(name)
 
+    def _conjugate(self) -> Node | None:
+        """Of a number with i in it; a bar over letters is part of a name."""
+        start = self.at
+        inside = self.bracketed() if self.here() == "{" else None
+        if inside is not None and holds(inside, Constant) and not symbols(inside):
+            return rebuilt(inside, lambda leaf: negative(leaf) if leaf == Constant("i") else leaf)
+        self.at = start
+        return None
+
     def _built(self, name: str) -> Node:
         match name:
             case "frac":
                 return _fraction(self._piece(), self._piece())
             case "binom":
                 return Call("binomial", (self._piece(), self._piece()))
+            case "sum" | "prod" | "int" | "lim":
+                return binder(self, name)
             case "cbrt":
                 return Call("root", (self.operand(), Number(Fraction(3))))
             case "sqrt" if self.here() == "[":
@@ -148,7 +167,7 @@ class Atoms(Cursor):
         if exponent == Number(Fraction(-1)) and name in CIRCULAR:
             name, exponent = "a" + name, None
         name = _logarithm(name, base is not None, self.mode)
-        node = Call(name, (*arguments, base) if base else arguments)
+        node = measured(name, (*arguments, base) if base else arguments)
         self.depth -= 1
         return node if exponent is None else Power(node, exponent)
 

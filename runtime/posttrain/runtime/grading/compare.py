@@ -3,8 +3,11 @@
 from collections.abc import Callable
 
 from posttrain.runtime.grading.context import Context, Outcome
-from posttrain.runtime.grading.items import collections, matrices, real_sets, systems
+from posttrain.runtime.grading.families import families
+from posttrain.runtime.grading.items import collections, real_sets, systems
+from posttrain.runtime.grading.matrices import matrices
 from posttrain.runtime.grading.measures import percentages, quantities, ratios
+from posttrain.runtime.grading.piecewise import piecewise
 from posttrain.runtime.grading.relations import relations
 from posttrain.runtime.grading.ring import Unsettled
 from posttrain.runtime.grading.scalars import SAME, same
@@ -74,6 +77,7 @@ def scalars(left: Node, right: Node, context: Context) -> Outcome | None:
 
 RULES: tuple[Rule, ...] = (
     texts,
+    piecewise,
     systems,
     real_sets,
     relations,
@@ -83,6 +87,7 @@ RULES: tuple[Rule, ...] = (
     matrices,
     collections,
     based,
+    families,
     scalars,
 )
 

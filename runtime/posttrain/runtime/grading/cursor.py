@@ -48,6 +48,13 @@ class Cursor(ABC):
     def sum(self) -> Node: ...
 
     @abstractmethod
+    def product(self) -> Node: ...
+
+    @abstractmethod
+    def parsed(self, tokens: list[Token]) -> Node:
+        """Other tokens as an expression of their own."""
+
+    @abstractmethod
     def power(self) -> Node: ...
 
     @abstractmethod

@@ -3,31 +3,25 @@
 import re
 from itertools import product
 
+from posttrain.runtime.grading.clock import dates, times
 from posttrain.runtime.grading.compare import compare
 from posttrain.runtime.grading.context import Context, Outcome, Symbolic, any_of
 from posttrain.runtime.grading.dress import clean
-from posttrain.runtime.grading.extract import Rules, extract, leading, values
+from posttrain.runtime.grading.mend import visible
 from posttrain.runtime.grading.options import DEFAULTS, Options
 from posttrain.runtime.grading.readings import readings, unknown
 from posttrain.runtime.grading.ring import Budget
 from posttrain.runtime.grading.simplest import why_not_simplest
+from posttrain.runtime.grading.spoken import shortened, spoken
 from posttrain.runtime.grading.tree import Node, Text, TooLarge
-from posttrain.runtime.grading.words import TEXT_COMMAND, choice, phrase, words
+from posttrain.runtime.grading.words import ARTICLE, choice, chosen, phrase, words
 
 # Steps and bits of exact arithmetic: so many that a comparison here takes a tenth of a second at most.
 HERE = (20_000, 40_000)
 IN_WORKER = (200_000, 200_000)
-FOUND = Rules(ways=("boxed", "hashes", "phrase"))
 WORD = re.compile(r"[a-z]{2,}")
 LETTERS = re.compile(r"[A-Za-z\s]{3,}")
-SENTENCE_AT_LEAST = 3
-# Words that make a sentence with a number in it say something else than that number.
-HEDGES = re.compile(
-    r"\b(?:not|cannot|neither|wrong|incorrect|less|more|greater|fewer|least|most|between|either|or|maybe|perhaps|if|"
-    r"unless|except|over|under|above|below)\b|n't\b",
-    re.IGNORECASE,
-)
-PREDICATE = re.compile(r".*(?:\bis\b|\bare\b|\bequals?\b|=)\s*:?\s*(\S.*)$", re.DOTALL)
+SAID = re.compile(r".*\b(?:is|are|was|were)\s+(.+)$", re.DOTALL)
 ANSWERS = frozenset(("yes", "no", "true", "false"))
 LETTER = re.compile(r"[A-J]")
 LETTER_LIST = re.compile(r"[A-J](?:[\s,;&]*(?:and\s+)?[A-J])+")
@@ -36,7 +30,7 @@ ITEM = re.compile(r"\s*(?:,|;|\band\b|&)\s*")
 
 def decide(candidate: str, reference: str, options: Options, symbolic: Symbolic | None = None) -> Outcome:
     """Raises nothing on any text; undecided with a reason where a limit ends the work."""
-    candidate, reference = candidate.strip(), reference.strip()
+    candidate, reference = visible(candidate).strip(), visible(reference).strip()
     if not reference:
         return Outcome(None, "the reference is empty", "text")
     if not candidate:
@@ -44,18 +38,9 @@ def decide(candidate: str, reference: str, options: Options, symbolic: Symbolic 
     if candidate == reference:
         return Outcome(True, "the same text", "text")
     try:
-        return _decided(_short(candidate, options), _short(reference, options), options, symbolic)
+        return _decided(shortened(candidate, options), shortened(reference, options), options, symbolic)
     except TooLarge as reason:
         return Outcome(None, str(reason), "limit")
-
-
-def _short(text: str, options: Options) -> str:
-    if len(text) <= options.characters:
-        return text
-    found = extract(text, FOUND)
-    if found is None or len(found) > options.characters:
-        raise TooLarge(f"an answer of {len(text)} characters, more than {options.characters}")
-    return found
 
 
 def _decided(candidate: str, reference: str, options: Options, symbolic: Symbolic | None) -> Outcome:
@@ -63,7 +48,7 @@ def _decided(candidate: str, reference: str, options: Options, symbolic: Symboli
         return chosen
     outcome = _compared(candidate, reference, options, symbolic)
     if options.sentences and (outcome.equal is False or outcome.path == "limit"):
-        parts = _spoken(candidate), _spoken(reference)
+        parts = spoken(candidate), spoken(reference, reference=True)
         if any(parts):
             return _compared(parts[0] or candidate, parts[1] or reference, options, symbolic)
     return outcome
@@ -79,37 +64,19 @@ def _choices(candidate: str, reference: str, options: Options, symbolic: Symboli
     if given and wanted:
         same = given[0] == wanted[0]
         return Outcome(same, f"choice {given[0]} against choice {wanted[0]}", "text")
+    if wanted and not wanted[1] and (letter := chosen(one)):
+        return Outcome(letter == wanted[0], f"choice {letter} against choice {wanted[0]}", "text")
     if wanted and wanted[1]:
         return _compared(candidate, wanted[1], options, symbolic)
     return _compared(given[1], reference, options, symbolic) if given and given[1] else None
-
-
-def _spoken(text: str) -> str | None:
-    """What a sentence says: after 'the answer is', after its last 'is', or the one value in it."""
-    text = TEXT_COMMAND.sub(r" \1 ", text)
-    if len(text.split()) < SENTENCE_AT_LEAST:
-        return None
-    found = extract(text, FOUND)
-    if found is not None and found != text:
-        hedged = readable(found) or HEDGES.search(found)
-        return found if hedged else leading(found) or found
-    if readable(text) or HEDGES.search(text):
-        return None
-    said = values(text)
-    if len(said) == 1:
-        return said[0]
-    predicate = PREDICATE.match(text)
-    return predicate[1] if predicate and readable(predicate[1]) else None
-
-
-def readable(text: str) -> bool:
-    return bool(readings(text, DEFAULTS))
 
 
 def _compared(candidate: str, reference: str, options: Options, symbolic: Symbolic | None) -> Outcome:
     one, two = clean(candidate), clean(reference)
     if one == two:
         return Outcome(True, "the same text", "text")
+    if outcome := times(one, two) if ":" in one else dates(one, two):
+        return outcome
     if LETTERS.fullmatch(one) and LETTERS.fullmatch(two):
         return _texts(one, two, options)
     if WORD.fullmatch(words(one)) and words(one, options.case) == words(two, options.case):
@@ -158,6 +125,9 @@ def _texts(one: str, two: str, options: Options) -> Outcome:
     first, second = words(one, options.case), words(two, options.case)
     if first == second and first:
         return Outcome(True, "the same words", "text")
+    said = SAID.match(first)
+    if said and second and ARTICLE.sub("", said[1]) == second:
+        return Outcome(True, "a sentence that says so", "text")
     if second in ANSWERS and one.casefold().startswith((second + ",", second + ".")):
         return Outcome(True, f"a sentence that says {second}", "text")
     if options.order != "strict":

@@ -4,13 +4,15 @@ import re
 from functools import lru_cache
 
 from posttrain.runtime.grading.letters import plain
+from posttrain.runtime.grading.mend import mended, unescaped
+from posttrain.runtime.grading.notation import before_joints, rewritten
 from posttrain.runtime.grading.tokens import braced
 from posttrain.runtime.grading.tree import TooLarge, Unreadable
 
 NESTING_AT_MOST = 40
 PEELS_AT_MOST = 12
 CHARACTERS_AT_MOST = 20_000
-JOINT_AT_MOST = 40
+JOINT_AT_MOST = 60
 
 PAIRS = (
     ("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("__", "__"), ("```", "```"),
@@ -24,7 +26,7 @@ LEAD = re.compile(
 )
 OPEN_LEAD = re.compile(
     r"\s*(?:(?:so|thus|hence|therefore|\\therefore)\b,?\s+)?"
-    r"(?:=|\\approx\b|(?:approximately|approx\.|about|roughly)(?=\s))\s*(?=\S)",
+    r"(?:=|####|\\approx\b|(?:approximately|approx\.|about|roughly)(?=\s))\s*(?=\S)",
     re.IGNORECASE,
 )
 HOPE = re.compile(r"\bI hope (?:it|this) is correct\.?\s*$", re.IGNORECASE)
@@ -34,20 +36,7 @@ MONEY = re.compile(r"(?<!\\)\$\s*\d[\d,]*(?:\.\d+)?(?![\d$^_{}\\=])")
 BRACKETS = re.compile(r"(?<!\\)\\[()\[\]]")
 BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?=[{\\\w])")
 
-HALF_DAY = re.compile(r"\b([ap])\.\s?m\b\.?", re.IGNORECASE)
-ORDINAL = re.compile(r"(\d)\s*\^?\{?\s*(?:\\(?:text|mathrm|textrm)\s*\{)?\s*(?:st|nd|rd|th)\}*$")
-INTEGER_LETTER = re.compile(
-    r"[,;]?\s*\(?(?:\\text\s*\{)?\s*(?:where|for|with)?\s*"
-    r"(?:\}?\s*\$?\b([a-zA-Z])\$?\s*(?:\\text\s*\{)?\s*is (?:an|any) integer"
-    r"|\b(?:any|all|every|some|each)\s+integers?\s*\}?\s*\$?([a-zA-Z])\b)\$?\}?\)?\s*$"
-)
-GROUPED = re.compile(
-    r"(?<![\d.])\d{1,3}(?:(?:,?\\[!,;: ]|\\!,|\{,\}|,\{\}|[ '~]|\\ )+\d{3})+(?![\d/]|\s*/\s*\d)"
-)
-DOTTED = re.compile(r"(?<![\d.,])\d{1,3}(?:\.\d{3}){2,}(?![\d.])")
-GROUP_MARK = re.compile(r"[^\d]")
-DECIMAL_BRACES = re.compile(r"(?<=\d)\{,\}(?=\d)")
-TIMES_TEN = re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*(?:\^|\*\*))|(?<=\d)\s+[xX]\s+(?=\d)|(?<=\d)[xX](?=\d)")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 @lru_cache(maxsize=4096)
@@ -58,22 +47,16 @@ def clean(text: str) -> str:
     if len(text) > CHARACTERS_AT_MOST:
         raise TooLarge(f"more than {CHARACTERS_AT_MOST} characters")
     check_nesting(text)
+    text = unescaped(text)
     for _ in range(PEELS_AT_MOST):
         peeled = _peel(text)
         if peeled == text:
             break
         text = peeled
-    text = HALF_DAY.sub(r"\1m", text)
-    text = ORDINAL.sub(r"\1", text)
-    text = INTEGER_LETTER.sub(_parameter, text)
-    text = TIMES_TEN.sub(" \\\\times ", _undelimited(text))
-    text = GROUPED.sub(lambda number: GROUP_MARK.sub("", number[0]), text)
-    text = DOTTED.sub(lambda number: number[0].replace(".", ""), text)
-    return DECIMAL_BRACES.sub(".", text).strip()
-
-
-def _parameter(words: re.Match[str]) -> str:
-    return f", {words[1] or words[2]} \\in \\mathbb{{Z}}"
+    if NUMBER.fullmatch(text):
+        return text
+    text = " ".join(mended(text).split())
+    return rewritten(_undelimited(before_joints(text))).strip()
 
 
 def check_nesting(text: str) -> None:
@@ -88,10 +71,10 @@ def check_nesting(text: str) -> None:
 
 
 def _peel(text: str) -> str:
-    inner = boxed(text)
+    inner = None if superseded(text) else boxed(text)
     text = text if inner is None else inner
     text = HOPE.sub("", text)
-    text = OPEN_LEAD.sub("", LEAD.sub("", text, count=1), count=1) if LEAD.match(text) else _lead(text)
+    text = _lead(LEAD.sub("", text, count=1) if LEAD.match(text) else text)
     text = _tail(text.strip())
     return _unpaired(text) if text[:1] in PAIR_STARTS else text
 
@@ -125,21 +108,32 @@ def boxed(text: str) -> str | None:
     for box in BOX.finditer(text):
         if box.start() < end:
             continue
-        if found and not _joined(text, end, box.start()):
-            found = []
+        before = end
         try:
             inner, end = braced(text, box.end()) if text[box.end()] == "{" else _bare(text, box.end())
         except Unreadable:
             inner, end = text[box.end() + 1 :].rstrip(" $.\n"), len(text)
-        found.append(inner)
+        if found and not inner.strip():
+            continue
+        found = [*found, inner] if found and _joined(text, before, box.start()) else [inner]
     return ", ".join(found) if found else None
+
+
+def superseded(text: str) -> bool:
+    """Whether a final answer is named behind the last box."""
+    last = text.rfind("\\boxed")
+    return last >= 0 and LATER.search(text, last) is not None
 
 
 def _joined(text: str, end: int, start: int) -> bool:
     return start - end <= JOINT_AT_MOST and JOINT.fullmatch(text, end, start) is not None
 
 
-JOINT = re.compile(r"[\s$,;.]*(?:and|or|\\text\s*\{\s*(?:and|or)\s*\})?[\s$,;]*")
+BETWEEN = r"(?:[\s$,;.:]|\\[,;! ()\[\]]|\\q?quad(?![a-z]))*"
+AND = r"(?:(?:[A-Za-z]+\s+){0,2}(?:and|or)\b|\\text\s*\{[^{}]{0,30}\b(?:and|or)\b[^{}]{0,20}\})"
+NAMED = r"(?:\\?[A-Za-z](?:_\{?\w{1,6}\}?)?(?:\([a-z]\))?\s*=)"
+JOINT = re.compile(f"{BETWEEN}(?:{AND}{BETWEEN})?(?:{NAMED}{BETWEEN})?")
+LATER = re.compile(r"\bfinal answer(?![^.\n:]{0,40}\\boxed)\b[^.\n:]{0,40}?(?:\bis\b|:)\s*\S", re.IGNORECASE)
 BARE = re.compile(r"\\?\w+")
 
 

@@ -24,6 +24,7 @@ from posttrain.runtime.grading.ring import (
     rational,
     unknown,
 )
+from posttrain.runtime.grading.series import total
 from posttrain.runtime.grading.tree import (
     DEGREE,
     Based,
@@ -83,6 +84,9 @@ def _compound(node: Node, budget: Budget) -> Value:
             return power(exact(base, budget), exact(exponent, budget), budget)
         case Quantity(value, "deg"):
             return exact(Product((value, DEGREE)), budget)
+        case Call("sum" | "product" as name, arguments):
+            made = total(name, arguments, exact, budget)
+            return made or opaque(name, [exact(argument, budget) for argument in arguments])
         case Call(name, arguments):
             return _call(name, [exact(argument, budget) for argument in arguments], budget)
         case _:

@@ -5,6 +5,7 @@ from fractions import Fraction
 from posttrain.runtime.grading.atoms import Atoms, times
 from posttrain.runtime.grading.brackets import split
 from posttrain.runtime.grading.cursor import OVER, SIGNS, TIMES, Inside, Mode
+from posttrain.runtime.grading.matrices import measured
 from posttrain.runtime.grading.tokens import Token
 from posttrain.runtime.grading.tree import (
     DEGREE,
@@ -33,6 +34,9 @@ class Parser(Atoms):
             raise Unreadable(f"'{self.tokens[self.at].text}' was not expected")
         return node
 
+    def parsed(self, tokens: list[Token]) -> Node:
+        return Parser(tokens, self.mode, self.depth, self.inside).whole()
+
     def sum(self) -> Node:
         terms = [self._term()]
         while self.here() in SIGNS:
@@ -43,12 +47,12 @@ class Parser(Atoms):
         signs: list[str] = []
         while self.here() in SIGNS:
             signs.append(self.take().text)
-        node = self._product()
+        node = self.product()
         for sign in reversed(signs):
             node = _with_sign(sign, node)
         return node
 
-    def _product(self) -> Node:
+    def product(self) -> Node:
         node = self.power()
         while True:
             name = self.here()
@@ -132,7 +136,7 @@ class Parser(Atoms):
             raise Unreadable("a bar is not closed")
         self.take()
         self.bars -= 1
-        return Call("abs", (node,))
+        return measured("abs", (node,))
 
 
 def _with_sign(sign: str, node: Node) -> Node:

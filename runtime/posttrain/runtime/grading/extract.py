@@ -9,7 +9,12 @@ from posttrain.runtime.grading.dress import boxed
 Way = Literal["boxed", "tags", "hashes", "phrase", "last_math", "last_line", "last_number", "whole"]
 
 PHRASE = re.compile(
-    r"(?:final\s+)?answers?\b[^.\n:=]{0,60}?(?:\bis\b|\bare\b|:|=)\s*(?:\*\*)?\s*:?\s*", re.IGNORECASE
+    r"(?:final\s+)?answers?\b[^.\n:=]{0,60}?"
+    r"(?:\bis\b|\bare\b|\bequals\b|\b(?:would|must|should|will|to)\s+be\b|:|=)\s*(?:\*\*)?\s*:?\s*"
+    r"(?:(?:therefore|thus|hence|then|simply|indeed|just|clearly|now)\b,?\s*)?"
+    r"|^#{1,6} *(?:final +)?answers? *:? *\n+"
+    r"|\u7b54\u6848\s*(?:[:\uff1a\u662f\u4e3a]\s*){1,3}",
+    re.IGNORECASE | re.MULTILINE,
 )
 SENTENCE = re.compile(r"\n|[.!?](?=\s+[A-Z])|[.!?]\s*$")
 # The lengths are bounded so that a text full of openings costs no more than its length.

@@ -9,18 +9,13 @@ from posttrain.runtime.grading.tree import (
     Dots,
     Group,
     Listing,
-    Matrix,
     NamedSet,
     Node,
-    Product,
     Relation,
     SetOperation,
-    Sum,
     Text,
-    holds,
 )
 
-Rows = list[list[Node]]
 SET_NODES = (NamedSet, SetOperation, Builder)
 DIFFERENT_LENGTH = Outcome(False, "a different number of items")
 
@@ -114,7 +109,8 @@ def collections(left: Node, right: Node, context: Context) -> Outcome | None:
         return mixed or Outcome(False, "a set against a tuple")
     if is_interval(left) and is_interval(right) and not _same_brackets(left, right):
         return Outcome(False, "different brackets")
-    if "set" in kinds:
+    pairs = kinds == {"bare"} and all(isinstance(item, Group) for item in one + two)
+    if "set" in kinds or pairs:
         one, two = distinct(tuple(one), context), distinct(tuple(two), context)
     if len(one) != len(two):
         return DIFFERENT_LENGTH
@@ -187,59 +183,3 @@ def _counterpart(item: Node, left: list[Node], context: Context) -> Outcome:
             return outcome
         undecided = undecided or (outcome if outcome.equal is None else None)
     return undecided or Outcome(False, "an item has no counterpart")
-
-
-def matrices(left: Node, right: Node, context: Context) -> Outcome | None:
-    if not (_is_matrix(left) or _is_matrix(right)):
-        return None
-    one, two = _rows(left), _rows(right)
-    if one is None or two is None:
-        return None if one is two else Outcome(False, "a matrix or vector against something else")
-    if not (_is_matrix(left) and _is_matrix(right)) and 1 in (len(one), len(one[0])):
-        one, two = [[cell for row in one for cell in row]], [[cell for row in two for cell in row]]
-    if [len(row) for row in one] != [len(row) for row in two]:
-        return Outcome(False, "matrices of different shapes")
-    return both(
-        [
-            context.compare(a, b, context)
-            for r, s in zip(one, two, strict=True)
-            for a, b in zip(r, s, strict=True)
-        ]
-    )
-
-
-def _is_matrix(node: Node) -> bool:
-    return isinstance(node, Matrix) or (isinstance(node, Product | Sum) and holds(node, Matrix | Group))
-
-
-def _rows(node: Node) -> Rows | None:
-    match node:
-        case Matrix(rows):
-            return [list(row) for row in rows]
-        case Product(factors):
-            return _scaled(factors)
-        case Sum(terms):
-            return _summed([_rows(term) for term in terms])
-        case Group("(" | "[", items, _) if items and all(isinstance(item, Group) for item in items):
-            rows = [list(item.items) for item in items if isinstance(item, Group)]
-            return rows if len({len(row) for row in rows}) == 1 else None
-        case Group("(" | "[", items, _):
-            return [[item] for item in items]
-        case _:
-            return None
-
-
-def _scaled(factors: tuple[Node, ...]) -> Rows | None:
-    """A matrix or vector times numbers, entry by entry."""
-    vectors = [factor for factor in factors if isinstance(factor, Matrix | Group)]
-    rest = tuple(factor for factor in factors if factor not in vectors)
-    rows = _rows(vectors[0]) if len(vectors) == 1 and rest else None
-    return [[Product((*rest, cell)) for cell in row] for row in rows] if rows else None
-
-
-def _summed(parts: list[Rows | None]) -> Rows | None:
-    known = [part for part in parts if part is not None]
-    shapes = {tuple(len(row) for row in part) for part in known}
-    if len(known) < len(parts) or len(shapes) != 1:
-        return None
-    return [[Sum(cells) for cells in zip(*rows, strict=True)] for rows in zip(*known, strict=True)]

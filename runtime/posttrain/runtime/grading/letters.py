@@ -69,7 +69,7 @@ FUNCTIONS = {
     "acosh": "acosh", "atanh": "atanh", "log": "log", "ln": "ln", "lg": "lg", "exp": "exp",
     "max": "max", "min": "min", "gcd": "gcd", "lcm": "lcm", "abs": "abs", "sgn": "sign",
     "sign": "sign", "floor": "floor", "ceil": "ceil", "det": "det", "Re": "re", "Im": "im", "arg": "arg",
-    "cis": "cis", "Gamma": "gamma",
+    "cis": "cis", "trace": "trace", "tr": "trace", "Gamma": "gamma",
 }  # fmt: skip
 
 CONSTANTS = {
@@ -80,9 +80,10 @@ CONSTANTS = {
     "oo": "infinity",
 }
 
+ONLY_COMMANDS = frozenset(("Gamma", "arg", "Re", "Im", "tg", "lg", "tr", "trace"))
 # Words that a letter run may be, when it is written without a backslash.
 SPELLED = {
-    **{name: name for name in FUNCTIONS if name not in ("Gamma", "arg", "Re", "Im", "tg", "lg")},
+    **{name: name for name in FUNCTIONS if name not in ONLY_COMMANDS},
     **{name: name for name in GREEK.values()},
     "inf": "infty", "infinity": "infty", "Infinity": "infty", "oo": "infty", "sqrt": "sqrt",
     "cbrt": "cbrt", "pi": "pi", "Pi": "pi", "PI": "pi", "lg": "lg", "tg": "tan", "binom": "binom",
@@ -95,19 +96,21 @@ let get got set sum its but had how who why see use way new now old our own too 
 non low did end far few lot job try age big box boy car dog eat egg fee fit fun gas guy hat hit hot key
 kid lay leg lie map mix net pay pen run sit tip won yet is are and or the of in no yes not to by at on if
 it as an be we so he do up us me my has was all any one two ten six for odd out men am pm th st nd rd mod
-day days USD EUR GBP INR Rs tie can may his her she you they AM PM NO YES
+day days USD EUR GBP INR Rs tie can may his her she you they AM PM YES
 """
 STOP = frozenset(STOP_WORDS.split())
 LETTERS_AT_MOST = 3
 
 
-def spell(word: str) -> list[tuple[str, str]] | None:
-    """A run of letters as (kind, name) parts: known names first, else single letters; None for prose."""
+def spell(word: str, raised: bool = False) -> list[tuple[str, str]] | None:
+    """A run of letters as (kind, name) parts: known names first, else single letters; None for prose, which
+    has no exponent."""
     if word in SPELLED:
         return [("command", SPELLED[word])]
     if len(word) == 1:
         return [("letter", word)]
-    if word in STOP or (word.istitle() and word.lower() in STOP) or len(word) > 24:
+    prose = word in STOP or (word.istitle() and word.lower() in STOP)
+    if (prose and not raised) or len(word) > 24:
         return None
     parts = _split_names(word)
     loose = sum(kind == "letter" for kind, _ in parts)

@@ -5,6 +5,7 @@ from fractions import Fraction
 from posttrain.runtime.grading.context import Context, Outcome
 from posttrain.runtime.grading.exact import exact, settles
 from posttrain.runtime.grading.magnitude import approximate
+from posttrain.runtime.grading.rebuild import rebuilt
 from posttrain.runtime.grading.ring import (
     ONE,
     Budget,
@@ -19,8 +20,8 @@ from posttrain.runtime.grading.ring import (
 )
 from posttrain.runtime.grading.ring import add as ring_add
 from posttrain.runtime.grading.ring import multiply as ring_multiply
-from posttrain.runtime.grading.shape import rebuilt
 from posttrain.runtime.grading.tree import (
+    Call,
     Node,
     Number,
     Quotient,
@@ -45,7 +46,7 @@ def solved(left: Node, operator: str, right: Node, context: Context) -> tuple[No
 
 
 def _lone(node: Node) -> bool:
-    return isinstance(node, Symbol)
+    return isinstance(node, Symbol) or (isinstance(node, Call) and node.name.startswith(":"))
 
 
 def _solved_linear(left: Node, operator: str, right: Node, context: Context) -> tuple[Node, str] | None:
@@ -132,7 +133,7 @@ def _by_value(
     if context.symbolic is None:
         return Outcome(None, reason)
     first, second = (Sum((left, negative(right))) for left, right in (one, two))
-    here = _at(Quotient(first, second), symbols(first) | symbols(second))
+    here = at_one_point(Quotient(first, second), symbols(first) | symbols(second))
     there = context.symbolic.same(Quotient(first, second), here)
     if there.equal and positive:
         size = context.symbolic.value(here)
@@ -141,7 +142,7 @@ def _by_value(
     return there
 
 
-def _at(node: Node, names: frozenset[str]) -> Node:
+def at_one_point(node: Node, names: frozenset[str]) -> Node:
     """The node with a rational point put in for its variables."""
     points = {name: Number(Fraction(7 + 4 * n, 5)) for n, name in enumerate(sorted(names))}
     return rebuilt(node, lambda leaf: points.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)

@@ -23,6 +23,7 @@ from posttrain.runtime.grading.tree import (
 from posttrain.runtime.grading.units import Measure, measure
 
 INVERSE = frozenset(("asin", "acos", "atan", "acot", "asec", "acsc"))
+ANGLE, RADIAN = (("angle", 1),), (("radian", 1),)
 HUNDRED = Number(Fraction(100))
 
 
@@ -68,6 +69,12 @@ def _two(left: Quantity, right: Quantity, context: Context) -> Outcome:
 
 
 def _converted(left: Quantity, right: Quantity, one: Measure, two: Measure, context: Context) -> Outcome:
+    if {one.dimensions, two.dimensions} == {ANGLE, RADIAN}:
+        values: list[Node] = [
+            Product((side.value, DEGREE)) if size.dimensions == ANGLE else side.value
+            for side, size in ((left, one), (right, two))
+        ]
+        return context.compare(values[0], values[1], context)
     if one.dimensions != two.dimensions:
         return Outcome(False, f"'{left.unit}' does not measure what '{right.unit}' does")
     return context.compare(

@@ -12,6 +12,8 @@ BASE_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, 
 
 def literal(text: str, cut: bool = False) -> Number:
     mantissa, _, exponent = text.partition("e")
+    if not mantissa.replace(".", "", 1).isdecimal():  # 4C without its base
+        raise Unreadable("a number could not be read")
     if len(exponent) > 6 or (exponent and abs(int(exponent)) > EXPONENT_AT_MOST):
         raise TooLarge(f"an exponent beyond {EXPONENT_AT_MOST}")
     whole, dot, decimals = mantissa.partition(".")

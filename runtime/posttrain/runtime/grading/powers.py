@@ -1,6 +1,7 @@
 """Powers in exact arithmetic: whole, fractional, and with variables in the exponent."""
 
 from fractions import Fraction
+from hashlib import sha256
 
 from posttrain.runtime.grading.ring import (
     IMAGINARY,
@@ -25,6 +26,7 @@ from posttrain.runtime.grading.ring import (
 )
 
 DEGREE_AT_MOST = 60
+WRITTEN_AT_MOST = 200
 
 
 def power(base: Value, exponent: Value, budget: Budget) -> Value:
@@ -166,10 +168,18 @@ def _term(
     if not monomial:
         return power(base, rational(coefficient), budget)
     # "&" in place of "#": a power with a variable exponent is not reduced as a root is.
-    powers = [(f"{name.replace('#', '&')}^{monomial}", count * coefficient) for name, count in parts.items()]
+    powers = [
+        (f"{name.replace('#', '&')}^{_brief(str(monomial))}", count * coefficient)
+        for name, count in parts.items()
+    ]
     return Value({tuple(sorted(powers)): Fraction(1)}, ONE, True)
 
 
 def opaque(name: str, arguments: list[Value]) -> Value:
-    """A value known only by its name and arguments."""
-    return unknown(f"@{name}({','.join(written(argument) for argument in arguments)})", free=False)
+    """A value known only by its name and arguments. Long ones by their digest: written out within each
+    other they would grow without bound."""
+    return unknown(f"@{name}({_brief(','.join(map(written, arguments)))})", free=False)
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= WRITTEN_AT_MOST else sha256(text.encode()).hexdigest()

@@ -12,7 +12,7 @@ from posttrain.runtime.grading.units import measure
 CURRENCIES = {"$": "usd", "£": "gbp", "€": "eur", "¥": "yen", "₹": "inr"}
 CURRENCY_WORDS = {"USD": "usd", "EUR": "eur", "GBP": "gbp", "Rs": "inr", "Rs.": "inr", "INR": "inr"}
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-PERCENT = frozenset(("percent", "per cent", "percents", "percentage"))
+PERCENT = frozenset(("percent", "per cent", "percents", "percentage", "pct"))
 UNIT_MARK_NAMES = "text roman letter ^ number / { } ( ) cdot circ - mu Omega *"
 UNIT_MARKS = frozenset(UNIT_MARK_NAMES.split())
 WORDS_AT_MOST = 5

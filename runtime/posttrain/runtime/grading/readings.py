@@ -9,7 +9,7 @@ from posttrain.runtime.grading.dress import clean
 from posttrain.runtime.grading.numerals import literal
 from posttrain.runtime.grading.options import Options
 from posttrain.runtime.grading.tokens import Token, tokenise
-from posttrain.runtime.grading.tree import Node, TooLarge, Unknown, Unreadable, negative, shallow
+from posttrain.runtime.grading.tree import Node, TooLarge, Unknown, Unreadable, children, negative
 
 PLAIN = re.compile(r"[+-]?\d{1,30}(?:\.\d{1,30})?")
 THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])|(?<![\d.,])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])")
@@ -21,6 +21,7 @@ SLASH = re.compile(r"/\s*[\w\\({]")
 UNIT_LETTER = re.compile(r"[\d}](?:\s|\\[ ,;])*(?:\\(?:mu|Omega)|[A-Za-z])(?:$|[\s^/*\\])")
 SPACED_UNIT = re.compile(r"(?:\d|10\^\{-?\d+\})(?:\s+|\s*(?=\\))(?:\\(?:mu|Omega)|[A-Za-z])(?:$|[\s^/*\\])")
 READINGS_AT_MOST = 6
+HEIGHT_AT_MOST = 80
 
 
 @lru_cache(maxsize=4096)
@@ -58,9 +59,19 @@ def unknown(text: str) -> str | None:
 def _read(text: str, mode: Mode, euler: bool) -> Node | None:
     try:
         tokens: list[Token] = tokenise(text, euler)
-        return shallow(listing(tokens, mode, 0)) if tokens else None
+        return _shallow(listing(tokens, mode, 0)) if tokens else None
     except Unreadable:
         return None
+
+
+def _shallow(node: Node) -> Node:
+    """The node itself, or TooLarge: a chain such as 1/1/1/... makes a deep tree without any nesting."""
+    level: tuple[Node, ...] = (node,)
+    for _ in range(HEIGHT_AT_MOST):
+        level = tuple(child for parent in level for child in children(parent))
+        if not level:
+            return node
+    raise TooLarge(f"a tree higher than {HEIGHT_AT_MOST}")
 
 
 def _variants(text: str, options: Options) -> list[tuple[str, bool]]:

@@ -1,24 +1,28 @@
-"""Sets of reals as sorted, disjoint intervals: what intervals, unions and inequalities come down to."""
-
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import cmp_to_key
+"""From what an answer says (intervals, unions, inequalities) to the set of reals that it describes."""
 
 from posttrain.runtime.grading.context import Context, Outcome, both
 from posttrain.runtime.grading.linear import FLIPPED, solved
+from posttrain.runtime.grading.pieces import (
+    LINE,
+    Piece,
+    Pieces,
+    complement,
+    half_line,
+    intersection,
+    point,
+    united,
+)
 from posttrain.runtime.grading.ring import Unsettled
-from posttrain.runtime.grading.scalars import order, same
+from posttrain.runtime.grading.scalars import same
 from posttrain.runtime.grading.shape import PARAMETER
+from posttrain.runtime.grading.signs import where
 from posttrain.runtime.grading.tree import (
     Builder,
     Call,
-    Constant,
     Group,
     Listing,
     NamedSet,
     Node,
-    Number,
-    Product,
     Relation,
     SetOperation,
     Symbol,
@@ -26,25 +30,6 @@ from posttrain.runtime.grading.tree import (
     negative,
     symbols,
 )
-
-INFINITY = Constant("infinity")
-MINUS_INFINITY = Product((Number(Fraction(-1)), INFINITY))
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    low: Node
-    low_closed: bool
-    high: Node
-    high_closed: bool
-
-
-Pieces = tuple[Piece, ...]
-LINE: Pieces = (Piece(MINUS_INFINITY, False, INFINITY, False),)
-
-
-def point(node: Node) -> Piece:
-    return Piece(node, True, node, True)
 
 
 def is_interval(node: Node) -> bool:
@@ -70,14 +55,14 @@ def pieces(node: Node, context: Context) -> Pieces | None:
         case Relation():
             return _chain(node, context)
         case Builder(Symbol() | Relation((Symbol(), _), ("in",)), condition):
-            return _condition(condition, context)
+            return conditioned(condition, context)
         case Listing(items, joint):
             return _listed(items, joint, context)
         case _:
             return None
 
 
-def _condition(condition: Node, context: Context) -> Pieces | None:
+def conditioned(condition: Node, context: Context) -> Pieces | None:
     if isinstance(condition, Listing):
         return _listed(condition.items, "or" if condition.joint == "or" else "and", context)
     return pieces(condition, context)
@@ -118,10 +103,12 @@ def _chain(node: Relation, context: Context) -> Pieces | None:
             made = intersection(made, around, context)
             continue
         found = solved(node.sides[link], operator, node.sides[link + 1], context)
-        if found is None:
+        half = (
+            half_line(*found) if found else where(node.sides[link], operator, node.sides[link + 1], context)
+        )
+        if half is None:
             return None
-        bound, direction = found
-        made = intersection(made, _half_line(bound, direction), context)
+        made = intersection(made, half, context)
     return made
 
 
@@ -138,77 +125,6 @@ def _around_zero(left: Node, operator: str, right: Node, context: Context) -> Pi
             return None
 
 
-def _half_line(bound: Node, operator: str) -> Pieces:
-    closed = operator.endswith("=")
-    match operator:
-        case "<" | "<=":
-            return (Piece(MINUS_INFINITY, False, bound, closed and bound != INFINITY),)
-        case ">" | ">=":
-            return (Piece(bound, closed and bound != MINUS_INFINITY, INFINITY, False),)
-        case "!=":
-            return complement((point(bound),))
-        case _:
-            return (point(bound),)
-
-
-def complement(parts: Pieces) -> Pieces:
-    """The rest of the line; the pieces are sorted and disjoint."""
-    made: list[Piece] = []
-    low, closed = MINUS_INFINITY, False
-    for piece in parts:
-        if piece.low != MINUS_INFINITY:
-            made.append(Piece(low, closed, piece.low, not piece.low_closed))
-        low, closed = piece.high, not piece.high_closed
-    if low != INFINITY:
-        made.append(Piece(low, closed, INFINITY, False))
-    return tuple(made)
-
-
-def intersection(left: Pieces, right: Pieces, context: Context) -> Pieces:
-    made = [_meet(one, two, context) for one in left for two in right]
-    return united([piece for piece in made if piece is not None], context)
-
-
-def _meet(one: Piece, two: Piece, context: Context) -> Piece | None:
-    lower, upper = order(one.low, two.low, context), order(one.high, two.high, context)
-    low = one if lower > 0 or (lower == 0 and not one.low_closed) else two
-    high = one if upper < 0 or (upper == 0 and not one.high_closed) else two
-    made = Piece(low.low, low.low_closed, high.high, high.high_closed)
-    return made if _has_points(made, context) else None
-
-
-def _has_points(piece: Piece, context: Context) -> bool:
-    gap = order(piece.low, piece.high, context)
-    return gap < 0 or (gap == 0 and piece.low_closed and piece.high_closed)
-
-
-def united(parts: list[Piece], context: Context) -> Pieces:
-    """Sorted, with pieces that overlap or touch joined."""
-    kept = [piece for piece in parts if _has_points(piece, context)]
-
-    def earlier(one: Piece, two: Piece) -> int:
-        return order(one.low, two.low, context) or two.low_closed - one.low_closed
-
-    made: list[Piece] = []
-    for piece in sorted(kept, key=cmp_to_key(earlier)):
-        if made and _touches(made[-1], piece, context):
-            made[-1] = _joined(made[-1], piece, context)
-        else:
-            made.append(piece)
-    return tuple(made)
-
-
-def _touches(first: Piece, second: Piece, context: Context) -> bool:
-    gap = order(second.low, first.high, context)
-    return gap < 0 or (gap == 0 and (first.high_closed or second.low_closed))
-
-
-def _joined(first: Piece, second: Piece, context: Context) -> Piece:
-    upper = order(first.high, second.high, context)
-    high = first if upper > 0 or (upper == 0 and first.high_closed) else second
-    return Piece(first.low, first.low_closed, high.high, high.high_closed)
-
-
 def compare_sets(left: Node, right: Node, context: Context) -> Outcome | None:
     """Whether two nodes describe the same set of reals; None when one of them describes none."""
     apart = _named(left) != _named(right)
@@ -218,13 +134,17 @@ def compare_sets(left: Node, right: Node, context: Context) -> Outcome | None:
         one, two = pieces(left, context), pieces(right, context)
         if one is None or two is None:
             return None
-        if len(one) != len(two):
-            return Outcome(False, "different sets of real numbers")
-        if not one:
-            return Outcome(True, "both sets are empty")
-        return both([_same_piece(a, b, context) for a, b in zip(one, two, strict=True)])
+        return same_set(one, two, context)
     except Unsettled as reason:
         return Outcome(None, str(reason))
+
+
+def same_set(one: Pieces, two: Pieces, context: Context) -> Outcome:
+    if len(one) != len(two):
+        return Outcome(False, "different sets of real numbers")
+    if not one:
+        return Outcome(True, "both sets are empty")
+    return both([_same_piece(a, b, context) for a, b in zip(one, two, strict=True)])
 
 
 def _named(node: Node) -> set[str]:

@@ -4,6 +4,7 @@ from posttrain.runtime.grading.context import Context, Outcome, any_of, both
 from posttrain.runtime.grading.linear import proportional
 from posttrain.runtime.grading.realsets import compare_sets
 from posttrain.runtime.grading.scalars import same
+from posttrain.runtime.grading.series import substituted
 from posttrain.runtime.grading.shape import assigned, is_label
 from posttrain.runtime.grading.tree import (
     Call,
@@ -13,10 +14,12 @@ from posttrain.runtime.grading.tree import (
     Number,
     Product,
     Quotient,
+    Ratio,
     Relation,
     Sum,
     Symbol,
     Text,
+    children,
     negative,
     symbols,
 )
@@ -69,13 +72,23 @@ def _assignments(
     one: tuple[Node, Node], two: tuple[Node, Node], left: Relation, right: Relation, context: Context
 ) -> Outcome:
     if _same_label(one[0], two[0]):
-        values = context.compare(one[1], two[1], context)
-        if values.equal or not (symbols(one[1]) or symbols(two[1])):
+        values = context.compare(one[1], _in_terms_of(one[0], two[0], two[1]), context)
+        if values.equal or not symbols(one[0]) & (symbols(one[1]) | symbols(two[1])):
             return values
         return any_of([values, _links(left, right, context)])
     if symbols(one[1]) or symbols(two[1]):
         return _links(left, right, context)
     return Outcome(False, "values of different variables")
+
+
+def _in_terms_of(one: Node, two: Node, value: Node) -> Node:
+    """The value of f(t) in the variable of f(x): what the variable is called does not matter."""
+    match one, two:
+        case Call(_, (Symbol() as new,)), Call(_, (Symbol(old),)) if new.name != old:
+            taken = new.name in symbols(value)
+            return value if taken else substituted(value, old, new)
+        case _:
+            return value
 
 
 def _same_label(one: Node, two: Node) -> bool:
@@ -115,11 +128,9 @@ def _against_value(relation: Relation, value: Node, context: Context) -> Outcome
     last = relation.sides[-1]
     if not symbols(relation):
         true = same(relation.sides[0], last, context)
-        return (
-            context.compare(last, value, context)
-            if true.equal
-            else true._replace(reason="an equation that is false")
-        )
+        if true.equal or holds_named(relation.sides[0]):
+            return context.compare(last, value, context)
+        return true._replace(reason="an equation that is false")
     if not symbols(last) and not symbols(value) and _names_a_value(relation.sides[0], last):
         return context.compare(last, value, context)
     return Outcome(False, "an equation against a value")
@@ -134,12 +145,18 @@ def _names_a_value(left: Node, right: Node) -> bool:
 
 def _only_symbols(node: Node) -> bool:
     match node:
-        case Sum(parts) | Product(parts):
+        case Sum(parts) | Product(parts) | Ratio(parts):
             return all(_only_symbols(part) for part in parts)
         case Quotient(left, right):
             return _only_symbols(left) and _only_symbols(right)
         case _:
             return isinstance(node, Symbol)
+
+
+def holds_named(node: Node) -> bool:
+    """Whether a function stands in it of which only the name is known: lim f(x) = 2 tells a value."""
+    named = isinstance(node, Call) and node.name.startswith(":")
+    return named or any(holds_named(child) for child in children(node))
 
 
 def _spoken(node: Node) -> bool:

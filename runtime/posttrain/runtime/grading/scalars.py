@@ -7,11 +7,23 @@ from posttrain.runtime.grading.exact import exact, settles
 from posttrain.runtime.grading.magnitude import IMMENSE_BITS, approximate, immense
 from posttrain.runtime.grading.options import Options
 from posttrain.runtime.grading.ring import Undefined, Unsettled, Value, as_rational, equal
-from posttrain.runtime.grading.tree import Call, Constant, Node, Number, Power, Product, Quotient, symbols
+from posttrain.runtime.grading.tree import (
+    Call,
+    Constant,
+    Node,
+    Number,
+    Power,
+    Product,
+    Quotient,
+    holds,
+    symbols,
+)
 
 FLOAT_DIGITS = 15
 FLOAT_ERROR = Fraction(1, 10**12)
 CUT_DIGITS = 2
+FEWER_DIGITS = 2
+NEVER_DECIMAL = Constant | Power | Call
 
 SAME = Outcome(True, "the same expression")
 EQUAL = Outcome(True, "equal in exact arithmetic")
@@ -20,7 +32,7 @@ EQUAL = Outcome(True, "equal in exact arithmetic")
 def same(left: Node, right: Node, context: Context) -> Outcome:
     if left == right:
         return SAME
-    endless = _infinite(left), _infinite(right)
+    endless = infinite(left), infinite(right)
     if any(endless):
         return _endless(*endless)
     try:
@@ -64,7 +76,7 @@ def _symbolic(left: Node, right: Node, reason: str, context: Context) -> Outcome
     return context.symbolic.same(left, right) if context.symbolic else Outcome(None, reason)
 
 
-def _infinite(node: Node) -> int:
+def infinite(node: Node) -> int:
     if node == Constant("infinity"):
         return 1
     if isinstance(node, Product) and len(node.factors) == 2 and node.factors[1] == Constant("infinity"):
@@ -111,7 +123,7 @@ def _near(
     """Whether the two are the same by a declared tolerance; None when none applies or they are apart."""
     options = context.options
     tolerant = options.relative > 0 or options.absolute > 0
-    decimals = _decimal(left, options, False), _decimal(right, options, True)
+    decimals = _decimal(left, options, False), _decimal(right, options, True, holds(left, NEVER_DECIMAL))
     if not tolerant and decimals == (None, None):
         return None
     values = [
@@ -150,14 +162,15 @@ def _rounds(
     return None
 
 
-def _decimal(node: Node, options: Options, reference: bool) -> Decimal | None:
-    """The last place of a decimal that may stand for a longer value."""
+def _decimal(node: Node, options: Options, reference: bool, rounded: bool = False) -> Decimal | None:
+    """The last place of a decimal that may stand for a longer value. `rounded`: the other side is a root, or
+    has pi in it, so that a decimal beside it can only be a rounded one."""
     number, scale = _literal(node)
     if number is None or number.places is None:
         return None
     unit = Fraction(1, 10**number.places)
     digits = len(str(abs(number.value / unit).numerator)) if number.value else 0
-    least = CUT_DIGITS if number.cut else options.digits
+    least = CUT_DIGITS if number.cut else options.digits - FEWER_DIGITS * rounded
     if options.rounding == "reference" and reference:
         least = 1
     if options.rounding == "off" or digits < least:
@@ -185,7 +198,7 @@ def _literal(node: Node) -> tuple[Number | None, Fraction]:
 
 def order(left: Node, right: Node, context: Context) -> int:
     """-1, 0 or 1 for real numbers and infinities; raises Unsettled."""
-    endless = _infinite(left), _infinite(right)
+    endless = infinite(left), infinite(right)
     if any(endless):
         return (endless[0] > endless[1]) - (endless[0] < endless[1])
     verdict = same(left, right, context)

@@ -1,11 +1,12 @@
 """Answers brought to a common shape: signs expanded, labels shared, parameters renamed."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
+from posttrain.runtime.grading.rebuild import rebuilt
 from posttrain.runtime.grading.tree import (
+    PI,
     Builder,
     Call,
     Group,
@@ -13,15 +14,9 @@ from posttrain.runtime.grading.tree import (
     NamedSet,
     Node,
     Number,
-    Percent,
-    Power,
     Product,
-    Quantity,
-    Quotient,
     Relation,
-    SetOperation,
     Sign,
-    Sum,
     Symbol,
     Text,
     Unreadable,
@@ -32,6 +27,7 @@ from posttrain.runtime.grading.tree import (
 
 SIGNS_AT_MOST = 3
 PARAMETER = "any integer"
+COUNTERS = frozenset(("k", "m", "n"))
 Assigned = tuple[Node, Node]
 
 
@@ -49,7 +45,9 @@ def shape(node: Node) -> Node:
         return node
     if isinstance(node, Group) and node.opening == "{":
         return Group("{", tuple(one for item in node.items for one in signed(item)), "}")
-    return shape(Listing(tuple(signed(node)), "or"))
+    # x != -1, 1 keeps off both.
+    apart = isinstance(node, Relation) and "!=" in node.operators
+    return shape(Listing(tuple(signed(node)), "and" if apart else "or"))
 
 
 def _listing(node: Listing) -> Node:
@@ -121,12 +119,20 @@ def _with_parameters(item: Node, names: list[str]) -> Node:
 
 
 def matched(left: Node, right: Node) -> tuple[Node, Node]:
-    """The two with one letter for the parameter, where only one of them says that it is one."""
+    """The two with one letter for the parameter, where only one of them says that it is one, or where it
+    counts turns."""
     one, two = symbols(left) - symbols(right), symbols(right) - symbols(left)
-    if len(one) != 1 or len(two) != 1 or not any(name.startswith(PARAMETER) for name in one | two):
+    if len(one) != 1 or len(two) != 1:
+        return left, right
+    turns = one | two <= COUNTERS and holds_pi(left) and holds_pi(right)
+    if not turns and not any(name.startswith(PARAMETER) for name in one | two):
         return left, right
     new = Symbol(next(iter(two)))
     return rebuilt(left, lambda leaf: new if isinstance(leaf, Symbol) and leaf.name in one else leaf), right
+
+
+def holds_pi(node: Node) -> bool:
+    return node == PI or any(holds_pi(child) for child in children(node))
 
 
 def _stem(label: Node) -> str:
@@ -197,28 +203,3 @@ def _signs(node: Node) -> list[Sign]:
     if isinstance(node, Sign):
         return [node]
     return [sign for child in children(node) for sign in _signs(child)]
-
-
-def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The node with its leaves changed, from left to right."""
-    match node:
-        case Sum(parts) | Product(parts):
-            return type(node)(tuple(rebuilt(part, change) for part in parts))
-        case Quotient(left, right) | Power(left, right):
-            return type(node)(rebuilt(left, change), rebuilt(right, change))
-        case Call(name, arguments):
-            return Call(name, tuple(rebuilt(argument, change) for argument in arguments))
-        case SetOperation(operator, left, right):
-            return SetOperation(operator, rebuilt(left, change), rebuilt(right, change))
-        case Builder(element, condition):
-            return Builder(rebuilt(element, change), rebuilt(condition, change))
-        case Listing(items, joint):
-            return Listing(tuple(rebuilt(item, change) for item in items), joint)
-        case Group(opening, items, closing):
-            return Group(opening, tuple(rebuilt(item, change) for item in items), closing)
-        case Relation(sides, operators):
-            return Relation(tuple(rebuilt(side, change) for side in sides), operators)
-        case Percent() | Quantity():
-            return replace(node, value=rebuilt(node.value, change))
-        case _:
-            return change(node)

@@ -23,7 +23,7 @@ class Token(NamedTuple):
 PATTERN = re.compile(
     r"(?P<space>\s+|~)"
     r"|(?P<dots>\.\.\.+)"
-    r"|(?P<hexadecimal>\d[\dA-F]*[A-F][\dA-F]*(?=_\s*\{?\s*\d))"
+    r"|(?P<hexadecimal>\d[\dA-F]*[A-F][\dA-F]*(?=_\s*\{?\s*\d)|[A-F][\dA-F]+(?=_\s*\{?\s*16))"
     r"|(?P<number>\d+(?:\.\d+|\.(?![\d.a-zA-Z]))?|\.\d+)"
     r"|(?P<environment>\\(?:begin|end)\s*\{\s*[a-zA-Z]+\*?\s*\})"
     r"|(?P<row>\\\\(?:\s*\[[^\]]{0,12}\])?)"
@@ -38,7 +38,8 @@ EXPONENT = re.compile(r"[eE]([+-]?\d+)(?![\d.])")
 SPACE_NAMES = """
 left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr middle displaystyle textstyle scriptstyle
 limits nolimits quad qquad space thinspace hfill nonumber rm bf it mathstrut hline therefore Large large
-cal tt noindent ! , ; : >
+cal tt noindent medspace thickspace negthinspace negmedspace negthickspace enspace allowbreak newline strut
+! , ; : >
 """
 SPACES = frozenset(SPACE_NAMES.split()) | {" "}
 TEXT_NAMES = """
@@ -48,6 +49,11 @@ mbox hbox boldsymbol bm mathtt underline vec hat tilde bar overrightarrow
 TEXTS = frozenset(TEXT_NAMES.split())
 MEASURED = frozenset(("number", "}", ")", "text", "roman", "/", "^", "cdot", "*"))
 UNITS_OR_FUNCTIONS = frozenset(("min", "sec", "max"))
+VECTORS = frozenset(("mathbf", "textbf", "vec", "hat", "boldsymbol", "bm", "overrightarrow"))
+UNIT_VECTORS = {"i": "i", "j": "j", "k": "k", "\\imath": "i", "\\jmath": "j"} | {
+    f"\\hat{{{name}}}": name for name in "ijk"
+}
+OTHER_UNITS = re.compile(r"\{\s*(?:\\hat\s*\{)?(?:[jk]|\\jmath)\s*\}")
 UPRIGHT = frozenset(("text", "mathrm", "textrm", "mbox", "textnormal"))
 SAME = {
     "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "leq": "le", "leqslant": "le", "geq": "ge",
@@ -64,9 +70,12 @@ SAME = {
     "Longrightarrow": "Rightarrow", "varepsilon": "epsilon", "varphi": "phi", "vartheta": "theta",
     "degree": "circ", "degrees": "circ", "imath": "i", "slash": "/", "R": "reals", "N": "naturals",
     "Z": "integers", "Q": "rationals", "C": "complexes", "pounds": "£", "euro": "€", "exponentialE": "e",
+    "imaginaryunit": "i", "imaginaryI": "i",
     "lparen": "(", "rparen": ")", "ge": "ge", "arctg": "arctan", "div": "/",
 }  # fmt: skip
 SETS = {"R": "reals", "Z": "integers", "N": "naturals", "Q": "rationals", "C": "complexes"}
+# `\quadx` as `\quad x`: the letter after a command of these is no part of its name.
+GLUED = re.compile(r"(qquad|quad|cdot|times|infty|pi|pm)[a-zA-Z]")
 WORDS = re.compile(r"[A-Za-z][A-Za-z .,'()/-]*")
 
 
@@ -82,7 +91,7 @@ def tokenise(text: str, euler: bool = False) -> list[Token]:
         if kind == "space":
             spaced = True
             continue
-        measured = bool(tokens) and tokens[-1].kind in MEASURED
+        measured = bool(tokens) and (tokens[-1].kind in MEASURED or tokens[-1].text == "pi")
         made, at = _read(kind or "", piece, text, at, euler, measured)
         tokens.extend(Token(token.kind, token.text, spaced and not n) for n, token in enumerate(made))
         spaced = spaced and not made
@@ -130,13 +139,13 @@ def _environment(piece: str, text: str, at: int) -> tuple[list[Token], int]:
 
 def _letters(word: str, after: str, measured: bool) -> list[Token]:
     """A unit only after what it can measure: `5 mg`, but `mg/k` is a product."""
-    if measured and is_unit(word) and word not in UNITS_OR_FUNCTIONS:
+    if measured and (is_unit(word) or word == "pct") and word not in UNITS_OR_FUNCTIONS:
         return [Token("text", word)]
     if word in UNITS_OR_FUNCTIONS and not (after.isalpha() or after in ("(", "\\", "^")):
         return [Token("text", word)]
     if word.lower() in ("and", "or"):
         return [Token(word.lower(), word)]
-    parts = spell(word)
+    parts = spell(word, raised=after == "^")
     return [Token("text", word)] if parts is None else [Token(*part) for part in parts]
 
 
@@ -151,6 +160,8 @@ def _command(name: str, text: str, at: int) -> tuple[list[Token], int]:
         inner, at = argument(text, at)
         return [Token("command", SETS.get(inner.strip(), inner.strip()))], at
     name = SAME.get(name, name)
+    if found := GLUED.fullmatch(name):
+        return _command(found[1], text, at - 1)
     if name in ("and", "or"):
         return [Token(name, name)], at
     if not name[:1].isalpha():
@@ -165,6 +176,8 @@ def _text(name: str, text: str, at: int) -> tuple[list[Token], int]:
         return [Token("command", inner)], at
     if (joint := inner.strip(" ,").lower()) in ("and", "or"):
         return [Token(joint, joint)], at
+    if name in VECTORS and inner in UNIT_VECTORS and OTHER_UNITS.search(text):
+        return [Token("letter", f"unit {UNIT_VECTORS[inner]}")], at
     if WORDS.fullmatch(inner) and len(inner) > 1:
         return [Token("text", inner)], at
     tokens = tokenise(inner)

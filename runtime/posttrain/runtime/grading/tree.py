@@ -1,5 +1,6 @@
 """The tree an answer is parsed into: small, frozen, hashable, and with nothing in it that can run."""
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from types import UnionType
@@ -159,6 +160,13 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
+class Cases:
+    """A function by cases: each value with its condition."""
+
+    branches: tuple[tuple["Node", "Node"], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Ratio:
     parts: tuple["Node", ...]
 
@@ -182,11 +190,12 @@ Node = (
     | NamedSet
     | Builder
     | Matrix
+    | Cases
     | Ratio
     | Text
 )
 
-HEIGHT_AT_MOST = 80
+LETTER = re.compile(r"[A-Za-z]+")
 MINUS_ONE = Number(Fraction(-1))
 PI = Constant("pi")
 DEGREE = Quotient(PI, Number(Fraction(180)))
@@ -212,16 +221,22 @@ def children(node: Node) -> tuple[Node, ...]:
             return items
         case Congruence(left, right, modulus):
             return (left, right, modulus)
-        case Matrix(rows):
+        case Matrix(rows) | Cases(rows):
             return tuple(item for row in rows for item in row)
         case _:
             return ()
 
 
+BOUND = "~"  # begins the name of a variable that a sum, a product, an integral or a limit binds
+
+
 def symbols(node: Node) -> frozenset[str]:
     """The names of the free variables."""
     if isinstance(node, Symbol):
-        return frozenset((node.name,))
+        stem, _, index = node.name.partition("_")
+        if BOUND in index:  # of a_{n-k} with k bound, only n is free
+            return frozenset(LETTER.findall(index))
+        return frozenset() if stem.startswith(BOUND) else frozenset((node.name,))
     return frozenset[str]().union(*(symbols(child) for child in children(node)))
 
 
@@ -232,13 +247,3 @@ def holds(node: Node, kind: type | UnionType) -> bool:
 def holds_call(node: Node, names: frozenset[str]) -> bool:
     here = isinstance(node, Call) and node.name in names
     return here or any(holds_call(child, names) for child in children(node))
-
-
-def shallow(node: Node) -> Node:
-    """The node itself, or TooLarge: a chain such as 1/1/1/... makes a deep tree without any nesting."""
-    level: tuple[Node, ...] = (node,)
-    for _ in range(HEIGHT_AT_MOST):
-        level = tuple(child for parent in level for child in children(parent))
-        if not level:
-            return node
-    raise TooLarge(f"a tree higher than {HEIGHT_AT_MOST}")

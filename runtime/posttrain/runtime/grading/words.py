@@ -10,6 +10,7 @@ TEXT_COMMAND = re.compile(
 )
 COMMAND = re.compile(r"\\[a-zA-Z]+|\\.")
 NOT_WORDS = re.compile(r"[^\w\s+=<>/%-]|_")
+ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 ARTICLE = re.compile(r"^(?:it is|it's|they are|the|an|a)\s+")
 
 REALS = """
@@ -43,16 +44,20 @@ SMALL = {name: value for value, name in enumerate(SMALL_NAMES.split())}
 TENS = {name: 10 * value for value, name in enumerate(TENS_NAMES.split(), 2)}
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 
+PART_NAMES = "half third quarter fifth sixth seventh eighth ninth tenth"
+PARTS = {name: value for value, name in enumerate(PART_NAMES.split(), 2)} | {"fourth": 4, "hundredth": 100}
+
 CHOICE = re.compile(
     r"(?:(?:option|choice|answer)\s+)?(?:\(([A-J])\)|([A-J])\s*[).:])(?:(?:\s|\\ |\\quad|~)+(.*))?", re.DOTALL
 )
+REASONED = re.compile(r"\(?([A-J])\)?\s*[,;:-]+\s+(?:because|since|as|for|it|they|the)\b")
 LETTER = re.compile(r"(?:(?:option|choice)\s+)?\(?([A-Ja-j])\)?[.:]?", re.IGNORECASE)
 
 
 def words(text: str, case: bool = False) -> str:
     """The words of an answer: no LaTeX, no punctuation, single spaces, no leading article."""
     text = TEXT_COMMAND.sub(r" \1 ", text)
-    text = COMMAND.sub(" ", text.replace("\\ ", " "))
+    text = ORDINAL.sub("", COMMAND.sub(" ", text.replace("\\ ", " ")))
     text = " ".join(NOT_WORDS.sub("" if "'" in text else " ", text.replace("'", "")).split())
     return text if case else ARTICLE.sub("", text.casefold())
 
@@ -80,9 +85,18 @@ def _counted(plain: str) -> Node | None:
         used += 1
     if not used:
         return None
+    rest = pieces[used:]
+    if rest and (part := PARTS.get(rest[0].removesuffix("s") if rest[0] != "halves" else "half")):
+        return None if rest[1:] else Number(Fraction(total + current, part))
     number = Number(Fraction(total + current))
-    rest = " ".join(pieces[used:])
+    rest = " ".join(rest)
     return Quantity(number, rest) if rest else number
+
+
+def chosen(text: str) -> str | None:
+    """The letter that a sentence begins with, before the reason for it."""
+    match = REASONED.match(text)
+    return match[1] if match else None
 
 
 def choice(text: str) -> tuple[str, str] | None:

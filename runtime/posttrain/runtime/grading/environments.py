@@ -1,0 +1,101 @@
+"""What stands between \\begin and \\end: matrices, systems, functions by cases."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from posttrain.runtime.grading.brackets import split
+from posttrain.runtime.grading.cursor import Mode
+from posttrain.runtime.grading.matrices import determinant
+from posttrain.runtime.grading.tokens import Token
+from posttrain.runtime.grading.tree import (
+    Cases,
+    Listing,
+    Matrix,
+    Node,
+    Relation,
+    Text,
+    TooLarge,
+    Unknown,
+    Unreadable,
+)
+
+ENTRIES_AT_MOST = 200
+MATRIX_NAMES = """
+matrix pmatrix bmatrix Bmatrix smallmatrix psmallmatrix bsmallmatrix array tabular vmatrix
+"""
+MATRICES = frozenset(MATRIX_NAMES.split())
+SYSTEM_NAMES = "cases dcases rcases aligned align gathered split alignedat gather equation eqnarray"
+SYSTEMS = frozenset(SYSTEM_NAMES.split())
+CONDITIONS = frozenset(("if", "for", "when", "where", "if and only if", "provided"))
+OTHERWISE = frozenset(("otherwise", "else", "elsewhere"))
+Read = Callable[[list[Token], Mode, int], Node]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How what stands in the cells is read: the grammar of answers, which this is a part of."""
+
+    listing: Read
+    item: Read
+    mode: Mode
+    depth: int
+
+    def whole(self, tokens: list[Token]) -> Node:
+        return self.listing(tokens, self.mode, self.depth)
+
+    def cell(self, tokens: list[Token]) -> Node:
+        return self.item(tokens, self.mode, self.depth)
+
+
+def environment(name: str, content: list[Token], reader: Reader) -> Node:
+    if name in SYSTEMS:
+        rows = [row for row in split(content, ("row",))[0] if row]
+        branches = [_branch(row, reader) for row in rows]
+        made = tuple(branch for branch in branches if branch)
+        if made and len(made) == len(rows):
+            return Cases(made)
+        return reader.whole([token for token in content if token.kind != "&"])
+    if name not in MATRICES:
+        raise Unknown(f"\\begin{{{name}}}")
+    matrix = _matrix(content, reader)
+    return determinant(matrix) if name == "vmatrix" else matrix
+
+
+def _branch(row: list[Token], reader: Reader) -> tuple[Node, Node] | None:
+    """A value and its condition, behind `&` or `if`; None for an equation of a system."""
+    cells = split(row, ("&",))[0]
+    words = [place for place, token in enumerate(row) if _word(token) in CONDITIONS | OTHERWISE]
+    if len(cells) != 2 and words:
+        cells = [row[: words[0]], row[words[0] :]]
+    if len(cells) != 2 or not cells[0]:
+        return None
+    value, condition = cells
+    while condition and (_word(condition[0]) in CONDITIONS or condition[0].kind in (",", ":")):
+        condition = condition[1:]
+    while value[-1:] and value[-1].kind in (",", "&", ";", ":"):
+        value = value[:-1]
+    while condition[-1:] and condition[-1].kind in (",", ";", "."):
+        condition = condition[:-1]
+    if not value or not condition:
+        return None
+    if _word(condition[0]) in OTHERWISE:
+        return reader.cell(value), Text("otherwise")
+    if condition[0].kind in ("=", "<", ">") or "=" in [token.kind for token in value]:
+        return None
+    known = reader.whole(condition)
+    return (reader.cell(value), known) if isinstance(known, Relation | Listing) else None
+
+
+def _word(token: Token) -> str:
+    return token.text.strip(" ,").lower() if token.kind == "text" else ""
+
+
+def _matrix(content: list[Token], reader: Reader) -> Matrix:
+    lines, _ = split(content, ("row",))
+    cells = [split(line, ("&",))[0] for line in lines if line]
+    if sum(len(row) for row in cells) > ENTRIES_AT_MOST:
+        raise TooLarge(f"more than {ENTRIES_AT_MOST} entries")
+    matrix = Matrix(tuple(tuple(reader.cell(cell) for cell in row) for row in cells))
+    if not matrix.rows or len({len(row) for row in matrix.rows}) != 1:
+        raise Unreadable("a matrix with rows of different lengths")
+    return matrix

@@ -1,0 +1,191 @@
+"""The value of an expression at a point, to any number of digits, by mpmath."""
+
+import random
+import re
+from fractions import Fraction
+from typing import Any
+
+from posttrain.runtime.grading.exact import based_value, exact
+from posttrain.runtime.grading.limits import accumulated
+from posttrain.runtime.grading.ring import Budget, Undefined, Unsettled, as_rational
+from posttrain.runtime.grading.tree import (
+    BOUND,
+    DEGREE,
+    Based,
+    Call,
+    Constant,
+    Node,
+    Number,
+    Power,
+    Product,
+    Quantity,
+    Quotient,
+    Sum,
+    Symbol,
+)
+
+EXPONENT_AT_MOST = 10**15
+FAR_OUT = 10**6
+REAL_DIGITS = 30
+SUMMED = re.compile(r"[+-]?\d+(?:[+-]\d+)*")
+
+Amount = Any  # an mpf or an mpc: mpmath has no types
+Point = dict[str, Any]  # Fractions, and Amounts for what a sum or an integral binds
+
+
+class NoValue(Exception):
+    """The expression has no value at this point."""
+
+
+def multiple_precision() -> Any:
+    import mpmath
+
+    return mpmath.mp
+
+
+def is_real(amount: Amount) -> bool:
+    imaginary = getattr(amount, "imag", 0)
+    return abs(imaginary) <= abs(amount) * multiple_precision().mpf(10) ** -REAL_DIGITS
+
+
+def evaluated(node: Node, point: Point, digits: int) -> Amount:
+    """Raises NoValue where there is none, Unsettled where a number is too large."""
+    mp = multiple_precision()
+    with mp.workdps(digits + 15):
+        try:
+            amount = _value(node, point)
+        except (ZeroDivisionError, ValueError, OverflowError, TypeError) as error:
+            raise NoValue(str(error)) from error
+        if not mp.isfinite(amount):
+            raise NoValue("an infinite value")
+        return +amount
+
+
+def _value(node: Node, point: Point) -> Amount:
+    mp = multiple_precision()
+    match node:
+        case Number(value):
+            return mp.mpf(value.numerator) / value.denominator
+        case Symbol(name):
+            return _variable(name, point)
+        case Constant(name):
+            return {"pi": mp.pi, "e": mp.e, "i": mp.mpc(0, 1), "infinity": mp.inf}[name] + 0
+        case Based(digits, base):
+            return _value(Number(based_value(digits, base)), point)
+        case _:
+            return _compound(node, point)
+
+
+def _inside(body: Node, point: Point, variable: str, x: Amount) -> Amount:
+    """Far out, where a power is beyond every limit, an integrand that has an integral is zero."""
+    try:
+        return _value(body, {**point, variable: x})
+    except Unsettled:
+        if abs(x) < FAR_OUT:
+            raise
+        return multiple_precision().mpf(0)
+
+
+def _variable(name: str, point: Point) -> Amount:
+    mp = multiple_precision()
+    if name not in point and BOUND in name:
+        return _term(name, point)
+    value = point[name]
+    return mp.mpf(value.numerator) / value.denominator if isinstance(value, Fraction) else mp.mpmathify(value)
+
+
+def _term(name: str, point: Point) -> Amount:
+    """a_{n-k} at whole n and k: some number that belongs to the index that this is."""
+    stem, _, index = name.partition("_")
+    for variable in sorted(point, key=len, reverse=True):
+        if point[variable] == int(point[variable]):
+            index = index.replace(variable, str(int(point[variable])))
+    index = index.replace("--", "+").replace("+-", "-")
+    if not SUMMED.fullmatch(index):
+        raise Unsettled("an index that is no whole number")
+    place = sum(int(part) for part in re.findall(r"[+-]?\d+", index))
+    return multiple_precision().mpf(random.Random(f"{stem} {place}").randint(100, 999)) / 100
+
+
+def _compound(node: Node, point: Point) -> Amount:
+    mp = multiple_precision()
+    match node:
+        case Quantity(value, "deg"):
+            return _value(Product((value, DEGREE)), point)
+        case Sum(terms):
+            return mp.fsum(_value(term, point) for term in terms)
+        case Product(factors):
+            return mp.fprod(_value(factor, point) for factor in factors)
+        case Quotient(over, under):
+            return _value(over, point) / _value(under, point)
+        case Power(base, exponent):
+            return _power(_value(base, point), _value(exponent, point), exponent)
+        case Call("root", (base, degree)):
+            return _power(
+                _value(base, point), 1 / _value(degree, point), Quotient(Number(Fraction(1)), degree)
+            )
+        case Call("sum" | "product" | "integral" | "limit" as name, (Symbol(variable), first, second, body)):
+            return accumulated(
+                mp,
+                name,
+                (_value(first, point), _value(second, point)),
+                lambda x: _inside(body, point, variable, x),
+            )
+        case Call(name, arguments):
+            return _called(name, [_value(argument, point) for argument in arguments])
+        case _:
+            raise Unsettled(f"{type(node).__name__.lower()} has no numerical value")
+
+
+def _power(base: Amount, exponent: Amount, node: Node) -> Amount:
+    mp = multiple_precision()
+    if abs(exponent) > EXPONENT_AT_MOST:
+        raise Unsettled("an exponent beyond the limit")
+    if is_real(base) and base.real < 0:
+        known = _rational(node)
+        if known is not None and known.denominator % 2:
+            return (-1) ** (known.numerator % 2) * mp.power(-base.real, exponent)
+    return mp.power(base, exponent)
+
+
+def _rational(node: Node) -> Fraction | None:
+    try:
+        return as_rational(exact(node, Budget(1000, 1000)))
+    except (Unsettled, Undefined):
+        return None
+
+
+def _called(name: str, values: list[Amount]) -> Amount:
+    mp = multiple_precision()
+    match name, values:
+        case "ln", [x]:
+            return mp.ln(x)
+        case "ln", [x, base]:
+            return mp.ln(x) / mp.ln(base)
+        case "log10", [x]:
+            return mp.ln(x) / mp.ln(10)
+        case "abs", [x]:
+            return abs(x)
+        case "cis", [x]:
+            return mp.expj(x)
+        case (("max" | "min"), _):
+            return max(values) if name == "max" else min(values)
+        case (("factorial" | "factorial2" | "gamma"), [x]):
+            return {"factorial": mp.factorial, "factorial2": mp.fac2, "gamma": mp.gamma}[name](x)
+        case "binomial", [n, k]:
+            return mp.binomial(n, k)
+        case _:
+            return _named(name, values)
+
+
+PLAIN_NAMES = """
+sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth sech csch asinh acosh atanh
+exp floor ceil sign re im arg
+"""
+PLAIN = frozenset(PLAIN_NAMES.split())
+
+
+def _named(name: str, values: list[Amount]) -> Amount:
+    if name not in PLAIN or len(values) != 1:
+        raise Unsettled(f"the function {name.strip(':')} has no known value")
+    return getattr(multiple_precision(), name)(values[0])

@@ -1,0 +1,69 @@
+"""Sums, products, integrals and limits as numbers. What does not settle at two precisions has no value."""
+
+from collections.abc import Callable
+from typing import Any
+
+TERMS_AT_MOST = 20_000
+GUARD_DIGITS = 12
+AGREED_DIGITS = 16
+
+Amount = Any  # an mpf or an mpc: mpmath has no types
+
+
+def accumulated(mp: Any, name: str, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+    """Raises ValueError where there is no value."""
+    first, second = ends
+    if name in ("sum", "product") and mp.isfinite(first) and mp.isfinite(second):
+        return _finite(mp, name, first, second, at)
+    try:
+        return _settled(mp, name, ends, at)
+    except mp.NoConvergence as error:
+        raise ValueError(str(error)) from error
+
+
+def _settled(mp: Any, name: str, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+    known = METHODS[name](mp, ends, at)
+    with mp.workdps(mp.dps + GUARD_DIGITS):
+        again = METHODS[name](mp, ends, at)
+    if not mp.isfinite(known) or abs(known - again) > max(1, abs(again)) * mp.mpf(10) ** -AGREED_DIGITS:
+        raise ValueError(f"a {name} that does not settle")
+    return again
+
+
+def _finite(mp: Any, name: str, first: Amount, last: Amount, at: Callable[[Amount], Amount]) -> Amount:
+    if first != int(first) or last != int(last) or last - first > TERMS_AT_MOST:
+        raise ValueError("bounds that are not whole, or too far apart")
+    terms = (at(mp.mpf(n)) for n in range(int(first), int(last) + 1))
+    return mp.fsum(terms) if name == "sum" else mp.fprod(terms)
+
+
+def _endless(mp: Any, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+    return mp.nsum(at, [ends[0], ends[1]])
+
+
+def _endless_product(mp: Any, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+    return mp.nprod(at, [ends[0], ends[1]])
+
+
+def _integral(mp: Any, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+    low, high = ends
+    inside = [mp.mpf(0)] if not (mp.isfinite(low) or mp.isfinite(high)) else []
+    return mp.quad(at, [low, *inside, high])
+
+
+def _limit(mp: Any, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+    target, side = ends
+    if not mp.isfinite(target) or side:
+        return mp.limit(at, target, direction=side or 1)
+    above, below = (mp.limit(at, target, direction=one) for one in (1, -1))
+    if abs(above - below) > max(1, abs(above)) * mp.mpf(10) ** -AGREED_DIGITS:
+        raise ValueError("a limit that differs from side to side")
+    return above
+
+
+METHODS: dict[str, Callable[[Any, tuple[Amount, Amount], Callable[[Amount], Amount]], Amount]] = {
+    "sum": _endless,
+    "product": _endless_product,
+    "integral": _integral,
+    "limit": _limit,
+}

@@ -1,0 +1,199 @@
+"""Matrices and vectors: worked out entry by entry, and compared so."""
+
+from fractions import Fraction
+
+from posttrain.runtime.grading.context import Context, Outcome, both
+from posttrain.runtime.grading.rebuild import rebuilt
+from posttrain.runtime.grading.tree import (
+    Call,
+    Group,
+    Matrix,
+    Node,
+    Number,
+    Power,
+    Product,
+    Quotient,
+    Sum,
+    Symbol,
+    Unreadable,
+    holds,
+    negative,
+    symbols,
+)
+
+Rows = list[list[Node]]
+DIMENSION_AT_MOST = 5
+POWER_AT_MOST = 8
+ENTRIES = Matrix | Group
+UNITS = ("unit i", "unit j", "unit k")
+TRANSPOSED = frozenset(("T", "t", "top", "intercal"))
+ONE = Number(Fraction(1))
+ZERO = Number(Fraction(0))
+
+
+def matrices(left: Node, right: Node, context: Context) -> Outcome | None:
+    size = max(_length(left), _length(right))
+    left, right = in_components(left, size), in_components(right, size)
+    if not (_is_matrix(left) or _is_matrix(right)):
+        return None
+    one, two = _rows(left), _rows(right)
+    if one is None or two is None:
+        return None if one is two else Outcome(False, "a matrix or vector against something else")
+    if not (_is_matrix(left) and _is_matrix(right)) and 1 in (len(one), len(one[0])):
+        one, two = [[cell for row in one for cell in row]], [[cell for row in two for cell in row]]
+    if [len(row) for row in one] != [len(row) for row in two]:
+        return Outcome(False, "matrices of different shapes")
+    return both(
+        [
+            context.compare(a, b, context)
+            for r, s in zip(one, two, strict=True)
+            for a, b in zip(r, s, strict=True)
+        ]
+    )
+
+
+def _length(node: Node) -> int:
+    """Of a vector in any notation; 0 for what is none."""
+    if isinstance(node, Group):
+        return len(node.items)
+    if isinstance(node, Matrix):
+        return len(node.rows) * len(node.rows[0])
+    named = symbols(node)
+    return 3 if UNITS[2] in named else 2 if named & set(UNITS[:2]) else 0
+
+
+def in_components(node: Node, size: int) -> Node:
+    """2i + 3j with unit vectors as (2, 3)."""
+    if isinstance(node, Group | Matrix) or not symbols(node) & set(UNITS) or size not in (2, 3):
+        return node
+
+    def component(name: str) -> Node:
+        values: dict[str, Node] = {unit: ONE if unit == name else ZERO for unit in UNITS}
+        return rebuilt(node, lambda leaf: values.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)
+
+    return Matrix(tuple((component(unit),) for unit in UNITS[:size]))
+
+
+def _is_matrix(node: Node) -> bool:
+    return isinstance(node, Matrix) or (
+        isinstance(node, Product | Sum | Quotient | Power) and holds(node, ENTRIES)
+    )
+
+
+def _rows(node: Node) -> Rows | None:
+    match node:
+        case Matrix(rows):
+            return [list(row) for row in rows]
+        case Product(factors):
+            return _multiplied(factors)
+        case Quotient(over, under) if not holds(under, ENTRIES):
+            return _multiplied((Quotient(ONE, under), over))
+        case Power(base, exponent):
+            return _raised(_rows(base), exponent)
+        case Sum(terms):
+            return _summed([_rows(term) for term in terms])
+        case Group("(" | "[", items, _) if items and all(isinstance(item, Group) for item in items):
+            rows = [list(item.items) for item in items if isinstance(item, Group)]
+            return rows if len({len(row) for row in rows}) == 1 else None
+        case Group("(" | "[", items, _):
+            return [[item] for item in items]
+        case _:
+            return None
+
+
+def _multiplied(factors: tuple[Node, ...]) -> Rows | None:
+    """Matrices row by column, times numbers entry by entry."""
+    numbers = tuple(factor for factor in factors if not holds(factor, ENTRIES))
+    parts = [_rows(factor) for factor in factors if holds(factor, ENTRIES)]
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    made = known[0]
+    for part in known[1:]:
+        product = _product(made, part)
+        if product is None:
+            return None
+        made = product
+    return [[Product((*numbers, cell)) for cell in row] for row in made] if numbers else made
+
+
+def _product(one: Rows, two: Rows) -> Rows | None:
+    if len(one[0]) != len(two) or len(one) * len(two) * len(two[0]) > DIMENSION_AT_MOST**3:
+        return None
+    columns = list(zip(*two, strict=True))
+    return [
+        [Sum(tuple(Product(pair) for pair in zip(row, column, strict=True))) for column in columns]
+        for row in one
+    ]
+
+
+def _raised(rows: Rows | None, exponent: Node) -> Rows | None:
+    if rows is None:
+        return None
+    match exponent:
+        case Symbol(name) if name in TRANSPOSED:
+            return [list(column) for column in zip(*rows, strict=True)]
+        case Number(power) if power == -1:
+            return _inverse(rows)
+        case Product((Number(sign), Number(power))) if sign * power == -1:
+            return _inverse(rows)
+        case Number(power) if power.denominator == 1 and 0 < power <= POWER_AT_MOST:
+            made: Rows | None = rows
+            for _ in range(int(power) - 1):
+                made = _product(made, rows) if made else None
+            return made
+        case _:
+            return None
+
+
+def _inverse(rows: Rows) -> Rows | None:
+    if len(rows) != len(rows[0]) or len(rows) > DIMENSION_AT_MOST - 1:
+        return None
+    whole = _expanded(rows)
+    size = range(len(rows))
+    return [[Quotient(_cofactor(rows, column, row), whole) for column in size] for row in size]
+
+
+def _summed(parts: list[Rows | None]) -> Rows | None:
+    known = [part for part in parts if part is not None]
+    shapes = {tuple(len(row) for row in part) for part in known}
+    if len(known) < len(parts) or len(shapes) != 1:
+        return None
+    return [[Sum(cells) for cells in zip(*rows, strict=True)] for rows in zip(*known, strict=True)]
+
+
+def determinant(node: Node) -> Node:
+    """The number that it is, as an expression of the entries."""
+    rows = _rows(node)
+    if rows is None or len(rows) != len(rows[0]) or len(rows) > DIMENSION_AT_MOST:
+        raise Unreadable("a determinant of what is no small square matrix")
+    return _expanded(rows)
+
+
+def _expanded(rows: Rows) -> Node:
+    if len(rows) == 1:
+        return rows[0][0]
+    return Sum(tuple(Product((rows[0][at], _cofactor(rows, 0, at))) for at in range(len(rows))))
+
+
+def _cofactor(rows: Rows, row: int, column: int) -> Node:
+    rest = [[*cells[:column], *cells[column + 1 :]] for cells in (*rows[:row], *rows[row + 1 :])]
+    minor = _expanded(rest) if rest else ONE
+    return negative(minor) if (row + column) % 2 else minor
+
+
+def trace(node: Node) -> Node:
+    rows = _rows(node)
+    if rows is None or len(rows) != len(rows[0]):
+        raise Unreadable("the trace of what is no square matrix")
+    return Sum(tuple(rows[at][at] for at in range(len(rows))))
+
+
+def measured(name: str, arguments: tuple[Node, ...]) -> Node:
+    """A call, or what it comes to for a matrix: a determinant, a trace."""
+    if len(arguments) == 1 and holds(arguments[0], Matrix):
+        if name in ("det", "abs"):
+            return determinant(arguments[0])
+        if name == "trace":
+            return trace(arguments[0])
+    return Call(name, arguments)
