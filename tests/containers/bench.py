@@ -28,14 +28,16 @@ stages:
     files: [program.py]
     network: {network}
     retry: {{attempts: {attempts}, wait_seconds: 0}}
-"""
+{more}"""
 
 
-def scripted(folder: Path, image: str, program: str, *, network: bool = False, attempts: int = 1) -> Path:
-    """A recipe of one stage that runs a program in a container."""
+def scripted(
+    folder: Path, image: str, program: str, *, network: bool = False, attempts: int = 1, more: str = ""
+) -> Path:
+    """A recipe of one stage that runs a program in a container; `more` are lines that follow."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "program.py").write_text(program)
-    text = RECIPE.format(image=image, network=str(network).lower(), attempts=attempts)
+    text = RECIPE.format(image=image, network=str(network).lower(), attempts=attempts, more=more)
     (folder / "recipe.yaml").write_text(text)
     return folder
 

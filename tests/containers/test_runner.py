@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.containers.bench import changed, owners, plan_of, run_plan, scripted
-from tests.recipe_command import TINY, begin, call, digests, product, wait_until
+from tests.recipe_command import ROOT, begin, call, digests, product, wait_until
 
 from posttrain.runtime.home import Home
 
@@ -37,11 +38,20 @@ def containers(engine: "DockerClient", home: Path) -> "list[Container]":
     return engine.containers.list(all=True, filters={"label": f"posttrain.home={home}"})
 
 
-def tiny(folder: Path, image: str) -> Path:
-    """The tiny recipe, in containers."""
-    folder.mkdir()
-    for file in TINY.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+# The quickstart, with fewer rows and steps than it takes to learn to add: the gate looks, and holds nothing.
+QUICKSTART = ROOT / "recipes" / "quickstart"
+SMALL = (
+    *("--set", "datasets.sums.from.arithmetic.count=1000"),
+    *("--set", "datasets.sums.steps=[{split: {test: 100}}]"),
+    *("--set", "stages.sft.params.epochs=1"),
+    *("--set", "stages.grpo.params.steps=4"),
+    *("--set", "stages.ship.on_fail=warn", "--set", "stages.ship.on_inconclusive=warn"),
+)
+
+
+def quickstart(folder: Path, image: str) -> Path:
+    """The quickstart, in containers."""
+    shutil.copytree(QUICKSTART, folder, ignore=shutil.ignore_patterns(".recipe"))
     with (folder / "recipe.yaml").open("a") as recipe:
         recipe.write(f'container: {{image: "{image}"}}\n')
     return folder
@@ -74,13 +84,22 @@ def let_go(home: Path) -> None:
     (folder / "go").touch()
 
 
-def test_the_tiny_recipe_has_the_weights_of_a_local_run(stack_image: str, home: Path, tmp_path: Path) -> None:
-    contained = call("run", tiny(tmp_path / "tiny", stack_image), "--home", home)
+def test_the_quickstart_has_the_products_of_a_local_run(
+    stack_image: str, home: Path, tmp_path: Path, docker_engine: "DockerClient"
+) -> None:
+    """Every step in a container of its own, without a network, from an image pulled by its digest."""
+    recipe, local = quickstart(tmp_path / "quickstart", stack_image), tmp_path / "local"
+    contained = call("run", recipe, "--home", home, *SMALL)
     assert contained.returncode == 0, contained.stdout + contained.stderr
-    local = tmp_path / "local"
-    assert call("run", TINY, "--home", local).returncode == 0
-    for stage in ("sft", "grpo", "after", "export"):
-        assert digests(product(home, stage)) == digests(product(local, stage)), stage
+    assert call("run", QUICKSTART, "--home", local, *SMALL).returncode == 0
+    told = call("status", "--home", home, "--format", "json")
+    states = {step["id"]: step["state"] for step in json.loads(told.stdout)["steps"]}
+    assert set(states.values()) == {"done"}
+    for step in states:
+        assert digests(product(home, step)) == digests(product(local, step)), step
+    plan = json.loads(call("plan", recipe, "--home", home, "--format", "json", *SMALL).stdout)
+    assert {step["image"] for step in plan["steps"]} == {stack_image}
+    assert not any(step["resources"]["network"] for step in plan["steps"])
     assert owners(home) == set()
 
 
@@ -226,10 +245,19 @@ sys.exit(subprocess.call([sys.executable, "-c", {HOARDS!r}]) and 3)
 """
 
 
-@pytest.mark.parametrize("program", [HOARDS, FORKS_A_HOARD])
-def test_memory_that_runs_out_is_named(program: str, stack_image: str, home: Path, tmp_path: Path) -> None:
-    recipe = scripted(tmp_path / "hoards", stack_image, program)
-    plan = changed(plan_of(recipe), memory_gb=0.25)
+@pytest.mark.parametrize(
+    ("program", "more"),
+    [
+        (HOARDS, "    memory_gb: 0.25\n"),
+        (FORKS_A_HOARD, "    memory_gb: 0.25\n"),
+        (HOARDS, "hardware: {memory_gb: 0.25}\n"),
+    ],
+)
+def test_memory_that_runs_out_is_named(
+    program: str, more: str, stack_image: str, home: Path, tmp_path: Path
+) -> None:
+    recipe = scripted(tmp_path / "hoards", stack_image, program, more=more)
+    plan = plan_of(recipe)
     (step,) = plan.steps
     plan = replace(plan, steps=(replace(step, estimate={"memory_gb": 0.125}),))
     ended = run_plan(plan, recipe, Home(home))
@@ -238,7 +266,7 @@ def test_memory_that_runs_out_is_named(program: str, stack_image: str, home: Pat
     assert failure["reason"] == (
         "memory ran out: work used its limit of 0.25 GB; the plan estimated 0.125 GB"
     )
-    assert "micro_batch" in failure["advice"]
+    assert "more with memory_gb" in failure["advice"]
 
 
 def test_an_image_that_the_registry_does_not_have(

@@ -1,84 +1,101 @@
-"""What can befall a run: each function starts it, disturbs it, and says whether it ended well after all."""
+"""What can befall a run: each function starts it if it does not run, and disturbs it.
 
-import contextlib
-import json
+Each says whether the run has ended well after all. A kill of a worker leaves the client running, which
+tries the step again: the next kill finds it so, every other disturbance lets it come to its end first.
+"""
+
 import os
 import random
 import signal
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from tests.recipe_command import RECIPE, TINY, call, wait_until, workers_of
+from tests.recipe_command import call, wait_until
+from tests.runtime.chaos_moments import await_moment
+from tests.runtime.processes import alive, command_of, kill_now, parent_of, processes_below
+from tests.runtime.scene import SECONDS, Scene, half_made
+from tests.runtime.small_disk import LARGE, resize, used
 
 CLOCK = Path(__file__).parent / "jumping_clock"
-SECONDS = 180
-
-
-@dataclass
-class Scene:
-    """A home that a run is carried out in, in spite of everything."""
-
-    home: Path
-    log: Path
-    draw: random.Random
-    # How long an undisturbed run takes, and how much room it needs.
-    seconds: float
-    room: int
-    hit: Counter[str] = field(default_factory=Counter[str])
-    lost: list[str] = field(default_factory=list[str])
-
-    def begin(self, **environment: str) -> subprocess.Popen[bytes]:
-        with self.log.open("ab") as output:
-            return subprocess.Popen(
-                [*RECIPE, "run", str(TINY), "--home", str(self.home)],
-                stdout=output,
-                stderr=output,
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, **environment},
-            )
-
-    def settle(self) -> None:
-        """Wait for the end of all processes."""
-        wait_until(lambda: not workers_of(self.home), "the end of all processes", seconds=30)
-
-    def doing(self) -> str:
-        """The stages under way, by their workplaces."""
-        names: list[str] = []
-        for step in sorted((self.home / "work").glob("*/record/step.json")):
-            try:
-                names.append(json.loads(step.read_text())["id"])
-            except (OSError, ValueError):
-                names.append("?")
-        return "+".join(names) or "between steps"
-
+# Whom a kill hits, and how often. A worker's death leaves the client to try again.
+VICTIMS = {"worker": 0.45, "client": 0.25, "client and workers": 0.2, "warm process": 0.1}
 
 Disturbance = Callable[[Scene], bool]
 
 
-def kill(scene: Scene, **environment: str) -> bool:
-    """The client, its workers or both are killed at a random instant."""
-    client = scene.begin(**environment)
-    _let_run(scene, client)
+def kill(scene: Scene, environment: Mapping[str, str] | None = None) -> bool:
+    """The client, its workers, all of them or the warm process are killed at an instant."""
+    client = scene.running(environment)
+    aim, delay = await_moment(scene.home, scene.draw, scene.seconds, lambda: client.poll() is None)
     if client.poll() is not None:
-        return client.returncode == 0
-    victim = scene.draw.choice(("client", "worker", "both"))
-    scene.hit[f"kill {victim}: {scene.doing()}"] += 1
-    workers = processes_below(client.pid)
-    for pid in ([client.pid] if victim == "client" else []) + (workers if victim != "client" else []):
-        _kill(pid)
-    if victim == "both":
-        _kill(client.pid)
-    client.wait(timeout=SECONDS)  # after the death of a worker it sees that, and ends by itself
-    scene.settle()
+        return scene.rest()
+    at = time.monotonic() - scene.began
+    victim, pids = _victim(scene, client.pid)
+    outlives = victim in ("worker", "warm process")
+    if outlives:
+        scene.wounded = True
+        os.kill(client.pid, signal.SIGSTOP)  # what the kill leaves is looked at before the client reacts
+    for pid in pids:
+        kill_now(pid)
+    if not outlives:
+        scene.rest()
+    else:
+        wait_until(lambda: not any(map(alive, pids)), "the end of who was killed", seconds=60)
+    seen = scene.see()
+    scene.lost += half_made(scene.home)
+    otherwise = "the client's own start" if scene.count_runs() == scene.runs_before else "between steps"
+    note: dict[str, Any] = {
+        "at": round(at, 3),
+        "aim": aim,
+        "delay": round(delay, 4),
+        "victim": victim,
+        "phase": seen.phase(otherwise),
+        "under way": [vars(sight) for sight in seen.sights],
+        "killed": len(pids),
+    }
+    scene.kills.append(note)
+    scene.hit[f"kill {victim}: {note['phase']}"] += 1
+    if outlives:
+        os.kill(client.pid, signal.SIGCONT)
+    return False
+
+
+def _victim(scene: Scene, client: int) -> tuple[str, list[int]]:
+    """Who is hit: of those that are drawn, one that is there."""
+    below = processes_below(client)
+    warm = [pid for pid in below if b"posttrain.runtime.warm" in command_of(pid) and parent_of(pid) == client]
+    workers = [pid for pid in below if pid not in warm]
+    (victim,) = scene.draw.choices(list(VICTIMS), list(VICTIMS.values()))
+    there = {
+        "worker": workers,
+        "client": [client],
+        "client and workers": [*below, client],
+        "warm process": warm,
+    }
+    return (victim, there[victim]) if there[victim] else ("client", [client])
+
+
+def hasty(scene: Scene) -> bool:
+    """The client is killed, and the next begins at once, from another folder: it finds the workers dying."""
+    client = scene.running()
+    await_moment(scene.home, scene.draw, scene.seconds, lambda: client.poll() is None)
+    if client.poll() is not None:
+        return scene.rest()
+    scene.hit["kill client, the next at once"] += 1
+    kill_now(client.pid)
+    scene.client = scene.begin(cwd=Path("/"))
+    scene.wounded, scene.log_from, scene.began = False, scene.log_size(), time.monotonic()
+    client.wait(timeout=SECONDS)
     return False
 
 
 def two(scene: Scene) -> bool:
     """Two clients at once; one of them may be killed."""
+    if scene.client is not None and scene.rest():
+        return True
     clients = [scene.begin(), scene.begin()]
     killed = scene.draw.random() < 0.5
     scene.hit["two clients" + (", one killed" if killed else "")] += 1
@@ -95,12 +112,14 @@ def two(scene: Scene) -> bool:
 
 def clock(scene: Scene) -> bool:
     """The clock jumps by days, in every process of its own; the run may be killed besides."""
+    if scene.client is not None and scene.rest():
+        return True
     scene.hit["clock"] += 1
     path = os.pathsep.join(filter(None, (str(CLOCK), os.environ.get("PYTHONPATH"))))
     environment = {"PYTHONPATH": path, "RECIPE_TEST_CLOCK": str(scene.draw.random())}
     if scene.draw.random() < 0.5:
-        return kill(scene, **environment)
-    ended = scene.begin(**environment).wait(timeout=2 * SECONDS)
+        return kill(scene, environment)
+    ended = scene.begin(environment).wait(timeout=2 * SECONDS)
     scene.settle()
     if ended != 0:
         scene.lost.append(f"with a jumping clock the run ended with {ended}")
@@ -109,14 +128,16 @@ def clock(scene: Scene) -> bool:
 
 def full(scene: Scene) -> bool:
     """The disk fills up at a random write. The home lies on a small file system of its own."""
-    used = _used(scene.home)
-    limit = used + int(scene.draw.uniform(0, max(0, scene.room - used) + (1 << 20)))
-    before = scene.log.stat().st_size if scene.log.exists() else 0
-    _resize(scene.home, limit)
+    if scene.client is not None and scene.rest():
+        return True
+    taken = used(scene.home)
+    limit = taken + int(scene.draw.uniform(0, max(0, scene.room - taken) + (1 << 20)))
+    before = scene.log_size()
+    resize(scene.home, limit)
     ended = scene.begin().wait(timeout=2 * SECONDS)
     scene.settle()
     scene.hit["full disk: " + ("enough room" if ended == 0 else scene.doing())] += 1
-    _resize(scene.home, LARGE)
+    resize(scene.home, LARGE)
     told = scene.log.read_bytes()[before:].decode(errors="replace")
     if ended != 0 and "disk is full" not in told:
         scene.lost.append(f"a full disk was not named: {told[-400:]}")
@@ -129,6 +150,9 @@ def damage(scene: Scene) -> bool:
     """After a kill, bytes of what lies on the disk are changed or cut off."""
     if kill(scene):
         scene.hit["kill came too late"] += 1
+    if scene.client is not None:  # it was not among those killed
+        kill_now(scene.client.pid)
+        scene.rest()
     for _ in range(scene.draw.choice((1, 1, 2, 3))):
         victims = _victims(scene.home)
         if victims:
@@ -137,14 +161,23 @@ def damage(scene: Scene) -> bool:
             how = scene.draw.choice((_flip, _cut))
             how(path, scene.draw)
             scene.hit[f"damage {kind}: {how.__name__.strip('_')}"] += 1
+    scene.finished.clear()  # what was damaged has to be done again
     verified = call("verify", "--home", scene.home, "--repair")
-    if verified.returncode or "Traceback" in verified.stderr:
+    # Of a plan there is no second copy: it is named, and its run is only a record.
+    plans = verified.stdout.count("left alone: nothing can make it again")
+    if (verified.returncode and not plans) or "Traceback" in verified.stderr:
         scene.lost.append(f"verify ended with {verified.returncode}: {verified.stdout} {verified.stderr}")
     return False
 
 
-KINDS: dict[str, Disturbance] = {"kill": kill, "two": two, "clock": clock, "full": full, "damage": damage}
-LARGE = 4 << 30
+KINDS: dict[str, Disturbance] = {
+    "kill": kill,
+    "hasty": hasty,
+    "two": two,
+    "clock": clock,
+    "full": full,
+    "damage": damage,
+}
 _PLACES = {
     "manifest": "store/*/manifest.json",
     "artifact": "store/*/files/**/*",
@@ -179,60 +212,7 @@ def _cut(path: Path, draw: random.Random) -> None:
     os.truncate(path, draw.randrange(path.stat().st_size))
 
 
-@contextlib.contextmanager
-def small_disk(home: Path, *, wanted: bool) -> Iterator[None]:
-    """A file system of its own for a home, whose size can be changed, if it is wanted."""
-    home.mkdir()
-    if not wanted:
-        yield
-        return
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={LARGE}", "tmpfs", str(home)], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(home)], check=True)
-
-
-def can_mount(folder: Path) -> bool:
-    """Whether this user may mount a file system here."""
-    folder.mkdir(exist_ok=True)
-    tried = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=False, capture_output=True
-    )
-    if tried.returncode == 0:
-        subprocess.run(["umount", str(folder)], check=True)
-    return tried.returncode == 0
-
-
-def _resize(home: Path, size: int) -> None:
-    subprocess.run(["mount", "-o", f"remount,size={size}", str(home)], check=True)
-
-
-def _used(home: Path) -> int:
-    found = os.statvfs(home)
-    return (found.f_blocks - found.f_bfree) * found.f_frsize
-
-
-def processes_below(client: int) -> list[int]:
-    """All processes that the client has started, and theirs."""
-    found: list[int] = []
-    for entry in sorted(Path("/proc").iterdir(), key=lambda path: path.name.zfill(9)):
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, IndexError):
-                continue
-            if parent == client or parent in found:
-                found.append(int(entry.name))
-    return found
-
-
 def _let_run(scene: Scene, client: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + scene.draw.uniform(0.3, scene.seconds)
     while time.monotonic() < deadline and client.poll() is None:
         time.sleep(0.002)
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)

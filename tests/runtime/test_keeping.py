@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.recipe_command import begin, call, digests, product, wait_until
 
+from posttrain.runtime.checkpoints import seal
+
 RECIPE = """\
 recipe: 1
 name: keeping
@@ -116,14 +118,83 @@ def test_verify_names_damage_and_sets_it_aside(folder: Path) -> None:
     assert found.returncode == 1
     assert "n does not have the digest that its manifest gives" in found.stdout
     assert "its manifest is missing or damaged" in found.stdout
-    assert "2 of 3 products damaged" in found.stdout
+    assert "looked at 3 products, 3 files, 1 run, 3 rows; 2 damaged" in found.stdout
     mended = call("verify", "--home", home, "--repair")
     assert mended.returncode == 0
     assert mended.stdout.count("set aside") == 2
     assert "2 done, 1 cached" in run(folder).replace("1 cached, 2 done", "2 done, 1 cached")
     assert digests(product(home, "count")) == whole
-    assert call("verify", "--home", home).stdout == "3 products, all as they were made\n"
+    assert call("verify", "--home", home).stdout.endswith(
+        "3 products, 4 files, 2 runs, 6 rows: all as they were made\n"
+    )
     assert "set aside as damaged" in gc(folder)
+
+
+def test_verify_holds_runs_to_their_plans_and_writes_a_lost_journal_anew(folder: Path) -> None:
+    home = folder / "home"
+    (only,) = (home / "runs").iterdir()
+    journal, plan = only / "journal.sqlite", only / "plan.json"
+    whole = plan.read_text()
+    plan.write_text(whole.replace("keeping", "kepping"))
+    found = call("verify", "--home", home)
+    assert found.returncode == 1
+    assert "the plan is not the one that the journal was begun with" in found.stdout
+    plan.write_text(whole)
+    page = bytearray(journal.read_bytes())
+    page[4096 : 4096 + 64] = bytes(64)
+    for damaged in (bytes(page), b"garbage" * 100):
+        journal.write_bytes(damaged)
+        assert call("verify", "--home", home).returncode == 1
+        mended = call("verify", "--home", home, "--repair")
+        assert mended.returncode == 0, mended.stdout + mended.stderr
+        assert "written anew from the plan and the store" in mended.stdout
+        assert call("status", "--home", home).stdout.count("cached") == 3
+        assert "all as they were made" in call("verify", "--home", home).stdout
+    plan.write_text("{")
+    assert "its plan cannot be read" in call("verify", "--home", home).stdout
+    told = call("verify", "--home", home, "--repair")
+    assert told.returncode == 1
+    assert "left alone" in told.stdout
+
+
+def test_verify_holds_unfinished_work_to_its_seals(folder: Path) -> None:
+    work = folder / "home" / "work" / ("f" * 64)
+    for number in (3, 6):
+        checkpoint = work / "checkpoints" / f"checkpoint-{number}"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "weights").write_text(str(number))
+        seal(checkpoint)
+    torn = work / "checkpoints" / "checkpoint-9"
+    torn.mkdir()
+    (torn / "weights").write_text("9")
+    looked = call("verify", "--home", folder / "home")
+    assert looked.returncode == 0
+    assert "1 unfinished step, 2 checkpoints: all as they were made" in looked.stdout
+    (work / "checkpoints" / "checkpoint-6" / "weights").write_text("7")
+    (work / "receipt.json").write_text('{"files": {}, "seal": "none"}')
+    (work / "model").symlink_to(work / "nowhere")
+    found = call("verify", "--home", folder / "home").stdout
+    for what in (
+        "checkpoint-6 is not as it was sealed",
+        "its receipt does not",
+        "the link model leads nowhere",
+    ):
+        assert what in found
+    assert call("verify", "--home", folder / "home", "--repair").returncode == 0
+    assert "1 checkpoint:" in call("verify", "--home", folder / "home").stdout
+    assert torn.exists(), "it claimed nothing"
+
+
+def test_verify_names_what_a_product_was_not_made_with(folder: Path) -> None:
+    home = folder / "home"
+    files = product(home, "count")
+    (files / "more").write_text("not of its making")
+    assert "more is not among the files that its manifest names" in call("verify", "--home", home).stdout
+    (files / "more").unlink()
+    (files / "model").symlink_to(files / "nowhere")
+    assert "the link files/model leads nowhere" in call("verify", "--home", home).stdout
+    assert call("verify", "--home", home, "--repair").returncode == 0
+    assert "1 products that runs made or found are not in the store" in call("verify", "--home", home).stdout
 
 
 def test_runs_are_told_with_their_ends(folder: Path) -> None:

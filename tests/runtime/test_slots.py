@@ -13,7 +13,7 @@ from posttrain.runtime.home import Home
 from posttrain.runtime.journal import Journal
 from posttrain.runtime.machine import Machine, memory_gb, this_machine, too_large, visible
 from posttrain.runtime.runs import new_run
-from posttrain.runtime.slots import Slots
+from posttrain.runtime.slots import Slots, wanted
 from posttrain.runtime.surroundings import Surroundings
 from posttrain.spec.plan import Plan, Resources
 
@@ -106,8 +106,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def plan_for(folder: Path, **resources: float) -> Plan:
-    """The plan, with resources that a recipe of programs cannot ask for."""
-    outcome, _ = compiled(folder / "recipe.yaml", (), ())
+    """The plan, with resources that a recipe of programs cannot ask for; memory is what it can."""
+    memory = resources.pop("memory_gb", None)
+    settings = [f"stages.{stage}.memory_gb={memory}" for stage in "ab" if memory]
+    outcome, _ = compiled(folder / "recipe.yaml", settings, ())
     assert outcome.plan is not None
     wants = [
         replace(step, resources=replace(step.resources, **resources)) if step.id in "ab" else step
@@ -163,6 +165,18 @@ def test_steps_that_do_not_fit_together_run_one_after_the_other(
 ) -> None:
     assert set(carried_out(folder, plan_for(folder, **resources), machine).values()) == {"done"}
     assert not overlap(folder)
+
+
+def test_memory_is_counted_as_the_recipe_says_or_as_the_plan_estimates(folder: Path) -> None:
+    a, b, c = plan_for(folder, memory_gb=5.0).steps
+    estimated = {"memory_gb": 2.5}
+    assert wanted(a).memory_gb == wanted(replace(a, estimate=estimated)).memory_gb == 5
+    assert wanted(c).memory_gb is None
+    twice = replace(c, estimate=estimated, launch=replace(c.launch, processes=2))
+    assert wanted(twice).memory_gb == 5
+    on_cards = replace(twice, resources=replace(c.resources, gpus=2))
+    assert wanted(on_cards).memory_gb is None, "the estimate is of the memory of the cards"
+    assert "lower its memory_gb" in too_large([b], replace(MACHINE, memory_gb=4.0))[0]
 
 
 def test_a_step_that_is_too_large_fails_instead_of_waiting_for_ever(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`recipe verify`: whether every product still is what it was."""
+"""`recipe verify`: whether all that a home holds still is what it was."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -10,39 +10,66 @@ from posttrain.cli.loading import ERRORS
 from posttrain.runtime.home import Home
 
 if TYPE_CHECKING:
-    from posttrain.runtime.verification import Finding
+    from posttrain.runtime.verification.finding import Finding, Looked
+
+# What is counted in one word, in the order in which it is told.
+_COUNTED = {
+    "products": "product",
+    "files": "file",
+    "runs": "run",
+    "rows of journals": "row",
+    "steps cut off": "unfinished step",
+    "checkpoints": "checkpoint",
+    "receipts": "receipt",
+}
 
 
 @click.command("verify")
 @home_option
-@click.option("--repair", "mend", is_flag=True, help="Set damaged products aside: the next run makes them.")
+@click.option(
+    "--repair", "mend", is_flag=True, help="Set aside or take away what is damaged: the next run makes it."
+)
 def command(home: str | None, mend: bool) -> None:
-    """Read all products of a home and hold them to their digests."""
-    from posttrain.runtime.report.figures import plural
-    from posttrain.runtime.verification import repair
+    """Read all products, runs and unfinished steps of a home, and hold them to their digests and seals."""
+    from posttrain.runtime.verification.finding import Looked
+    from posttrain.runtime.verification.whole import IN_USE, repair
 
     where = home_of(home)
-    count = plural(len(where.store.all_keys()), "product")
-    found = _findings(where)
+    looked = Looked()
+    found = _findings(where, looked)
     left = 0
     for finding in found:
-        click.echo(f"{finding.step} ({finding.key[:10]}): {finding.what}")
-        mended = mend and repair(where, finding)
-        left += not mended
+        name = finding.name if finding.of == "run" else finding.name[:10]
+        click.echo(f"{finding.step} ({name}): {finding.what}")
         if mend:
-            what = "set aside: the next run makes it again" if mended else "in use by a run: left alone"
-            click.echo(f"  {what}")
+            said = repair(where, finding)
+            click.echo(f"  {said}")
+            left += finding.mend is None or said == IN_USE
+        else:
+            left += 1
+    for note in sorted(name for name in looked.counts if name not in _COUNTED):
+        click.echo(f"note: {looked.counts[note]} {note}")
     if not found:
-        click.echo(f"{count}, all as they were made")
-    elif left:
-        click.echo(f"{left} of {count} damaged" + ("" if mend else "; --repair sets them aside"))
+        click.echo(f"{_told(looked)}: all as they were made")
+        return
+    click.echo(f"looked at {_told(looked)}; {left} damaged" + ("" if mend else "; --repair sets them aside"))
+    if left:
         raise click.exceptions.Exit(ERRORS)
 
 
-def _findings(home: Home) -> "list[Finding]":
-    from posttrain.runtime.verification import verify, volume
+def _told(looked: "Looked") -> str:
+    from posttrain.runtime.report.figures import plural
 
-    total = sum(volume(home.store, key) for key in home.store.all_keys())
-    hidden = not sys.stderr.isatty() or total < 1 << 30  # nobody needs a bar for what takes no time
-    with click.progressbar(length=max(total, 1), label="reading", file=sys.stderr, hidden=hidden) as bar:
-        return list(verify(home.store, bar.update))
+    return ", ".join(
+        plural(looked.counts[name], word) for name, word in _COUNTED.items() if looked.counts[name]
+    ) or ("nothing is here")
+
+
+def _findings(home: Home, looked: "Looked") -> "list[Finding]":
+    from posttrain.runtime.verification.whole import total, verify
+
+    size = total(home)
+    hidden = not sys.stderr.isatty() or size < 1 << 30  # nobody needs a bar for what takes no time
+    with click.progressbar(length=max(size, 1), label="reading", file=sys.stderr, hidden=hidden) as bar:
+        looked.advance = bar.update
+        return list(verify(home, looked))

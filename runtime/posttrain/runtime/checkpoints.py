@@ -22,17 +22,19 @@ def seal(checkpoint: Path) -> None:
 
 def prune(folder: Path, keep: int, also: Path | None = None) -> None:
     """Delete all but the newest complete checkpoints (and `also`): only after a newer one is sealed."""
-    sealed = [path for path in reversed(_all(folder)) if (path / MANIFEST).exists()]
+    sealed = sealed_in(folder)[::-1]
     for path in sealed[keep:]:
         if path != also:
             (path / MANIFEST).unlink()  # first: a half-deleted checkpoint must not count
+    for path in _all(folder):  # with these, what an earlier attempt left half written or half deleted
+        if sealed and path not in sealed[:keep] and path != also and step_of(path) < step_of(sealed[0]):
             shutil.rmtree(path)
 
 
 def latest(folder: Path) -> Path | None:
     """The newest checkpoint that is complete and undamaged. Others are removed."""
     for path in reversed(_all(folder)):
-        if _whole(path):
+        if whole(path):
             return path
         shutil.rmtree(path)
     return None
@@ -46,6 +48,11 @@ def latest_step(folder: Path) -> int | None:
     return None
 
 
+def sealed_in(folder: Path) -> list[Path]:
+    """All checkpoints that claim to be complete, the oldest first."""
+    return [path for path in _all(folder) if (path / MANIFEST).exists()]
+
+
 def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
 
@@ -57,7 +64,8 @@ def _all(folder: Path) -> list[Path]:
     return sorted(found, key=step_of)
 
 
-def _whole(checkpoint: Path) -> bool:
+def whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint is as it was sealed."""
     manifest = read_sealed(checkpoint / MANIFEST)
     if manifest is None:
         return False

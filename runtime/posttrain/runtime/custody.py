@@ -1,15 +1,15 @@
 """Holds products to their digests before a step reads them, and with them what they stand on."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from posttrain.runtime.store import Product, Store
+from posttrain.spec.record import record
 
 # The files of a product as they were when they were found sound.
 _Seen = tuple[tuple[str, int, int, int], ...]
 
 
-@dataclass(frozen=True)
+@record
 class Damage:
     """A product that must not be used."""
 

@@ -19,7 +19,7 @@ from posttrain.runtime.machine import too_large
 from posttrain.runtime.progress import ENDED, WELL, Board, Progress
 from posttrain.runtime.runners.by_step import Handle
 from posttrain.runtime.runs import run_key
-from posttrain.runtime.slots import Slots
+from posttrain.runtime.slots import Slots, wanted
 from posttrain.runtime.store import Product
 from posttrain.runtime.surroundings import Surroundings
 from posttrain.runtime.worker import STOPPED
@@ -37,7 +37,7 @@ class _Execution:
     def __init__(self, plan: Plan, around: Surroundings) -> None:
         self.plan = plan
         self.around = around
-        self.steps = {step.id: Progress(step, run_key(step, around.run)) for step in plan.steps}
+        self.steps = {step.id: Progress(step, run_key(step, around.run), wanted(step)) for step in plan.steps}
         self.board = Board(self.steps, around.selection.skipped if around.selection else frozenset())
         self.custody = Custody(around.home.store)
         self.slots = Slots(around.machine, around.home.slots)
@@ -80,6 +80,7 @@ class _Execution:
             for progress in self.steps.values():
                 if progress.state == "waiting":
                     changed = self._consider(progress) or changed
+        self.around.journal.flush()
         return any(p.state not in ENDED for p in self.steps.values())
 
     def _consider(self, progress: Progress) -> bool:
@@ -90,6 +91,7 @@ class _Execution:
         if made is None and self.given_up & {"", step.leg}:
             verdict = verdict or ("blocked", "an earlier step failed")
         if verdict is not None:
+            progress.untaken = verdict[0] == "skipped"
             self._settle(progress, *verdict)
             return True
         if not self.board.ready(step, made=made is not None):
@@ -115,7 +117,7 @@ class _Execution:
         if impossible := too_large([step], self.around.machine):
             self._fail(progress, workplace.failed(impossible[0]))
             return True
-        if not self.slots.room(step.resources):
+        if not self.slots.room(progress.wanted):
             return False
         progress.lock = try_lock(self.around.home.lock(progress.key))
         if progress.lock is None:
@@ -126,12 +128,13 @@ class _Execution:
         return changed
 
     def _start_locked(self, progress: Progress) -> bool:
+        self.around.journal.flush()  # to hold the inputs to their digests may take long
         found = self.around.home.store.find(progress.key)
         if found is not None:
             self.made[progress.step.id] = found
             self._release(progress, for_good=True)
             return True
-        if self.slots.take(progress.step.id, progress.step.resources) is None:
+        if self.slots.take(progress.step.id, progress.wanted) is None:
             return False
         work = self.around.home.work(progress.key)
         left = self.around.runner.attach(work, progress.step)
@@ -204,14 +207,15 @@ class _Execution:
                 self.around.runner.stop(progress.handle, now=True)
                 self._fail(progress, workplace.too_long(progress.step))
             return
-        receipt = workplace.finished(work, left=progress.left) if status == 0 else None
+        # One that was killed may have been done: what a signal cuts off after the receipt is not lost.
+        receipt = workplace.finished(work, left=progress.left or status < 0) if status <= 0 else None
         if receipt is not None:
             self._commit(progress, receipt)
         elif status == STOPPED or self.around.stopping.level:
             self._release(progress)
             self._settle(progress, "interrupted", "stopped; it goes on from its last checkpoint")
         else:
-            self._failed_attempt(progress, workplace.failure(work, status))
+            self._failed_attempt(progress, workplace.failure(work, status, progress.step))
 
     def _failed_attempt(self, progress: Progress, failure: dict[str, Any]) -> None:
         step = progress.step

@@ -1,12 +1,19 @@
 """Where runs live: `.recipe` in the current folder, or what --home or $RECIPE_HOME names."""
 
-from dataclasses import dataclass
+import os
 from pathlib import Path
 
 from posttrain.runtime.store import Store
+from posttrain.spec.record import record
 
 
-@dataclass(frozen=True)
+def _why(folder: Path) -> str:
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return "its disk can only be read"
+    return "it belongs to somebody else, or its rights forbid it"
+
+
+@record
 class Home:
     root: Path
 
@@ -33,6 +40,18 @@ class Home:
 
     def lock(self, key: str) -> Path:
         return self.root / "work" / f"{key}.lock"
+
+    def refusal(self) -> str | None:
+        """Why nothing can be written here, in words; None when it can. Asked before a step has run."""
+        there = self.root
+        while not there.exists():
+            there = there.parent
+        for folder in (there, self.store.root, self.work("any").parent, self.runs):
+            if folder.exists() and not folder.is_dir():
+                return f"{folder} is not a folder"
+            if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+                return f"nothing can be written to {folder}: {_why(folder)}"
+        return None
 
     def prepare(self) -> None:
         for folder in (self.root / "store", self.root / "work", self.runs):

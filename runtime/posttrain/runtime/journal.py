@@ -7,9 +7,11 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from posttrain.spec.record import record
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS run (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -22,11 +24,13 @@ CREATE TABLE IF NOT EXISTS step (
 """
 # Less room than this is none: SQLite then tells of all sorts of errors.
 _LITTLE = 1 << 17
+# What SQLite answers where it may not write.
+_LOCKED_AWAY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 # Columns that journals of earlier versions lack.
 _LATER = {"estimate": "TEXT NOT NULL DEFAULT '{}'"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Entry:
     """What is known of one step of a run."""
 
@@ -49,13 +53,19 @@ class DamagedJournal(Exception):
 
 
 class Journal:
-    def __init__(self, path: Path) -> None:
+    """With `read`, one that is there already: none is made, and the disk need not be one to write to."""
+
+    def __init__(self, path: Path, *, read: bool = False) -> None:
+        if read and not path.exists():
+            raise DamagedJournal(f"the journal {path} is missing")
         self._path = path
         self._db = sqlite3.connect(path, isolation_level=None)
         try:
             self._prepare()
         except sqlite3.DatabaseError as error:
             self._db.close()
+            if read and error.sqlite_errorcode & 0xFF in _LOCKED_AWAY and self._as_it_lies():
+                return
             self._refused(error)
             raise DamagedJournal(f"the journal {path} is damaged ({error})") from None
 
@@ -68,11 +78,30 @@ class Journal:
         for name in _LATER.keys() - there:
             self._db.execute(f"ALTER TABLE step ADD COLUMN {name} {_LATER[name]}")
 
-    def _write(self, statement: str, *rows: Sequence[Any]) -> None:
+    def _as_it_lies(self) -> bool:
+        """Open the file alone, without the files beside it that SQLite would have to write."""
+        self._db = sqlite3.connect(f"{self._path.absolute().as_uri()}?immutable=1", uri=True)
         try:
-            self._db.execute("BEGIN")
-            self._db.executemany(statement, rows)
-            self._db.execute("COMMIT")
+            self._db.execute("SELECT id FROM step LIMIT 1").fetchone()
+        except sqlite3.DatabaseError:
+            self._db.close()
+            return False
+        return True
+
+    def flush(self) -> None:
+        """Write down what was noted and could wait."""
+        if self._db.in_transaction:
+            self._write("")
+
+    def _write(self, statement: str, *rows: Sequence[Any], waits: bool = False) -> None:
+        """Write rows; those that can wait, together with the next that cannot."""
+        try:
+            if not self._db.in_transaction:
+                self._db.execute("BEGIN")
+            if rows:
+                self._db.executemany(statement, rows)
+            if not waits:
+                self._db.execute("COMMIT")
         except sqlite3.OperationalError as error:
             self._refused(error)
             raise
@@ -100,14 +129,15 @@ class Journal:
         )
 
     def note(self, id: str, state: str, **values: Any) -> None:
-        """A step's new state, with what is known about it."""
+        """A step's new state, with what is known about it. That one was made before can wait."""
         if state == "running":
             values["began"] = time.time()
         elif state not in ("waiting", "cached"):
             values["ended"] = time.time()
         packed = {k: json.dumps(v) if isinstance(v, dict) else v for k, v in values.items()}
         columns = ", ".join(f"{name} = ?" for name in ("state", *packed))
-        self._write(f"UPDATE step SET {columns} WHERE id = ?", (state, *packed.values(), id))
+        waits = state == "cached"
+        self._write(f"UPDATE step SET {columns} WHERE id = ?", (state, *packed.values(), id), waits=waits)
 
     def entries(self) -> list[Entry]:
         rows = self._db.execute(
@@ -115,7 +145,13 @@ class Journal:
         ).fetchall()
         return [_entry(row) for row in rows]
 
+    def damage(self) -> str | None:
+        """What SQLite finds wrong with the file; None when nothing is."""
+        (found,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
+        return None if found == "ok" else f"the journal is damaged ({found.splitlines()[-1]})"
+
     def close(self) -> None:
+        self.flush()
         self._db.close()
 
 

@@ -5,15 +5,15 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from posttrain.spec.plan import Resources, Step
+from posttrain.spec.record import record
 
 _GIB = 1 << 30
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Machine:
     cpus: int
     memory_gb: float
@@ -89,7 +89,7 @@ def _too_large(id: str, wanted: Resources, machine: Machine) -> str:
     if wanted.memory_gb is not None and wanted.memory_gb > machine.memory_gb:
         return (
             f"`{id}` needs {wanted.memory_gb:g} GB of memory, and this machine has {machine.memory_gb:.1f};"
-            f" run it on a machine with {wanted.memory_gb:g} GB"
+            f" lower its memory_gb, or run it on a machine with {wanted.memory_gb:g} GB"
         )
     return ""
 

@@ -12,7 +12,8 @@ from posttrain.runtime.locks import Lock
 from posttrain.runtime.runners.by_step import Handle
 from posttrain.runtime.selection import holding
 from posttrain.runtime.store import Product
-from posttrain.spec.plan import Step
+from posttrain.spec.plan import Resources, Step
+from posttrain.spec.record import record
 
 FINISHED = ("cached", "done")
 # A skipped step hinders nobody who can do without it.
@@ -26,6 +27,7 @@ class Progress:
 
     step: Step
     key: str
+    wanted: Resources
     state: str = "waiting"
     product: Product | None = None
     handle: Handle | None = None
@@ -33,6 +35,8 @@ class Progress:
     left: bool = False
     lock: Lock | None = None
     attempt: int = 0
+    # Whether a gate's verdict has left it out: it belongs to a branch that is not taken.
+    untaken: bool = False
     not_before: float = 0.0
     deadline: float | None = None
     tail: EventTail | None = None
@@ -47,7 +51,7 @@ class Progress:
         return self.deadline is not None and time.monotonic() > self.deadline
 
 
-@dataclass(frozen=True)
+@record
 class Board:
     """All steps of a run, and what its user left out by name."""
 
@@ -64,6 +68,8 @@ class Board:
             if _came_to_nothing(found):
                 return ("held" if found.state == "held" else "blocked"), f"{gate} was {found.state}"
         for given in () if made else step.inputs.values():
+            if self.steps[given.step].untaken:
+                return "skipped", f"it reads {given.step}, which is for another case"
             if _came_to_nothing(self.steps[given.step]):
                 return "blocked", f"{given.step} was {self.steps[given.step].state}"
         return None

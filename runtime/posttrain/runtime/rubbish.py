@@ -117,7 +117,7 @@ def keys_of(run: Path) -> list[str]:
 
 def _journaled(path: Path) -> list[str]:
     try:
-        journal = Journal(path)
+        journal = Journal(path, read=True)
         keys = [entry.key for entry in journal.entries()]
         journal.close()
     except (DamagedJournal, sqlite3.Error):

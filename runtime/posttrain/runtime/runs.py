@@ -3,6 +3,7 @@
 import calendar
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from posttrain.runtime import durable
 from posttrain.runtime.home import Home
 from posttrain.runtime.journal import Journal
+from posttrain.runtime.locks import try_lock
 from posttrain.runtime.store import Product
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Plan, Step, from_json, to_json
@@ -23,15 +25,33 @@ def run_key(step: Step, run: str) -> str:
 def new_run(home: Home, plan: Plan, recipe: Path) -> Path:
     """The folder of a new run, with its plan."""
     home.prepare()
+    _clear(home)
     folder = _new_folder(home, plan.name)
     durable.write_text(folder / "plan.json", to_json(plan))
     journal = Journal(folder / "journal.sqlite")
+    journal.set("plan", plan_digest(folder))
     journal.add_steps([(step.id, run_key(step, folder.name), step.estimate or {}) for step in plan.steps])
     journal.set("recipe", str(recipe))
     journal.set("began", time.time())
     journal.set("pid", os.getpid())
     journal.close()
     return folder
+
+
+def _clear(home: Home) -> None:
+    """Remove what clients that were killed have left: locks that nobody holds, and the workplaces of steps
+    that are in the store already."""
+    for path in home.work("any").parent.iterdir():
+        if path.suffix == ".lock":
+            lock = try_lock(path)
+        elif home.store.find(path.name) is not None:
+            lock = try_lock(home.lock(path.name))
+            if lock is not None:
+                shutil.rmtree(path, ignore_errors=True)
+        else:
+            continue
+        if lock is not None:
+            lock.discard()
 
 
 _STAMP = "%Y%m%d-%H%M%S"
@@ -110,6 +130,11 @@ def record_of(home: Home, run: Path, id: str) -> Path | None:
     key = key_of(run, id)
     work = home.work(key) / "record" if key else None
     return work if work is not None and work.exists() else None
+
+
+def plan_digest(run: Path) -> str:
+    """What a run's plan is held to."""
+    return durable.sha256_of(run / "plan.json")
 
 
 def plan_of(run: Path) -> Plan | None:

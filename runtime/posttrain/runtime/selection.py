@@ -6,14 +6,14 @@ still holds what stands behind it; one that is skipped by name holds nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from posttrain.spec.plan import Plan, Step
+from posttrain.spec.record import record
 
 _DECLARED = ("model", "data")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Wish:
     """Stages as the user named them."""
 
@@ -23,7 +23,7 @@ class Wish:
     skip: Sequence[str] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Selection:
     """The steps to carry out, and those that the user left out by name."""
 

@@ -1,14 +1,27 @@
 """Shares this machine out among the steps that run side by side."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from posttrain.runtime.locks import Lock, try_lock
 from posttrain.runtime.machine import Machine
-from posttrain.spec.plan import Resources
+from posttrain.spec.plan import Resources, Step
+from posttrain.spec.record import record
 
 
-@dataclass(frozen=True)
+def wanted(step: Step) -> Resources:
+    """What a step is counted for: of memory what the recipe says, else what the plan estimates.
+
+    The estimate for a step with GPUs is of their memory, and says nothing about that of the machine.
+    """
+    given = step.resources
+    estimated = (step.estimate or {}).get("memory_gb")
+    if given.memory_gb is not None or given.gpus or estimated is None:
+        return given
+    return replace(given, memory_gb=estimated * step.launch.processes)
+
+
+@record
 class Slot:
     """What a step under way holds of the machine."""
 

@@ -8,22 +8,23 @@ A product comes into being by one rename of a folder that is complete and on the
 is sealed by a digest of its own: facts and verdicts are held to it as files are held to theirs.
 """
 
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
 from posttrain.runtime.seals import read_sealed, sealed
 from posttrain.spec.keys import digest
+from posttrain.spec.record import record
 
 FORMAT = 1
 _DAMAGED = ".damaged"
 
 
-@dataclass(frozen=True)
+@record
 class Product:
     """A finished product."""
 
@@ -143,7 +144,7 @@ class Store:
 
 
 def _same_size(product: Product, name: str) -> bool:
-    try:
-        return (product.files / name).stat().st_size == product.manifest["files"][name]["size"]
+    try:  # asked of every file of every step, often to find that there is nothing to do
+        return os.lstat(f"{product.folder}/files/{name}").st_size == product.manifest["files"][name]["size"]
     except OSError:
         return False

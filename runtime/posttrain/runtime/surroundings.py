@@ -10,6 +10,7 @@ from posttrain.runtime.journal import Journal
 from posttrain.runtime.machine import Machine, this_machine
 from posttrain.runtime.runners.by_step import Runners
 from posttrain.runtime.selection import Selection
+from posttrain.spec.record import record
 
 # Told of every change: the step's id, its new state, and what is known about it.
 Watch = Callable[[str, str, Mapping[str, Any]], None]
@@ -22,7 +23,7 @@ class Stopping:
     level: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Surroundings:
     home: Home
     # The recipe's folder: user files are read from there.

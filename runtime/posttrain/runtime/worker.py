@@ -48,6 +48,8 @@ def main(work: Path) -> int:
     except BaseException as error:
         return _failed(work, error, _cost(began))
     cost = _cost(began)
+    peak = context.facts.pop("peak_gpu_mb", None)  # of processes that this one has started
+    cost |= {} if peak is None else {"peak_gpu_mb": round(peak, 1)}
     try:
         context.events.emit("finished", seconds=cost["seconds"], peak_memory_mb=cost["peak_memory_mb"])
         _write_receipt(context, cost)
@@ -64,7 +66,7 @@ def carry_out(context: Context) -> None:
         return
     from posttrain.runtime.launch.ranks import Process, run_together
 
-    run_together(context, run, Process(die_with, leave))
+    run_together(context, run, Process(die_with, leave, peak_gpu_mb))
 
 
 def prepare(work: Path) -> Context:

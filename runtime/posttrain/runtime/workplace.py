@@ -102,7 +102,7 @@ def too_long(step: Step) -> dict[str, Any]:
     return failed(message, "raise timeout_minutes; what its checkpoints hold is kept")
 
 
-def failure(work: Path, status: int) -> dict[str, Any]:
+def failure(work: Path, status: int, step: Step) -> dict[str, Any]:
     """Why a step ended badly: in its own words, or by how its process ended."""
     told = durable.read_json(work / "failure.json")
     if isinstance(told, dict):
@@ -112,9 +112,17 @@ def failure(work: Path, status: int) -> dict[str, Any]:
         advice = "free space and run again: finished steps are kept"
     elif status == -9:
         message = "the step was killed (signal 9)"
-        advice = "if nobody ended it, memory ran out: lower micro_batch, or give the machine more"
+        advice = (
+            f"if nobody ended it, memory ran out{_estimated(step)}: lower micro_batch, or run less beside it"
+        )
     elif status < 0:
         message, advice = f"the step was ended by signal {-status}", "see `recipe logs STAGE`"
     else:
         message, advice = f"the step ended with status {status} and no receipt", "see `recipe logs STAGE`"
     return failed(message, advice, retriable=status < 0)
+
+
+def _estimated(step: Step) -> str:
+    """What the plan thought that the step would take of the machine's memory."""
+    known = None if step.resources.gpus else (step.estimate or {}).get("memory_gb")
+    return "" if known is None else f" (the plan estimated {known:g} GB)"

@@ -1,11 +1,11 @@
 """Chooses where each step runs: in a container when the plan names an image, else as a process."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from posttrain.spec.plan import Plan, Step
+from posttrain.spec.record import record
 
 
 class OneRunner(Protocol):
@@ -31,7 +31,7 @@ class OneRunner(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True)
+@record
 class Handle:
     """A step under way, with the runner that it runs under."""
 

@@ -60,10 +60,13 @@ class DockerRunner:
         self._engine: DockerClient | None = None
         self._pulling = Lock()
         self._run = ""
+        # The memory of the machine that the recipe is written for, where it says so.
+        self._machine_gb: float | None = None
 
     def expect(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
         """Told which steps will run, clear away what nobody will come back to."""
         self._run = folder.name
+        self._machine_gb = plan.target.get("memory_gb")
         home = Home(folder.parent.parent)
         wanted = {docker_container.name_of(home.work(step.key)) for step in plan.steps if step.id in ids}
         try:
@@ -150,7 +153,7 @@ class DockerRunner:
             if handle.given_up.is_set():
                 raise Interrupted("stopped before the container was started")
             with told_plainly():
-                about = handle.work, handle.step, secrets, self._run, handle.gpus
+                about = handle.work, handle.step, secrets, self._run, handle.gpus, self._machine_gb
                 docker_container.launch(engine, docker_container.options(engine, image, *about))
             return
         except Interrupted:
@@ -182,7 +185,9 @@ class DockerRunner:
             state = container.attrs["State"]
             if state["Status"] in ("exited", "dead"):
                 docker_ending.keep_output(container, state, handle.work)
-                status = docker_ending.status_of(state, handle.work, handle.step)
+                status = docker_ending.status_of(
+                    state, handle.work, handle.step, docker_container.limit_gb(container)
+                )
                 container.remove(force=True)
                 handle.status = status
         except NotFound:

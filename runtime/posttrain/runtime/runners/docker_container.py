@@ -15,6 +15,7 @@ from posttrain.spec.plan import Resources, Step
 
 if TYPE_CHECKING:
     from docker import DockerClient
+    from docker.models.containers import Container
     from docker.types import DeviceRequest
 
 _GIB = 1 << 30
@@ -40,8 +41,10 @@ def options(
     secrets: Mapping[str, str],
     run: str,
     gpus: tuple[str, ...] = (),
+    machine_gb: float | None = None,
 ) -> dict[str, Any]:
-    """The arguments under which docker-py creates the container."""
+    """The arguments under which docker-py creates the container. It may take as much memory as the recipe
+    gives the step, or at most what the recipe's machine has."""
     from docker.types import LogConfig
 
     return {
@@ -67,7 +70,7 @@ def options(
         "device_requests": _gpus(engine, step.resources.gpus, gpus),
         # The step's log is a file in its folder. This one holds what comes before that.
         "log_config": LogConfig(type="json-file", config={"max-size": "1m"}),
-        **_memory(step.resources),
+        **_memory(step.resources.memory_gb or machine_gb),
     }
 
 
@@ -123,11 +126,11 @@ def _network(engine: "DockerClient", wanted: Resources) -> str:
     return "bridge" if engine.networks.list(names=["bridge"]) else "host"
 
 
-def _memory(wanted: Resources) -> dict[str, Any]:
+def _memory(gb: float | None) -> dict[str, Any]:
     """Limits. Shared memory counts as memory: no more than half of it may go there."""
-    if wanted.memory_gb is None:
+    if gb is None:
         return {"shm_size": int(_SHARED_GIB * _GIB)}
-    limit = int(wanted.memory_gb * _GIB)
+    limit = int(gb * _GIB)
     shared = min(limit // 2, int(_SHARED_GIB * _GIB))
     return {"mem_limit": limit, "memswap_limit": limit, "shm_size": shared}
 
@@ -147,6 +150,11 @@ def _gpus(engine: "DockerClient", count: int, given: tuple[str, ...]) -> "list[D
     if chosen:
         return [DeviceRequest(capabilities=[["gpu"]], device_ids=chosen)]
     return [DeviceRequest(capabilities=[["gpu"]], count=count)]
+
+
+def limit_gb(container: "Container") -> float | None:
+    """The memory that a container may take, where it has a limit."""
+    return (container.attrs["HostConfig"].get("Memory") or 0) / _GIB or None
 
 
 def launch(engine: "DockerClient", made: Mapping[str, Any]) -> None:

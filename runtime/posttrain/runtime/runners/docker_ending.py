@@ -13,11 +13,11 @@ _KILLED = 137
 _NO_PROGRAM = (126, 127)  # a shell's, and the small init's, for what cannot be executed
 
 
-def status_of(state: Mapping[str, Any], work: Path, step: Step) -> int:
+def status_of(state: Mapping[str, Any], work: Path, step: Step, limit: float | None) -> int:
     """The exit status, negative for a signal. What only the outside knows is noted as the failure."""
     code = int(state["ExitCode"])
     if code and starved(state, work):
-        note(work, _out_of_memory(step))
+        note(work, _out_of_memory(step, limit))
     return _BY_SIGNAL - code if code > _BY_SIGNAL else code
 
 
@@ -43,14 +43,13 @@ def note(work: Path, fault: StepFault) -> None:
     durable.write_json(work / "failure.json", told)
 
 
-def _out_of_memory(step: Step) -> StepFault:
-    limit = step.resources.memory_gb
+def _out_of_memory(step: Step, limit: float | None) -> StepFault:
     estimate = (step.estimate or {}).get("memory_gb")
     had = "all that the machine had" if limit is None else f"its limit of {limit:g} GB"
     planned = "the plan has no estimate for it" if estimate is None else f"the plan estimated {estimate:g} GB"
     return StepFault(
         f"memory ran out: {step.id} used {had}; {planned}",
-        "lower micro_batch, turn gradient_checkpointing on, or give the stage more memory",
+        "lower micro_batch, turn gradient_checkpointing on, or give the stage more with memory_gb",
     )
 
 

@@ -41,12 +41,14 @@ class ProcessRunner:
     def __init__(self, *, warm: bool = True) -> None:
         self._warm_wanted = warm
         self._warm: _Warm | None = None
+        self._log = Path()
 
     def expect(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
         """Told which steps will run, begin with the imports that they need."""
         heavy = list(dict.fromkeys(m for step in plan.steps if step.id in ids for m in heavy_imports(step)))
         if heavy and self._warm_wanted and self._warm is None:
-            self._warm = _Warm(folder / "warm.log")
+            self._log = folder / "warm.log"
+            self._warm = _Warm(self._log)
             self._warm.expect(heavy)
 
     def attach(self, work: Path, step: Step) -> Handle | None:
@@ -66,7 +68,7 @@ class ProcessRunner:
         with (work / "record" / "log").open("ab") as log:
             heavy = heavy_imports(step)
             if heavy and self._warm is not None:
-                return self._warm.start(work, step, environment, heavy, lock, log.fileno())
+                return self._living(self._warm).start(work, step, environment, heavy, lock, log.fileno())
             process = subprocess.Popen(
                 [sys.executable, "-m", "posttrain.runtime.worker", str(work), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
@@ -77,6 +79,14 @@ class ProcessRunner:
                 start_new_session=True,
             )
         return Handle(process=process, pid=process.pid)
+
+    def _living(self, warm: "_Warm") -> "_Warm":
+        """The warm process, or another one in the place of one that was killed."""
+        warm.listen()
+        if warm.gone:
+            warm.close()
+            warm = self._warm = _Warm(self._log)
+        return warm
 
     def poll(self, handle: Handle) -> int | None:
         """The exit status, negative for a signal; None while it runs."""
@@ -128,6 +138,7 @@ class _Warm:
         ours.setblocking(False)
         self.socket = ours
         self.handles: dict[int, Handle] = {}
+        self.gone = False
 
     def expect(self, modules: Sequence[str]) -> None:
         self.socket.send(json.dumps({"import": list(modules)}).encode())
@@ -165,7 +176,8 @@ class _Warm:
                 return
             except OSError:
                 data = b""
-            if not data:  # it is gone, and its workers with it
+            if not data:  # its workers go with it
+                self.gone = True
                 for handle in self.handles.values():
                     handle.status = _KILLED if handle.status is None else handle.status
                 return

@@ -1,0 +1,33 @@
+"""What a verification finds, and what it has looked at."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something that is not as it was made."""
+
+    # product, run or work: whose it is.
+    of: str
+    # The key of the product or of the work; the name of the run.
+    name: str
+    # What made it, where that can still be told.
+    step: str
+    what: str
+    # Puts it right, under the lock that is taken for that; None where nothing can.
+    mend: Callable[[], None] | None = None
+    # What that comes to, in words.
+    mended: str = ""
+
+
+@dataclass
+class Looked:
+    """How much was looked at, by what it is; and what is merely not there."""
+
+    counts: Counter[str] = field(default_factory=Counter[str])
+    advance: Callable[[int], None] = lambda _: None
+
+    def at(self, what: str, number: int = 1) -> None:
+        self.counts[what] += number

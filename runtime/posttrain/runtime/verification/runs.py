@@ -1,0 +1,104 @@
+"""Runs: that a plan is the one which was carried out, and that a journal is whole and speaks of it."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from sqlite3 import DatabaseError
+
+from posttrain.runtime.home import Home
+from posttrain.runtime.journal import DamagedJournal, Journal
+from posttrain.runtime.locks import is_held
+from posttrain.runtime.runs import plan_digest, plan_of, run_key
+from posttrain.runtime.verification.finding import Finding, Looked
+from posttrain.spec.plan import Plan
+
+_JOURNAL = "journal.sqlite"
+
+
+def runs(home: Home, looked: Looked) -> Iterator[Finding]:
+    for run in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
+        # A client that died before it had written its plan has left a folder, and nothing in it to hold.
+        if not run.is_dir() or not (run / "plan.json").exists():
+            continue
+        looked.at("runs")
+        if is_held(home.alive(run)):
+            looked.at("runs under way, left alone")
+            continue
+        yield from _one(home, run, looked)
+
+
+def _one(home: Home, run: Path, looked: Looked) -> Iterator[Finding]:
+    plan = plan_of(run)
+    if plan is None:
+        yield Finding(of="run", name=run.name, step="plan", what="its plan cannot be read")
+    try:
+        journal = Journal(run / _JOURNAL, read=True)
+    except (DamagedJournal, DatabaseError, OSError) as error:
+        yield _journal(home, run, plan, str(error))
+        return
+    try:
+        what = journal.damage() or _differs(run, plan, journal, looked)
+    except DatabaseError as error:
+        what = str(error)
+    finally:
+        journal.close()
+    if what is not None:
+        yield _journal(home, run, plan, what)
+    elif plan is not None:
+        gone = _gone(home, run, plan)
+        if gone:
+            looked.at("products that runs made or found are not in the store: the next run makes them", gone)
+
+
+def _journal(home: Home, run: Path, plan: Plan | None, what: str) -> Finding:
+    mend = None if plan is None else partial(_write_anew, home, run, plan)
+    return Finding(
+        of="run",
+        name=run.name,
+        step="journal",
+        what=what,
+        mend=mend,
+        mended="written anew from the plan and the store; the old one is kept beside it",
+    )
+
+
+def _differs(run: Path, plan: Plan | None, journal: Journal, looked: Looked) -> str | None:
+    entries = journal.entries()
+    looked.at("rows of journals", len(entries))
+    known = journal.get("plan")
+    if plan is None:
+        return None
+    if known is not None and known != plan_digest(run):
+        return "the plan is not the one that the journal was begun with"
+    expected = [(step.id, run_key(step, run.name)) for step in plan.steps]
+    # A client may have died between the plan and the first row.
+    if entries and [(entry.id, entry.key) for entry in entries] != expected:
+        return "its steps are not those of the plan"
+    return None
+
+
+def _gone(home: Home, run: Path, plan: Plan) -> int:
+    """Products of the plan that were made once, and that are not in the store now."""
+    journal = Journal(run / _JOURNAL, read=True)
+    ended = {entry.key for entry in journal.entries() if entry.state in ("done", "cached")}
+    journal.close()
+    return sum(not (home.store.root / key).exists() for key in ended)
+
+
+def _write_anew(home: Home, run: Path, plan: Plan) -> None:
+    """A journal of what the plan and the store still tell: which steps there are, and which are made."""
+    old = run / _JOURNAL
+    if old.exists():
+        old.replace(run / f"{_JOURNAL}.damaged")
+    for name in (f"{_JOURNAL}-wal", f"{_JOURNAL}-shm"):
+        (run / name).unlink(missing_ok=True)
+    keys = {step.id: run_key(step, run.name) for step in plan.steps}
+    journal = Journal(old)
+    journal.add_steps([(step.id, keys[step.id], step.estimate or {}) for step in plan.steps])
+    journal.set("plan", plan_digest(run))
+    for id, key in keys.items():
+        made = home.store.find(key)
+        if made is not None:
+            known = {"facts": dict(made.facts), "cost": dict(made.manifest["cost"])}
+            journal.note(id, "cached", reason="its journal was lost: this is what the store holds", **known)
+    journal.close()

@@ -1,0 +1,43 @@
+"""A file system of its own for a home, whose size can be changed while a run goes on."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+
+LARGE = 4 << 30
+
+
+@contextlib.contextmanager
+def small_disk(home: Path, *, wanted: bool) -> Generator[None]:
+    """A file system of its own for a home, whose size can be changed, if it is wanted."""
+    home.mkdir()
+    if not wanted:
+        yield
+        return
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={LARGE}", "tmpfs", str(home)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(home)], check=True)
+
+
+def can_mount(folder: Path) -> bool:
+    """Whether this user may mount a file system here."""
+    folder.mkdir(exist_ok=True)
+    tried = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=False, capture_output=True
+    )
+    if tried.returncode == 0:
+        subprocess.run(["umount", str(folder)], check=True)
+    return tried.returncode == 0
+
+
+def resize(home: Path, size: int) -> None:
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(home)], check=True)
+
+
+def used(home: Path) -> int:
+    found = os.statvfs(home)
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
