@@ -1,29 +1,32 @@
 """Each training method on a task where learning shows, methods in a row, and the price of our loop.
 
-    python benchmarks/methods.py
+    python benchmarks/methods.py [--rounds 5] [learning] [pairs] [beside]
 
-writes benchmarks/methods.md. A model from random weights learns by sft to give each sum its right answer or
-the next number, one as often as the other; every other method goes on from there and has to tell them apart.
-The sums that are measured are those that are learnt: the figures say that a method optimises what it
-should, not that the model can add.
+writes these parts of benchmarks/methods.md, all of them when none is named. A model from random weights
+learns by sft to give each sum its right answer or the next number, one as often as the other; every other
+method goes on from there and has to tell them apart. The sums that are measured are those that are learnt:
+the figures say that a method optimises what it should, not that the model can add.
 """
 
+import argparse
 import json
 import os
 import platform
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
+from beside_trl import Compared, compared, warm
+
+from posttrain.cli.loading import compiled
 from posttrain.runtime.events import read_events
 from posttrain.runtime.home import Home
 from posttrain.runtime.runs import last_run, product_of
 from posttrain.runtime.store import Product
+from posttrain.spec.plan import step_to_json
 
 HERE = Path(__file__).parent
 TEMPLATE = (HERE.parent / "tests/recipes/tiny/chat.jinja").read_text()
@@ -111,7 +114,29 @@ FIGURES = {
 }
 _SCORERS = ("reward_model",)
 _FIRST, _LAST = 3, 3  # steps whose mean is the figure before, and after
-_RUNS = 3
+_FEW = 12  # steps of the second method of a pair
+# The writers; what a reward_model makes writes nothing, and only another one goes on from it.
+_WRITERS = ("sft", "dpo", "ipo", "kto", "orpo", "cpo", "simpo", "grpo", "rloo", "ppo")
+_SECONDS = (*_WRITERS[:1], "reward_model", *_WRITERS[1:])
+_ONCE = _REWARDED.replace("steps: 80, prompts: 9, generations: 8", "steps: 24, prompts: 3, generations: 24")
+# Stages that are timed: each prompt comes once, as in a first epoch, and there are as many checkpoints.
+_TIMED = {
+    "sft": "data: sums, params: {steps: 60, learning_rate: 1.0e-3, batch: 27}",
+    "reward_model": _PAIRS,
+    "dpo": _PAIRS,
+    "ipo": _PAIRS,
+    "kto": _PAIRS,
+    "orpo": _PAIRS,
+    "cpo": _PAIRS,
+    "simpo": _PAIRS,
+    "grpo": _ONCE,
+    "rloo": _ONCE,
+}
+PARTS = {
+    "learning": "## What each method learns",
+    "pairs": "## One method after another",
+    "beside": "## Beside TRL called by hand",
+}
 _ABOUT = (
     "`python benchmarks/methods.py` made this page: a qwen2 of 2 layers and width 64 with random weights, 81"
     " sums of one-digit numbers, one thread of a CPU. The first stage learns the right answer and the next"
@@ -121,45 +146,84 @@ _ABOUT_LEARNING = (
     f"The figure before is the mean of the first {_FIRST} steps, after that of the last {_LAST}. `right` is"
     " the share of sums that greedy completions get right, before the stage and after it."
 )
-_ABOUT_OVERHEAD = (
-    "The same trainer with the same arguments in a script of its own, with as many checkpoints. Time is the"
-    f" CPU's from the first step to the last, the least of {_RUNS} runs each; ours also seals checkpoints and"
-    " writes events."
+_ABOUT_PAIRS = (
+    "Each method of the first column, and after it, from its product, each of the first row for a few steps:"
+    " the second's own figure at its first step and at its last (loss for sft and orpo, reward for grpo,"
+    " rloo and ppo, the margin for the others). A margin begins at zero where the reference is the first's"
+    " product."
+)
+_ABOUT_BESIDE = (
+    "The same trainer with the same arguments in a script (`benchmarks/by_hand.py`), with as many"
+    " checkpoints. Stage and script are forked from one process and take turns. Seconds are the CPU's, the"
+    " process's own and the kernel's, medians of {rounds} rounds: `whole` from loading the model to the saved"
+    " product, `steps` from the first step to the last. In brackets the least and the greatest ratio of a"
+    " round. What ours does besides: it seals and prunes checkpoints, writes events, watches for trouble, and"
+    " keeps what the reward's nodes gave. PPO has no trainer in TRL to stand beside."
+)
+_LOAD = "The machine's load was {least:.0f} to {most:.0f} meanwhile, on {cores} cores."
+_HEAD = (
+    "| stage | steps | losses alike | by hand, whole | ours, whole | ratio | by hand, steps | ours, steps"
+    " | ratio |"
 )
 
 
 def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="posttrain-methods-"))
-    home = run(folder)
-    found = last_run(home)
-    assert found is not None, "the recipe has run"
-    products = {name: product_of(home, found, name) for name in measured()}
-    lines = [*heading(), *learning(products), *overhead(home, found)]
-    (HERE / "methods.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
+    asked = parser.parse_args()
+    for part in asked.parts or PARTS:
+        lines = {"learning": learning, "pairs": pairs, "beside": lambda: beside(asked.rounds)}[part]()
+        write(part, lines)
 
 
-def measured() -> Iterator[str]:
-    yield "before"
-    for name in STAGES:
-        yield name
-        if name not in _SCORERS:
-            yield f"{name}_right"
+def write(part: str, lines: list[str]) -> None:
+    """Put a part of the page in its place; the others stay."""
+    page = HERE / "methods.md"
+    kept = sections(page.read_text(encoding="utf-8")) if page.exists() else {}
+    kept[PARTS[part]] = [PARTS[part], "", *lines, ""]
+    whole = [line for title in PARTS.values() for line in kept.get(title, [])]
+    page.write_text("\n".join([*heading(), *whole]).rstrip() + "\n", encoding="utf-8")
+    print("\n".join(lines), flush=True)
 
 
-def run(folder: Path) -> Home:
-    """Carry the whole recipe out with the command that users have."""
-    lines = [f"  before: {{eval: base, {_MEASURED}}}"]
-    for name, (start, what) in STAGES.items():
-        train, _, rest = what.partition(", ")
-        lines.append(f"  {name}: {{{train}, model: {start}, {rest}}}")
-        if name not in _SCORERS:
-            lines.append(f"  {name}_right: {{eval: {name}, {_MEASURED}}}")
-    (folder / "recipe.yaml").write_text(RECIPE + "\n".join(lines) + "\n")
-    (folder / "chat.jinja").write_text(TEMPLATE)
+def sections(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    title = ""
+    for line in text.splitlines():
+        title = line if line.startswith("## ") else title
+        found.setdefault(title, []).append(line)
+    return found
+
+
+def run(stages: Mapping[str, str]) -> Home:
+    """Carry a recipe of these stages out with the command that users have."""
+    folder = folder_of(stages)
     command = [sys.executable, "-m", "posttrain.cli.main", "run", str(folder), "--home", str(folder / "home")]
     subprocess.run(command, check=True)
     return Home(folder / "home")
+
+
+def folder_of(stages: Mapping[str, str]) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="posttrain-methods-"))
+    lines = [f"  {name}: {{{what}}}" for name, what in stages.items()]
+    (folder / "recipe.yaml").write_text(RECIPE + "\n".join(lines) + "\n")
+    (folder / "chat.jinja").write_text(TEMPLATE)
+    return folder
+
+
+def from_(start: str, what: str) -> str:
+    train, _, rest = what.partition(", ")
+    return f"{train}, model: {start}, {rest}"
+
+
+def products(home: Home, names: Iterator[str]) -> dict[str, Product]:
+    found = last_run(home)
+    assert found is not None, "the recipe has run"
+    made = {name: product_of(home, found, name) for name in names}
+    return {name: product for name, product in made.items() if product is not None}
 
 
 def heading() -> list[str]:
@@ -174,27 +238,64 @@ def heading() -> list[str]:
     ]
 
 
-def learning(products: dict[str, Product | None]) -> list[str]:
+def learning() -> list[str]:
+    stages = {"before": f"eval: base, {_MEASURED}"}
+    for name, (start, what) in STAGES.items():
+        stages[name] = from_(start, what)
+        if name not in _SCORERS:
+            stages[f"{name}_right"] = f"eval: {name}, {_MEASURED}"
+    made = products(run(stages), iter(stages))
     lines = [
-        "## What each method learns",
-        "",
         _ABOUT_LEARNING,
         "",
-        "| stage | goes on from | method | figure | before | after | right before | right after | seconds |",
+        "| stage | goes on from | method | figure | before | after | right before | right after | CPU s |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, (start, what) in STAGES.items():
-        product = products[name]
-        assert product is not None, f"{name} has run"
         method = what.split(",")[0].removeprefix("train: ")
         figure = FIGURES.get(method, "preference/margin")
-        values = figures(product, figure)
+        values = figures(made[name], figure)
         before, after = values[:_FIRST], values[-_LAST:]
         cells = [name, start, method, figure, f"{mean(before):.3f}", f"{mean(after):.3f}"]
-        cells.append(right(products.get("before" if start == "base" else f"{start}_right")))
-        cells.append(right(products.get(f"{name}_right")))
-        lines.append(f"| {' | '.join(cells)} | {product.manifest['cost']['seconds']:.1f} |")
-    return [*lines, ""]
+        cells.append(right(made.get("before" if start == "base" else f"{start}_right")))
+        cells.append(right(made.get(f"{name}_right")))
+        lines.append(f"| {' | '.join(cells)} | {made[name].manifest['cost']['cpu_seconds']:.1f} |")
+    return lines
+
+
+def pairs() -> list[str]:
+    """Every method after every other, and the scorer after itself."""
+    stages = {"sft": from_(*STAGES["sft"])}
+    firsts = {name: "sft_more" if name == "sft" else name for name in _WRITERS}
+    for stage in (*firsts.values(), "reward_model"):
+        stages[stage] = from_(*STAGES[stage])
+    for first, stage in (*firsts.items(), ("reward_model", "reward_model")):
+        for second in _SECONDS if first != "reward_model" else ("reward_model",):
+            stages[f"{first}_then_{second}"] = from_(stage, few(second))
+    made = products(run(stages), iter(stages))
+    lines = [_ABOUT_PAIRS, "", f"| first | {' | '.join(_SECONDS)} |", "|---" * (len(_SECONDS) + 1) + "|"]
+    for first in (*_WRITERS, "reward_model"):
+        cells = [shift(made.get(f"{first}_then_{second}"), second) for second in _SECONDS]
+        lines.append(f"| {first} | {' | '.join(cells)} |")
+    return lines
+
+
+def few(method: str) -> str:
+    """A method for a few steps."""
+    if method == "ppo":
+        return f"train: ppo, {_VALUED.replace('steps: 160', f'steps: {_FEW}')}"
+    if method in ("grpo", "rloo"):
+        return f"train: {method}, {_REWARDED.replace('steps: 80', f'steps: {_FEW}')}"
+    if method == "sft":
+        return f"train: sft, data: sums, params: {{steps: {_FEW}, learning_rate: 1.0e-3, batch: 27}}"
+    return f"train: {method}, {_PAIRS.replace('steps: 60', f'steps: {_FEW}')}"
+
+
+def shift(product: Product | None, method: str) -> str:
+    if product is None:
+        return ""
+    values = figures(product, FIGURES.get(method, "preference/margin"))
+    return f"{values[0]:.2f} to {values[-1]:.2f}"
 
 
 def figures(product: Product, name: str) -> list[float]:
@@ -210,126 +311,40 @@ def mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def overhead(home: Home, found: Path) -> list[str]:
-    """The same training by TRL alone, called by hand: its losses, and the time from step to step."""
+def beside(rounds: int) -> list[str]:
+    """The same training by TRL alone, called by hand: its losses, and the CPU's time."""
+    start = {"sft": from_(*STAGES["sft"])}
+    made = products(run(start), iter(("sft", "datasets.sums")))
+    inputs = {"model": str(made["sft"].files), "data": str(made["datasets.sums"].files)}
+    stages = {f"timed_{name}": from_("sft", f"train: {name}, {what}") for name, what in _TIMED.items()}
+    plan = compiled(folder_of({**start, **stages}) / "recipe.yaml", (), ())[0].plan
+    assert plan is not None, "the stages that are timed compile"
     lines = [
-        "## Beside TRL called by hand",
+        _ABOUT_BESIDE.format(rounds=rounds),
         "",
-        _ABOUT_OVERHEAD,
-        "",
-        "| stage | steps | losses alike | by hand, CPU s | posttrain, CPU s | ratio |",
-        "|---|---|---|---|---|---|",
+        _HEAD,
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in ("sft_more", "dpo"):
-        product = product_of(home, found, name)
-        assert product is not None, f"{name} has run"
-        events = [e for e in read_events(product.record / "events.jsonl") if e["kind"] == "metrics"]
-        losses = [e["values"]["loss"] for e in events]
-        hand, ours = 1e9, 1e9
-        for _ in range(_RUNS):
-            alone = timed("--by-hand", home, product)
-            assert alone["losses"] == losses, "called by hand, TRL has other losses"
-            hand = min(hand, alone["seconds"])
-            ours = min(ours, timed("--ours", home, product)["seconds"])
-        lines.append(
-            f"| {name} | {len(losses)} | all, to the last bit | {hand:.2f} | {ours:.2f} | {ours / hand:.3f} |"
-        )
-    return lines
+    warm()
+    loads = [os.getloadavg()[0]]
+    for name in _TIMED:
+        step = json.loads(step_to_json(plan.step(f"timed_{name}")))
+        found = compared(name, step, inputs, rounds)
+        assert found.alike, f"called by hand, TRL has other losses for {name}"
+        lines.append(told(found))
+        loads.append(os.getloadavg()[0])
+        print(lines[-1], flush=True)
+    return [*lines, "", _LOAD.format(least=min(loads), most=max(loads), cores=os.cpu_count())]
 
 
-def timed(how: str, home: Home, product: Product) -> dict[str, Any]:
-    """Train in a process of its own, and give its losses and its time."""
-    step = json.loads((product.record / "step.json").read_text())
-    keys = {role: step["key_values"][f"input.{role}"]["key"] for role in ("model", "data")}
-    inputs = {role: str(home.store.root / key / "files") for role, key in keys.items()}
-    given = {"step": step, "inputs": inputs}
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    environment |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_TELEMETRY": "1"}
-    with tempfile.TemporaryDirectory() as scratch:
-        command = [sys.executable, __file__, how, json.dumps(given)]
-        done = subprocess.run(
-            command,
-            check=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=scratch,
-            env=environment,
-        )
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def train_here(given: dict[str, Any]) -> None:
-    """Train as a worker does, with an eye on the clock at every step."""
-    from posttrain.runtime import durable, worker
-    from posttrain.runtime.events import EventWriter
-
-    work, times = Path.cwd() / "work", list[float]()
-    durable.write_json(work / "record" / "step.json", given["step"])
-    durable.write_json(work / "job.json", {"attempt": 1, "inputs": given["inputs"], "files": {}})
-    real = EventWriter.emit
-
-    def emit(events: EventWriter, kind: str, **fields: Any) -> None:
-        if kind == "metrics":
-            times.append(time.process_time())
-        real(events, kind, **fields)
-
-    EventWriter.emit = emit
-    assert worker.main(work) == 0, "the worker failed"
-    print(json.dumps({"seconds": times[-1] - times[0]}))
-
-
-def train_by_hand(given: dict[str, Any]) -> None:
-    """Train as a script does that knows TRL and nothing else."""
-    import pyarrow.parquet as parquet
-    from datasets import Dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-    from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
-
-    params, seed = given["step"]["params"]["params"], given["step"]["params"]["seed"]
-    preference = given["step"]["params"]["method"] == "dpo"
-    columns = ("prompt", "chosen", "rejected") if preference else ("prompt", "completion")
-    roles = {"prompt": "user"}
-    rows = parquet.read_table(Path(given["inputs"]["data"]) / "all.parquet").to_pylist()
-    data = Dataset.from_dict(
-        {c: [[{"role": roles.get(c, "assistant"), "content": row[c]}] for row in rows] for c in columns}
-    )
-    shared = {
-        "output_dir": "out",
-        "seed": seed,
-        "data_seed": seed,
-        "max_steps": params["steps"],
-        "learning_rate": params["learning_rate"],
-        "per_device_train_batch_size": params["batch"],
-        "max_length": 64,
-        "bf16": False,
-        "gradient_checkpointing": False,
-        "logging_steps": 1,
-        "save_steps": params["steps"] // 4,
-        "report_to": "none",
-        "disable_tqdm": True,
-        "dataloader_pin_memory": False,
-    }
-    model = AutoModelForCausalLM.from_pretrained(given["inputs"]["model"])
-    tokenizer = AutoTokenizer.from_pretrained(given["inputs"]["model"])
-    config, trainer = (DPOConfig, DPOTrainer) if preference else (SFTConfig, SFTTrainer)
-    times: list[float] = []
-
-    class Clock(TrainerCallback):
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            times.append(time.process_time())
-
-    made = trainer(model=model, args=config(**shared), train_dataset=data, processing_class=tokenizer)
-    made.add_callback(Clock())
-    made.train()
-    losses = [entry["loss"] for entry in made.state.log_history if "loss" in entry]
-    print(json.dumps({"losses": losses, "seconds": times[len(losses) - 1] - times[0]}))
+def told(found: Compared) -> str:
+    cells = [found.name, str(found.steps), "all, to the last bit"]
+    for what in ("whole", "steps"):
+        least, most = found.spread(what)
+        cells += [f"{found.median(how, what):.2f}" for how in ("hand", "ours")]
+        cells.append(f"{found.ratio(what):.3f} ({least:.2f} .. {most:.2f})")
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["--by-hand", given]:
-            train_by_hand(json.loads(given))
-        case ["--ours", given]:
-            train_here(json.loads(given))
-        case _:
-            main()
+    main()

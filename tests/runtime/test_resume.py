@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.recipe_command import TINY, begin, call, digests, product, wait_until, workers_of
+from tests.runtime.processes import command_of, processes_below
 
 pytestmark = pytest.mark.slow
 
@@ -77,4 +78,16 @@ def test_an_interrupt_keeps_what_is_under_way(undisturbed: Path, tmp_path: Path)
     assert not workers_of(home)
     again = call("run", TINY, "--home", home)
     assert again.returncode == 0, again.stdout + again.stderr
+    assert digests(product(home, "grpo")) == digests(product(undisturbed, "grpo"))
+
+
+def test_a_warm_process_that_is_killed_is_replaced(undisturbed: Path, tmp_path: Path) -> None:
+    home, log = tmp_path / "home", tmp_path / "log"
+    again = ("--set", "stages.sft.retry={attempts: 2, wait_seconds: 0}")
+    client = begin("run", TINY, "--home", home, *again, log=log)
+    wait_until(lambda: checkpoints(home, "sft") >= 1, "a checkpoint", client)
+    (warm,) = [pid for pid in processes_below(client.pid) if b"runtime.warm" in command_of(pid)][:1]
+    os.kill(warm, signal.SIGKILL)
+    assert client.wait(timeout=240) == 0, log.read_text()
+    assert "tried again" in log.read_text()
     assert digests(product(home, "grpo")) == digests(product(undisturbed, "grpo"))

@@ -25,7 +25,7 @@ rewards:
     returns: score
 stages:
   before: {eval: base, environment: hidden, data: numbers, reward: found, METRICS}
-  grpo: {train: grpo, model: base, environment: hidden, data: numbers, reward: found, params: {PARAMS}}
+  grpo: {train: METHOD, model: base, environment: hidden, data: numbers, reward: found, params: {PARAMS}}
   after: {eval: grpo, environment: hidden, data: numbers, reward: found, METRICS}
 """
 GUESS = (
@@ -34,11 +34,21 @@ GUESS = (
 )
 PARAMS = "steps: 40, prompts: 8, generations: 8, learning_rate: 1.0e-2, max_tokens: 8"
 METRICS = (
-    "metrics: {success: solved, turns: {mean: turns}, score: {mean: score}}, sampling: {temperature: 1.0}"
+    "metrics: {success: solved, turns: {mean: turns}, score: {mean: score}},"
+    " sampling: {temperature: 1.0, max_tokens: 16}"
 )
 
 
-def recipe(environment: str = GUESS, params: str = PARAMS, *, tokens: int = 1, chat: bool = False) -> str:
+def recipe(
+    environment: str = GUESS,
+    params: str = PARAMS,
+    *,
+    tokens: int = 1,
+    chat: bool = False,
+    method: str = "grpo",
+) -> str:
+    """The stage that trains is called `grpo`, whatever its method."""
     text = RECIPE.replace("ENVIRONMENT", environment).replace("TOKENS", str(tokens))
+    text = text.replace("METHOD", method)
     text = text.replace("CHAT", "\n    chat_template: chat.jinja" if chat else "")
     return text.replace("PARAMS", params).replace("METRICS", METRICS)

@@ -9,6 +9,7 @@ from posttrain.runtime.environments.guess import Guess, Guessing
 from posttrain.runtime.environments.reckoning import reckoned
 from posttrain.runtime.rewards import environment as reward
 from posttrain.runtime.rewards.batch import Batch
+from posttrain.spec.reading import read
 
 
 def test_guesses_are_answered_by_where_the_number_lies() -> None:
@@ -45,7 +46,7 @@ def test_the_reward_op_tells_how_the_episodes_went() -> None:
     ]
     batch = Batch(count=2, episodes=played)
     for figure, values in (("score", [1.0, None]), ("solved", [True, None]), ("turns", [2, 1])):
-        found = reward.run(reward.Environment.model_validate({"figure": figure}), {}, batch)
+        found = reward.run(read(reward.Environment, {"figure": figure}), {}, batch)
         assert found.values == values
         assert found.reasons == [None, "it fell over"]
     nothing = reward.run(reward.Environment(), {}, Batch(count=1))

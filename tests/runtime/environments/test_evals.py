@@ -75,3 +75,44 @@ def test_an_episode_that_outgrows_the_model_ends_with_the_score_so_far(bench: Be
     assert ends == {"done", "length"}
     for row in rows:
         assert row["node:is truncated"] == (row["environment:episode"]["end"] == "length")
+
+
+def test_the_longest_completion_is_that_of_the_episode(bench: Bench) -> None:
+    """As in training: what the model is told counts, and no turn goes beyond what is left."""
+    text = recipe(tokens=2).replace("turns: 2,", "turns: 30,").replace("'{observation}'", "'?{observation}?'")
+    text = text.replace("temperature: 1.0, max_tokens: 16", "temperature: 1.0, max_tokens: 11")
+    assert "max_tokens: 11" in text
+    for row in rows_of(bench.made(compiled(text), compiled(text).step("before"))):
+        told = row["transcript"]
+        spoken = sum(len(turn["content"]) for turn in told if turn["role"] == "assistant")
+        heard = sum(3 for turn in told if turn["role"] == "user")  # the answer with what stands around it
+        assert spoken + heard <= 11 + 3  # an answer that no turn follows is heard by nobody
+        assert len(told) < 30
+        if row["environment:episode"]["end"] == "length":
+            assert row["node:is truncated"]
+
+
+def test_a_model_is_measured_in_the_environment_while_it_learns(bench: Bench) -> None:
+    short = "steps: 4, prompts: 4, generations: 4, learning_rate: 1.0e-2, max_tokens: 8, on_flat_reward: warn"
+    plain = recipe(params=short)
+    measured = plain.replace(
+        "reward: found, params: {steps",
+        "reward: found, evaluate: {every: 2, evals: [before], metric: before.success, keep: best},"
+        " params: {steps",
+    )
+    plan = compiled(measured)
+    grpo = bench.made(plan, plan.step("grpo"))
+    events = [json.loads(line) for line in (grpo.record / "events.jsonl").read_text().splitlines()]
+    found = {
+        e["step"]: e["values"]
+        for e in events
+        if e["kind"] == "metrics" and "eval/before.turns" in e["values"]
+    }
+    assert sorted(found) == [2, 4]
+    assert all(1 <= values["eval/before.turns"] <= 2 for values in found.values())
+    best = max(values["eval/before.success"] for values in found.values())
+    after = json.loads((bench.made(plan, plan.step("after")).files / "metrics.json").read_text())
+    assert after["success"]["value"] == pytest.approx(best)  # the weights that were kept, measured again
+    last = compiled(measured.replace(", metric: before.success, keep: best", ""))
+    weights = [bench.made(p, p.step("grpo")).files / "model.safetensors" for p in (last, compiled(plain))]
+    assert weights[0].read_bytes() == weights[1].read_bytes()  # measuring has changed nothing

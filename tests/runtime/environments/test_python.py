@@ -12,6 +12,7 @@ from posttrain.runtime.environments.playing import World
 from posttrain.runtime.environments.protocol import Place, Site
 from posttrain.runtime.environments.python import Python, run
 from posttrain.runtime.faults import StepFault
+from posttrain.spec.reading import read
 
 _FILE = Path(__file__).with_name("worlds.py")
 ROWS = [{"name": "first", "secret": 1}, {"name": "second", "secret": 2}]
@@ -28,7 +29,7 @@ def world(
     processes: int = 1,
     acts: str = "text",
 ) -> Iterator[World]:
-    params = Python.model_validate({"call": f"worlds.py:{name}", "with": given or {}, "processes": processes})
+    params = read(Python, {"call": f"worlds.py:{name}", "with": given or {}, "processes": processes})
     place: Place = run(params, Site(files={"worlds.py": _FILE}, seconds=seconds))
     try:
         yield World(

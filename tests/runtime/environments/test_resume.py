@@ -33,17 +33,21 @@ class Game:
     def score(self):
         return float(self.found)
 '''
+_PPO = "steps: 8, batch: 32, iterations: 2, learning_rate: 1.0e-3, max_tokens: 12, checkpoint_every: 2"
 CASES = {
-    "guess": (GUESS, _SHORT),
-    "guess, buffer and iterations": (GUESS, f"{_SHORT}, buffer: 2, iterations: 2"),
-    "python": (OWN, _SHORT),
+    "grpo, guess": ("grpo", GUESS, _SHORT),
+    "grpo, guess, buffer and iterations": ("grpo", GUESS, f"{_SHORT}, buffer: 2, iterations: 2"),
+    "grpo, python": ("grpo", OWN, _SHORT),
+    "rloo, guess, buffer and micro-batches": ("rloo", GUESS, f"{_SHORT}, buffer: 2, micro_batch: 16"),
+    "ppo, guess": ("ppo", GUESS, _PPO),
+    "ppo, python, micro-batches": ("ppo", OWN, f"{_PPO}, minibatches: 2, micro_batch: 8"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: Bench) -> None:
-    environment, params = CASES[case]
-    plan = compiled(recipe(environment, params, tokens=2), {"game.py": GAME})
+    method, environment, params = CASES[case]
+    plan = compiled(recipe(environment, params, tokens=2, method=method), {"game.py": GAME})
     (Path(bench.root) / "game.py").write_text(GAME)
     step = plan.step("grpo")
     undisturbed = bench.made(plan, step).content

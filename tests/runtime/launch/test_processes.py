@@ -95,6 +95,22 @@ def test_a_killed_stage_ends_with_the_same_bytes(case: str, strategy: str, bench
     assert bench.commit(step).content == undisturbed.content
 
 
+@pytest.mark.parametrize("divided", ["zero1", "zero3"])
+def test_a_stage_that_zero_divides_otherwise_is_exact_too(divided: str, bench: Bench) -> None:
+    """With a reference, which is loaded while DeepSpeed divides what is loaded."""
+    need("deepspeed", find_spec("deepspeed"), "pip install deepspeed")
+    plan, step = placed(stage("dpo").replace("steps: 8", "steps: 4"), divided)
+    undisturbed = made(bench, plan, step)
+    assert undisturbed.facts["parameters"] == bench.made(plan, plan.step("sft")).facts["parameters"]
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    bench.killed(step, at=2)
+    wait_until(lambda: gone(bench, step), "the end of all processes")
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0, bench.failure(step)
+    assert bench.commit(step).content == undisturbed.content
+
+
 def ranks(bench: Bench, step: Step) -> list[int]:
     """The processes of a step but the one that has started them, by their numbers in the group."""
     found: dict[int, int] = {}

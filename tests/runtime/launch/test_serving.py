@@ -46,6 +46,10 @@ BROKEN = "import sys; print('no kernel image for this GPU'); sys.exit(3)"
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
+    return context_in(tmp_path)
+
+
+def context_in(tmp_path: Path) -> Context:
     (tmp_path / "record").mkdir()
     (tmp_path / "base").mkdir()
     step = Step(
@@ -168,13 +172,13 @@ def test_a_server_that_does_not_start_is_told_with_its_last_words(
     assert "no kernel image for this GPU" in told.value.advice
 
 
-def _lose_the_server() -> None:
-    """Kill it, and fail as a trainer does that asks it for completions."""
+def lose_the_server(how: str = "") -> None:
     mine = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     server = next(int(pid) for pid in mine if "stand_in" in Path(f"/proc/{pid}/cmdline").read_text())
     os.kill(server, signal.SIGKILL)
     os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
-    raise ConnectionError("refused")
+    if how:  # as a trainer fails that asks it for completions
+        raise ConnectionError(how)
 
 
 def test_a_server_that_dies_is_what_the_stage_fails_by(
@@ -182,8 +186,38 @@ def test_a_server_that_dies_is_what_the_stage_fails_by(
 ) -> None:
     stand_in(WELL)
     with pytest.raises(StepFault, match="the vLLM server ended by signal 9"), serving.serving(context):
-        _lose_the_server()
+        lose_the_server("refused")
     assert goes(child_of(context))
+
+
+WAITS = """\
+import os, sys
+from dataclasses import replace
+from pathlib import Path
+from tests.runtime.launch import test_serving as here
+from posttrain.runtime.launch import serving
+
+work = Path(sys.argv[1])
+serving._GRACE_SECONDS = 0.5
+serving.command = lambda *_: ["stand_in", str(_[1])]
+with serving.serving(here.context_in(work)):
+    here.lose_the_server()
+    os.read(os.pipe()[0], 1)  # as NCCL waits for one that is gone: for good
+"""
+
+
+def test_a_server_that_dies_while_the_trainer_waits_for_it_ends_the_stage(tmp_path: Path) -> None:
+    """A weight transfer to a server that is gone never comes back."""
+    (tmp_path / "stand_in.py").write_text(WELL)
+    root = str(Path(__file__).parents[3])
+    found = os.pathsep.join([str(tmp_path), root, *sys.path])
+    line = [sys.executable, "-c", WAITS, str(tmp_path)]
+    given = {**os.environ, "PYTHONPATH": found, "CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}
+    done = subprocess.run(line, env=given, timeout=120, check=False)
+    assert done.returncode == 1
+    told = json.loads((tmp_path / "failure.json").read_text())
+    assert told["message"] == "the vLLM server ended by signal 9"
+    assert told["retriable"] is True
 
 
 def test_a_stage_that_is_asked_to_stop_waits_for_no_server(

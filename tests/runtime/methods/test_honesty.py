@@ -56,7 +56,15 @@ def test_rows_that_are_dropped_are_counted(bench: Bench) -> None:
     assert "of 64 rows were dropped: they do not fit into 20 tokens" in told[0]
 
 
-@pytest.mark.parametrize("method", ["sft", "dpo", "reward_model"])
+@pytest.mark.parametrize("method", ["orpo", "simpo"])
+def test_rows_whose_prompt_leaves_nothing_to_learn_are_dropped(method: str, bench: Bench) -> None:
+    """By itself the trainer keeps them, and their loss is no number."""
+    text = derived(recipe(_SFT.replace("sft", method) % 20), prompt=_LONG.replace("completion", "prompt"))
+    told = [message for message in warnings(bench.run(text)["it"]) if "were dropped" in message]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("method", ["sft", "dpo", "reward_model", "orpo", "cpo"])
 def test_rows_of_which_none_fits_fail(method: str, bench: Bench) -> None:
     text = derived(recipe(_SFT.replace("sft", method) % 20), prompt="repeat('1', 50)")
     assert "none of the 64 rows fits into 20 tokens" in failed(bench, text)["message"]
@@ -135,6 +143,15 @@ def test_a_tokenizer_that_cannot_end_fails(start: tuple[Any, Any], watch: Watch)
     model, tokenizer = start
     tokenizer.eos_token = None
     with pytest.raises(StepFault, match="no end token"):
+        check_tokens(model, tokenizer, watch)
+
+
+def test_a_tokenizer_that_knows_no_words_fails(start: tuple[Any, Any], watch: Watch) -> None:
+    """Which is what the library makes of a folder without a tokenizer's files."""
+    model, tokenizer = start
+    words = dict.fromkeys(tokenizer.all_special_tokens, 0)
+    tokenizer.get_vocab = lambda: words
+    with pytest.raises(StepFault, match="the tokenizer knows no words"):
         check_tokens(model, tokenizer, watch)
 
 

@@ -96,9 +96,21 @@ def test_the_documentation_has_this_table() -> None:
     assert told == dict.fromkeys(CASES, "yes")
 
 
-def test_a_stage_killed_after_its_last_step_has_only_its_product_to_write(bench: Bench) -> None:
-    plan = compiled(recipe(_LORA, rows("dpo", ", keep_checkpoints: 3")))
+# From a model that nobody has trained: the trainer still has to fit its configuration to the tokenizer.
+AT_THE_END = {
+    "dpo": rows("dpo", ", keep_checkpoints: 3"),
+    "sft": rows("sft", model="base"),
+    "sft, a new adapter": rows("sft", model="base", keys="adapter: {rank: 4},"),
+    "grpo": prompts("grpo", model="base"),
+    "ppo": written("on_flat_reward: warn", model="base"),
+}
+
+
+@pytest.mark.parametrize("case", AT_THE_END)
+def test_a_stage_killed_after_its_last_step_has_only_its_product_to_write(case: str, bench: Bench) -> None:
+    plan = compiled(recipe(_LORA, AT_THE_END[case]))
     step = plan.step("it")
+    bench.forget(step)
     undisturbed = bench.made(plan, step).content
     bench.forget(step)
     bench.lay_out(plan, step)

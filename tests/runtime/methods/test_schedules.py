@@ -18,6 +18,7 @@ from posttrain.runtime.training.params import (
 )
 from posttrain.runtime.training.rollouts import rollout_schedule
 from posttrain.runtime.training.rows import as_messages, labelled
+from posttrain.spec.declared import fields_of
 from posttrain.spec.extension import Method, Schedule
 
 METHODS = [
@@ -61,7 +62,7 @@ def test_a_boundary_of_one_moves_nothing() -> None:
 def test_the_usual_rate_is_the_one_that_is_documented(method: Method) -> None:
     params = method.params
     assert issubclass(params, TrainingParams)
-    told = TrainingParams.model_fields["learning_rate"].description or ""
+    told = fields_of(TrainingParams)["learning_rate"].description
     rate = f"{params.usual_rate:g}".replace("e-0", "e-")
     assert f"{method.name} {rate}" in told or (rate == "1e-6" and f"{method.name} " not in told)
 

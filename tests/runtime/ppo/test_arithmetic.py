@@ -43,6 +43,13 @@ def by_definition(rewards: list[float], values: list[float], gamma: float, lam: 
     ]
 
 
+def test_the_score_is_paid_at_the_last_token_of_the_policy_s_own() -> None:
+    """In an episode the policy's tokens stand between those that it was told."""
+    mask = rows([1, 1, 0, 0, 1, 0], [1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0])
+    found = token_rewards(rows([2.0], [3.0], [4.0]).squeeze(1), mask, 0.5, mask)
+    assert found.tolist() == [[-0.5, -0.5, 0, 0, 1.5, 0], [-0.5, -0.5, 2.5, 0, 0, 0], [0.0] * 6]
+
+
 def test_advantages_by_hand() -> None:
     # surprises: 0 + .5*2 - 1 = 0;  0 + .5*4 - 2 = 0;  3 - 4 = -1;  each weighs .5 * .5 less a token before
     found, returns = advantages(rows([0, 0, 3]), rows([1, 2, 4]), rows([1, 1, 1]), 0.5, 0.5)

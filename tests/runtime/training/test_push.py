@@ -1,6 +1,7 @@
 """An exported model is brought to a folder or to a hub; the token goes to the hub and nowhere else."""
 
 import base64
+import hashlib
 import json
 import threading
 from collections.abc import Iterator
@@ -63,11 +64,17 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answer)
         self.seen: list[tuple[str, str, Any]] = []
         self.files: dict[str, bytes] = {}
+        # What was put into the store of large files, by its digest.
+        self.large: dict[str, bytes] = {}
         self.status = 200
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
+
+
+def _mode(path: str) -> str:
+    return "lfs" if path.endswith(".safetensors") else "regular"
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -83,19 +90,41 @@ class Answer(BaseHTTPRequestHandler):
         if self.path.endswith("/api/validate-yaml"):
             return self.say(200, {"errors": [], "warnings": []})
         if "/preupload/" in self.path:
-            files = [
-                {"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in lines[0]["files"]
-            ]
-            return self.say(200, {"files": files})
+            files = [{"path": f["path"], "uploadMode": _mode(f["path"])} for f in lines[0]["files"]]
+            return self.say(200, {"files": [{**file, "shouldIgnore": False} for file in files]})
+        if self.path.endswith("/info/lfs/objects/batch"):
+            return self.say(200, {"transfer": "basic", "objects": self.places(lines[0]["objects"])})
         if "/commit/" in self.path:
-            given = [line["value"] for line in lines if line["key"] == "file"]
-            self.server.files |= {f["path"]: base64.b64decode(f["content"]) for f in given}
+            for kind in ("file", "lfsFile"):
+                given = [line["value"] for line in lines if line["key"] == kind]
+                self.server.files |= {f["path"]: self.content(f) for f in given}
             url = f"{self.server.url}/someone/out/commit/{COMMIT}"
             return self.say(200, {"commitUrl": url, "commitOid": COMMIT, "success": True})
         return self.say(200, {"url": f"{self.server.url}/someone/out"})
 
     def do_GET(self) -> None:
         self.say(404, {"error": "nothing here"})
+
+    def do_PUT(self) -> None:
+        """A large file, as Git LFS sends it."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append((self.path, self.headers.get("Authorization") or "", []))
+        self.server.large[self.path.rpartition("/")[2]] = body
+        self.say(200, {})
+
+    def places(self, objects: list[Any]) -> list[Any]:
+        """Where each large file goes, as Git LFS's batch interface says it."""
+        return [
+            {**one, "actions": {"upload": {"href": f"{self.server.url}/large/{one['oid']}"}}}
+            for one in objects
+        ]
+
+    def content(self, file: Any) -> bytes:
+        if "oid" not in file:
+            return base64.b64decode(file["content"])
+        found = self.server.large[file["oid"]]
+        assert hashlib.sha256(found).hexdigest() == file["oid"]
+        return found
 
     def say(self, status: int, answer: Any) -> None:
         body = json.dumps(answer).encode()
@@ -134,6 +163,11 @@ def test_the_hub_gets_the_files_in_one_commit(bench: Bench, hub: Hub) -> None:
     product = bench.made(plan, step)
     assert product.facts["pushed"] == {"hub": "someone/out", "commit": COMMIT}
     assert hub.files == {path.name: path.read_bytes() for path in product.files.iterdir()}
+    assert list(hub.large.values()) == [(product.files / "model.safetensors").read_bytes()]
+    # What is large goes to a store of its own, which is not told the token.
+    stored = [token for path, token, _ in hub.seen if path.startswith("/large/")]
+    hub.seen = [one for one in hub.seen if not one[0].startswith("/large/")]
+    assert stored == [""]
     paths = [path for path, _, _ in hub.seen]
     assert paths[:2] == ["/api/repos/create", "/api/models/someone/out/branch/draft"]
     assert paths[-1].split("?")[0] == "/api/models/someone/out/commit/draft"
@@ -149,6 +183,19 @@ def test_a_hub_that_refuses_is_told_of_in_its_own_words(bench: Bench, hub: Hub) 
     assert "this token may not write" in told["message"]
     assert told["advice"] == "take a token that may write there"
     assert TOKEN not in json.dumps(told)
+    assert hub.files == {}
+
+
+def test_a_push_that_failed_is_made_when_the_stage_runs_again(bench: Bench, hub: Hub) -> None:
+    plan = compiled(export(_HUB.replace("draft", "again")))
+    step = plan.step("out")
+    bench.lay_out(plan, step)
+    hub.status = 500
+    assert bench.wait(step) == 1
+    assert bench.failure(step)["retriable"] is True
+    hub.status = 200
+    product = bench.made(plan, step)
+    assert hub.files == {path.name: path.read_bytes() for path in product.files.iterdir()}
 
 
 def test_a_token_that_is_not_set_is_asked_for(bench: Bench) -> None:

@@ -6,20 +6,19 @@ one task a process.
 
 from pathlib import Path
 
-from pydantic import Field
-
 from posttrain.runtime.environments.hosted import Home, place_apart
 from posttrain.runtime.environments.protocol import Place, Site
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Environment, Params
 
 
 class AppWorld(Params):
-    python: str = Field(description="The interpreter that has AppWorld installed (`appworld install`).")
-    root: str = Field(
+    python: str = field(description="The interpreter that has AppWorld installed (`appworld install`).")
+    root: str = field(
         description="AppWorld's root: the folder that holds its `data` (`appworld download data`)."
     )
-    version: str = Field(default="0.1.3.post1", description="The release of AppWorld that plays the tasks.")
-    processes: int = Field(
+    version: str = field(default="0.1.3.post1", description="The release of AppWorld that plays the tasks.")
+    processes: int = field(
         default=2, ge=1, le=64, description="Tasks that compute at the same time; each has a process."
     )
 

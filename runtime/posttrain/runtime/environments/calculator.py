@@ -2,17 +2,16 @@
 
 from fractions import Fraction
 
-from pydantic import Field
-
 from posttrain.runtime.environments.protocol import Action, Place, Row, Site
 from posttrain.runtime.environments.reckoning import reckoned
 from posttrain.runtime.rewards.numerals import numbers_in, read_number
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Environment, Params
 
 
 class Calculator(Params):
-    answer: str = Field(default="answer", description="The column with the right answer, a number as text.")
-    told: bool = Field(default=True, description="Begin by telling the model how the tool is called.")
+    answer: str = field(default="answer", description="The column with the right answer, a number as text.")
+    told: bool = field(default=True, description="Begin by telling the model how the tool is called.")
 
 
 EXTENSION = Environment(

@@ -4,7 +4,7 @@ Every round is written like any completions: what an attempt that was killed has
 again, since the same turns lead to the same observations.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -36,16 +36,33 @@ class _Seat:
     play: Play
     # What the model is asked next.
     prompt: Prompt
+    # What it reads before its first turn, in tokens; None where nobody can count them.
+    opening: int | None = None
     tokens: int = 0
     finish: str = "stop"
 
 
-def played(
+# Writes a completion of each prompt: by these sampling parameters, by this seed, for the round of this name.
+Write = Callable[[Sequence[Prompt], Mapping[str, Any], int, str], list[list[Completion]]]
+
+
+def played_by(
     context: Context,
     subject: Mapping[str, Any],
     writer: Writer,
     rows: Sequence[Row],
     prompts: Sequence[Prompt],
+) -> list[Row]:
+    """The episodes of a model that a stage asks, each turn kept as it comes."""
+
+    def write(given: Sequence[Prompt], sampling: Mapping[str, Any], seed: int, name: str) -> Any:
+        return written(context, subject, writer, given, sampling, seed=seed, name=name)
+
+    return played(context, rows, prompts, write, _reader(context, subject))
+
+
+def played(
+    context: Context, rows: Sequence[Row], prompts: Sequence[Prompt], write: Write, reader: "Reader"
 ) -> list[Row]:
     """A row for each episode: the data's columns, what the model said, the transcript and the outcome."""
     world, draws = opened(context), context.params["sampling"]["samples"]
@@ -54,10 +71,10 @@ def played(
         plays = playing.begin(world, each, context.params["seed"])
         asked = [prompt for prompt in prompts for _ in range(draws)]
         seats = [
-            _Seat(play, opened_with(prompt, play.first, world))
+            _seated(play, opened_with(prompt, play.first, world), reader)
             for play, prompt in zip(plays, asked, strict=True)
         ]
-        table = _Table(context, subject, writer, world, _reader(context, subject))
+        table = _Table(context, world, write, reader)
         for number in range(world.turns):
             table.round([seat for seat in seats if seat.play.end is None], number)
     finally:
@@ -73,35 +90,42 @@ class _Table:
     """What all rounds share."""
 
     context: Context
-    subject: Mapping[str, Any]
-    writer: Writer
     world: World
-    reader: "_Reader"
+    write: Write
+    reader: "Reader"
 
     def round(self, seats: Sequence[_Seat], number: int) -> None:
         """One turn of each of these episodes that the model still has room for."""
-        longest = self.context.params["sampling"]["max_tokens"]
-        longest = min(self.world.turn_tokens or longest, longest)
-        active = [seat for seat in seats if self.reader.has_room(seat.prompt, longest)]
+        left = {id(seat): self._left(seat) for seat in seats}
+        active = [seat for seat in seats if left[id(seat)] > 0]
         for seat in seats:
-            if seat not in active:
+            if left[id(seat)] <= 0:
                 playing.leave(self.world, seat.play, "length")
-        found = self._written([seat.prompt for seat in active], longest, number) if active else []
+        longest = [min(self.world.turn_tokens or left[id(seat)], left[id(seat)]) for seat in active]
+        found = self._written([seat.prompt for seat in active], max(longest), number) if active else []
         answered = [
-            (seat, one.text)
-            for seat, (one,) in zip(active, found, strict=True)
-            if _taken(self.world, seat, one) and one.text is not None
+            (seat, self.reader.cut(one, most))
+            for seat, (one,), most in zip(active, found, longest, strict=True)
+            if _taken(self.world, seat, one, most)
         ]
         playing.act(self.world, [seat.play for seat, _ in answered], [text for _, text in answered])
         for seat, text in answered:
             seat.prompt = self._continued(seat, text)
 
+    def _left(self, seat: _Seat) -> int:
+        """The tokens that an episode may still have. Of what an endpoint reads nobody knows the tokens: only
+        its own are counted."""
+        most = self.context.params["sampling"]["max_tokens"]
+        if seat.opening is None:
+            return most - seat.tokens
+        room = min(most, self.reader.context - seat.opening)
+        return room - (self.reader.count(seat.prompt) - seat.opening)
+
     def _written(self, prompts: Sequence[Prompt], longest: int, number: int) -> list[list[Completion]]:
         """A completion of each prompt, drawn by a seed of this round."""
         sampling = {**self.context.params["sampling"], "samples": 1, "max_tokens": longest}
         seed = int(digest([self.context.params["seed"], "turn", number])[:12], 16)
-        name = f"-turn{number}"
-        return written(self.context, self.subject, self.writer, prompts, sampling, seed=seed, name=name)
+        return self.write(prompts, sampling, seed, f"-turn{number}")
 
     def _continued(self, seat: _Seat, text: str) -> Prompt:
         said = seat.play.said[-1]
@@ -112,17 +136,21 @@ class _Table:
         return [*seat.prompt, {"role": "assistant", "content": text}, told]
 
 
-def _taken(world: World, seat: _Seat, one: Completion) -> bool:
+def _seated(play: Play, prompt: Prompt, reader: "Reader") -> _Seat:
+    return _Seat(play, prompt, None if reader.tokenizer is None else reader.count(prompt))
+
+
+def _taken(world: World, seat: _Seat, one: Completion, most: int) -> bool:
     """Note a turn; an episode whose model has not answered ends without a score."""
     seat.finish = one.finish
-    seat.tokens += one.tokens or 0
+    seat.tokens += min(one.tokens or 0, most)
     if one.text is None:
         playing.leave(world, seat.play, UNANSWERED, one.error)
     return one.text is not None
 
 
 @dataclass(frozen=True)
-class _Reader:
+class Reader:
     """What is known of how a model reads: the end of a turn in plain text, and how much it takes in."""
 
     tokenizer: Any = None
@@ -133,17 +161,22 @@ class _Reader:
         """The token by which the model has ended its turn, as text."""
         return "" if self.tokenizer is None else self.tokenizer.eos_token or ""
 
-    def has_room(self, prompt: Prompt, longest: int) -> bool:
-        if self.tokenizer is None:
-            return True
-        read = self.tokenizer(as_text(prompt, self.tokenizer), add_special_tokens=False)["input_ids"]
-        return len(read) + longest <= self.context
+    def count(self, prompt: Prompt) -> int:
+        return len(self.tokenizer(as_text(prompt, self.tokenizer), add_special_tokens=False)["input_ids"])
+
+    def cut(self, one: Completion, most: int) -> str:
+        """A turn within its length: all are written together, as long as the longest may be."""
+        text = one.text or ""
+        if self.tokenizer is None or (one.tokens or 0) <= most:
+            return text
+        tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return self.tokenizer.decode(tokens[:most], skip_special_tokens=True)
 
 
-def _reader(context: Context, subject: Mapping[str, Any]) -> _Reader:
+def _reader(context: Context, subject: Mapping[str, Any]) -> Reader:
     """An endpoint says nothing of itself, and answers what is too long with an error."""
     if "endpoint" in subject:
-        return _Reader()
+        return Reader()
     from transformers import AutoConfig
 
     from posttrain.runtime.models import adapters
@@ -153,7 +186,7 @@ def _reader(context: Context, subject: Mapping[str, Any]) -> _Reader:
     while adapters.is_adapter(whole):
         whole = adapters.base_of(whole)
     config = AutoConfig.from_pretrained(whole, trust_remote_code=False, local_files_only=True)
-    return _Reader(load_tokenizer(folder), context_of(SimpleNamespace(config=config)))
+    return Reader(load_tokenizer(folder), context_of(SimpleNamespace(config=config)))
 
 
 def _outcome(world: World, seat: _Seat) -> Row:

@@ -1,22 +1,20 @@
 """A number to be found by guessing: each guess is answered by where the number lies."""
 
 import re
-from typing import Any
-
-from pydantic import Field
 
 from posttrain.runtime.environments.protocol import Action, Place, Row, Site
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Environment, Params
 
 
 class Guess(Params):
-    low: int = Field(default=1, description="The least number that there may be.")
-    high: int = Field(default=9, description="The greatest number that there may be.")
-    below: str = Field(default="lower", description="The answer to a guess above the number.")
-    above: str = Field(default="higher", description="The answer to a guess below it.")
-    unread: str = Field(default="no number", description="The answer to a turn without a number.")
+    low: int = field(default=1, description="The least number that there may be.")
+    high: int = field(default=9, description="The greatest number that there may be.")
+    below: str = field(default="lower", description="The answer to a guess above the number.")
+    above: str = field(default="higher", description="The answer to a guess below it.")
+    unread: str = field(default="no number", description="The answer to a turn without a number.")
 
-    def model_post_init(self, _context: Any) -> None:
+    def check(self) -> None:
         if self.low >= self.high:
             raise ValueError("`low` must lie below `high`")
 

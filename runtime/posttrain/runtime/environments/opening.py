@@ -7,6 +7,7 @@ from posttrain.runtime.context import Context
 from posttrain.runtime.environments.playing import World
 from posttrain.runtime.environments.protocol import Site
 from posttrain.spec.extension import Environment
+from posttrain.spec.reading import read
 
 _ROLE = "environment:"
 
@@ -26,7 +27,7 @@ def opened(context: Context) -> World:
     plan = declared(context)
     kind = CATALOG.find("environment", plan["kind"])
     assert isinstance(kind, Environment), f"the catalog lost the environment {plan['kind']}"
-    params = kind.params.model_validate({**plan["params"], **context.params.get("hosting", {})})
+    params = read(kind.params, {**plan["params"], **context.params.get("hosting", {})})
     files = {role.removeprefix(_ROLE): path for role, path in context.files.items() if role.startswith(_ROLE)}
     low, high = plan["range"]
     return World(

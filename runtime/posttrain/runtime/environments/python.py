@@ -5,42 +5,40 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
-
 from posttrain.runtime.environments.hosted import Home, place
 from posttrain.runtime.environments.protocol import Place, Site
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Environment, Params
-from posttrain.spec.types import Interval, is_type
+from posttrain.spec.types import Interval, typed_columns
 
 
 class Python(Params):
-    call: str = Field(
+    call: str = field(
         pattern=r"^[^:]+\.py:[A-Za-z_]\w*$",
         description="FILE.py:CLASS, the file beside the recipe. Each episode is an instance with reset(row,"
         " seed) -> observation, step(action) -> (observation, whether it is over) and score() -> number.",
     )
-    with_: dict[str, Any] = Field(
-        default={}, alias="with", description="What the class is made with, by the names of its arguments."
+    with_: dict[str, Any] = field(
+        default={}, key="with", description="What the class is made with, by the names of its arguments."
     )
-    columns: dict[str, str] = Field(
-        default={}, description="The columns that its rows must have, with their types; a row has no others."
+    columns: dict[str, str] = field(
+        default={},
+        check=typed_columns,
+        description="The columns that its rows must have, with their types; a row has no others.",
     )
-    acts: Literal["text", "tools"] = Field(
+    acts: Literal["text", "tools"] = field(
         default="text",
         description="What step() is given: a turn's text, or {name, arguments} of each tool that a turn"
         " calls, and the text of a turn that calls none.",
     )
-    low: float = Field(default=0.0, description="The least score that it gives.")
-    high: float = Field(default=1.0, description="The greatest score that it gives: then it is solved.")
-    modules: list[str] = Field(default=[], description="Further files beside the recipe that it imports.")
-    processes: int = Field(default=1, ge=1, le=64, description="Processes that the episodes are dealt over.")
+    low: float = field(default=0.0, description="The least score that it gives.")
+    high: float = field(default=1.0, description="The greatest score that it gives: then it is solved.")
+    modules: list[str] = field(default=[], description="Further files beside the recipe that it imports.")
+    processes: int = field(default=1, ge=1, le=64, description="Processes that the episodes are dealt over.")
 
-    def model_post_init(self, _context: Any) -> None:
+    def check(self) -> None:
         if self.low >= self.high or not (math.isfinite(self.low) and math.isfinite(self.high)):
             raise ValueError("`low` must lie below `high`")
-        for name, type in self.columns.items():
-            if not is_type(type):
-                raise ValueError(f"the column `{name}` has the type `{type}`, which is none")
 
     @property
     def files(self) -> list[str]:

@@ -3,23 +3,22 @@
 import sys
 from pathlib import Path
 
-from pydantic import Field
-
 from posttrain.runtime.environments.hosted import Home, place
 from posttrain.runtime.environments.protocol import Place, Site
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Environment, Params
 from posttrain.spec.types import Interval
 
 
 class TextArena(Params):
-    game: str = Field(description="The game, as TextArena names it: GuessTheNumber-v0, Sudoku-v0 and so on.")
-    version: str = Field(default="0.7.4", description="The release of TextArena that plays it.")
-    low: float = Field(default=-1.0, description="The least reward of the game; -1 is an invalid move.")
-    high: float = Field(default=1.0, description="The greatest reward of the game: then it is solved.")
-    python: str | None = Field(
+    game: str = field(description="The game, as TextArena names it: GuessTheNumber-v0, Sudoku-v0 and so on.")
+    version: str = field(default="0.7.4", description="The release of TextArena that plays it.")
+    low: float = field(default=-1.0, description="The least reward of the game; -1 is an invalid move.")
+    high: float = field(default=1.0, description="The greatest reward of the game: then it is solved.")
+    python: str | None = field(
         default=None, description="The interpreter that has TextArena; this one if not given."
     )
-    processes: int = Field(default=1, ge=1, le=64, description="Processes that the episodes are dealt over.")
+    processes: int = field(default=1, ge=1, le=64, description="Processes that the episodes are dealt over.")
 
 
 EXTENSION = Environment(

@@ -2,10 +2,16 @@
 
 import os
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from posttrain.spec.plan import Step
+
+# How long a process waits for the others: while one evaluates, merges or saves, they have nothing to do. One
+# that dies ends the step at once, so that nobody waits for it.
+_PATIENCE = timedelta(hours=6)
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,18 @@ def join(rank: int, meeting: Meeting, step: Step) -> None:
     given: dict[str, Any] = {"master_listen_fd": meeting.listener} if rank == 0 else {}
     store = distributed.TCPStore("127.0.0.1", meeting.port, meeting.size, is_master=rank == 0, **given)
     backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
-    distributed.init_process_group(backend, store=store, rank=rank, world_size=meeting.size)
+    distributed.init_process_group(
+        backend, store=store, rank=rank, world_size=meeting.size, timeout=_PATIENCE
+    )
+    if step.launch.strategy.startswith("zero"):
+        _tell_deepspeed("nccl" if on_gpus else "gloo")
+
+
+def _tell_deepspeed(backend: str) -> None:
+    """Have DeepSpeed find the group now. It would look for one when it takes the model over; a reference is
+    loaded before, and would be divided over one process."""
+    if find_spec("deepspeed") is not None:  # what is missing is told in its place
+        import_module("deepspeed.comm").init_distributed(dist_backend=backend)
 
 
 def _know_numbered_cpus() -> None:

@@ -23,6 +23,8 @@ from posttrain.runtime.events import EventWriter
 from posttrain.runtime.faults import Interrupted, StepFault
 from posttrain.runtime.launch.meeting import Meeting, join
 
+# Among the facts, for the worker to take: what the GPU with the most memory in use has held.
+PEAK = "peak_gpu_mb"
 _PAUSE = 0.05
 _STOPPED, _FAILED = 75, 1
 Run = Callable[[Context], None]
@@ -34,6 +36,8 @@ class Process:
 
     die_with: Callable[[int], None]
     leave: Callable[[int], NoReturn]
+    # The most memory of a GPU that it has held, in MiB; None where it has used none.
+    peak_gpu: Callable[[], float | None]
 
 
 def run_together(context: Context, run: Run, process: Process) -> None:
@@ -47,6 +51,8 @@ def run_together(context: Context, run: Run, process: Process) -> None:
         ranks = {_forked(context, run, rank, meeting, process): rank for rank in range(size)}
     _wait(context, ranks)
     context.facts.update(durable.read_json(_facts(context.work)) or {})
+    peaks = [durable.read_json(_peak(context.work, rank)) for rank in range(size)]
+    context.facts[PEAK] = max((peak for peak in peaks if peak is not None), default=None)
 
 
 def _forked(context: Context, run: Run, rank: int, meeting: Meeting, process: Process) -> int:
@@ -55,7 +61,7 @@ def _forked(context: Context, run: Run, rank: int, meeting: Meeting, process: Pr
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
-        process.leave(_become(context, run, rank, meeting, lambda: process.die_with(parent)))
+        process.leave(_become(context, run, rank, meeting, process, parent))
     return pid
 
 
@@ -103,21 +109,22 @@ def _fault(work: Path, rank: int, size: int, code: int) -> StepFault:
     return StepFault(f"{place} {how}, and the others were ended with it", advice, retriable=code < 0)
 
 
-def _become(context: Context, run: Run, rank: int, meeting: Meeting, tie: Callable[[], None]) -> int:
+def _become(context: Context, run: Run, rank: int, meeting: Meeting, process: Process, parent: int) -> int:
     """In the forked process: carry the step out as one of several; gives how it ended."""
     try:
-        tie()
+        process.die_with(parent)
         mine = _own(context, rank)
         _failure(context.work, rank).unlink(missing_ok=True)
         join(rank, meeting, context.step)
         run(mine)
+        durable.write_json(_peak(context.work, rank), process.peak_gpu())
         if rank == 0:
             durable.write_json(_facts(context.work), mine.facts)
         return 0
     except Interrupted:
         return _STOPPED
     except BaseException as error:
-        _tell(context.work, rank, error)
+        tell(context.work, rank, error)
         return _FAILED
 
 
@@ -139,7 +146,7 @@ def _own(context: Context, rank: int) -> Context:
     return replace(context, work=work, out=work / "files", events=events, facts={})
 
 
-def _tell(work: Path, rank: int, error: BaseException) -> None:
+def tell(work: Path, rank: int, error: BaseException) -> None:
     if not isinstance(error, StepFault):
         traceback.print_exc()
         error = StepFault(f"{type(error).__name__}: {error}".strip(": "), f"its log is record/{_log(rank)}")
@@ -153,6 +160,10 @@ def _log(rank: int) -> str:
 
 def _failure(work: Path, rank: int) -> Path:
     return work / "scratch" / f"failure-{rank}.json"
+
+
+def _peak(work: Path, rank: int) -> Path:
+    return work / "scratch" / f"peak-{rank}.json"
 
 
 def _facts(work: Path) -> Path:

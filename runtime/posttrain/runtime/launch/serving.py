@@ -21,6 +21,7 @@ from typing import Any
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import Interrupted, StepFault
 from posttrain.runtime.launch.group import agreed, first
+from posttrain.runtime.launch.watching import watched
 from posttrain.runtime.models import adapters
 from posttrain.spec.plan import Launch
 
@@ -28,6 +29,7 @@ LOG = "vllm.log"
 _HOST = "127.0.0.1"
 _START_SECONDS = 1200.0  # reading weights and compiling for them
 _STOP_SECONDS = 30.0
+_GRACE_SECONDS = 30.0  # in which a trainer whose server is gone finds out for itself
 _PAUSE = 0.2
 _TOLD = 800  # characters of its log that a failure shows
 # What would make a process of the training's own group out of it.
@@ -61,7 +63,8 @@ def serving(context: Context) -> Generator[dict[str, Any]]:
     try:
         _wait(server, context)
         agreed(None)
-        yield given
+        with watched(server.process, context.work, lambda: _ended(server), _GRACE_SECONDS):
+            yield given
     except Exception as error:
         if server.process.poll() is not None and not isinstance(error, Interrupted | StepFault):
             raise _ended(server) from error

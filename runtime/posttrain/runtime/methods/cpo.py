@@ -3,32 +3,32 @@
 TRL keeps it in its experimental part; should a release drop it, this file is where that shows.
 """
 
-from typing import Any, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
 from posttrain.runtime.training.preferences import PAIRS, experimental, train_on_pairs
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
+from posttrain.spec.reading import read
 
 
 class Cpo(RowParams):
     usual_rate: ClassVar[float] = 1e-6
 
-    batch: int = Field(default=32, ge=1, description="Pairs in an optimizer step.")
-    beta: float = Field(default=0.1, gt=0, description="How steep the preference is; tau in its ipo loss.")
-    loss: Literal["sigmoid", "hinge", "ipo"] = Field(
+    batch: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    beta: float = field(default=0.1, gt=0, description="How steep the preference is; tau in its ipo loss.")
+    loss: Literal["sigmoid", "hinge", "ipo"] = field(
         default="sigmoid", description="The loss over a pair's margin."
     )
-    imitation: float = Field(
+    imitation: float = field(
         default=1.0, ge=0, description="The weight of imitating the chosen completion beside preferring it."
     )
-    label_smoothing: float = Field(
+    label_smoothing: float = field(
         default=0.0, ge=0, lt=0.5, description="The share of pairs taken to be the wrong way round."
     )
 
-    def model_post_init(self, _context: Any) -> None:
+    def check(self) -> None:
         if self.label_smoothing > 0 and self.loss != "sigmoid":
             raise ValueError("label_smoothing has an effect on the loss `sigmoid` alone")
 
@@ -50,7 +50,7 @@ EXTENSION = Method(
 
 def run(context: Context) -> None:
     trl = experimental("cpo")
-    params = Cpo.model_validate(context.params["params"])
+    params = read(Cpo, context.params["params"])
     own = {
         "beta": params.beta,
         "loss_type": params.loss,

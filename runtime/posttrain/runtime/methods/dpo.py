@@ -1,8 +1,6 @@
 """Direct preference optimisation: the model learns to prefer what was chosen, held to a reference."""
 
-from typing import Any, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import (
@@ -15,7 +13,9 @@ from posttrain.runtime.training.params import (
     whole_batch,
 )
 from posttrain.runtime.training.preferences import PAIRS, train_on_pairs
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method, Schedule
+from posttrain.spec.reading import read
 
 Loss = Literal[
     "sigmoid",
@@ -43,17 +43,17 @@ _SMOOTHED = ("exo_pair", "robust", "aot", "aot_unpaired")
 class Dpo(RowParams, ReferenceParams):
     usual_rate: ClassVar[float] = 1e-6
 
-    batch: int = Field(default=32, ge=1, description="Pairs in an optimizer step.")
-    beta: float = Field(
+    batch: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    beta: float = field(
         default=0.1, gt=0, description="How tightly the model is held to the reference; tau in IPO."
     )
-    loss: Loss | list[Loss] = Field(
+    loss: Loss | list[Loss] = field(
         default="sigmoid", description="The loss over a pair's margin, or several that are summed."
     )
-    loss_weights: list[float] | None = Field(
+    loss_weights: list[float] | None = field(
         default=None, description="A weight for each of several losses; 1 when not given."
     )
-    label_smoothing: float = Field(
+    label_smoothing: float = field(
         default=0.0,
         ge=0,
         lt=0.5,
@@ -64,7 +64,7 @@ class Dpo(RowParams, ReferenceParams):
     def losses(self) -> list[Loss]:
         return self.loss if isinstance(self.loss, list) else [self.loss]
 
-    def model_post_init(self, _context: Any) -> None:
+    def check(self) -> None:
         if not self.losses:
             raise ValueError("`loss` names no loss")
         if self.loss_weights is not None and len(self.loss_weights) != len(self.losses):
@@ -96,7 +96,7 @@ EXTENSION = Method(
 
 
 def run(context: Context) -> None:
-    train(context, Dpo.model_validate(context.params["params"]))
+    train(context, read(Dpo, context.params["params"]))
 
 
 def train(context: Context, params: Dpo) -> None:

@@ -3,8 +3,6 @@ how each is rewarded beside the others."""
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import STACK, neutral
 from posttrain.runtime.training.rollouts import (
@@ -13,37 +11,39 @@ from posttrain.runtime.training.rollouts import (
     rollout_schedule,
     train_on_rollouts,
 )
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Method, Schedule
+from posttrain.spec.reading import read
 
 
 class Grpo(RolloutParams):
     usual_rate: ClassVar[float] = 1e-6
 
-    epsilon_high: float | None = Field(
+    epsilon_high: float | None = field(
         default=None,
         gt=0,
         description="The upper bound, when another: 0.28 in DAPO. With cispo it bounds the ratio itself,"
         " and is 5 when not given.",
     )
-    delta: float | None = Field(
+    delta: float | None = field(
         default=None, gt=1, description="A bound on the ratio where the advantage is negative."
     )
-    loss: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = Field(
+    loss: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = field(
         default="dapo", description="How the losses of the tokens are put together."
     )
-    scale: Literal["group", "batch", "none"] = Field(
+    scale: Literal["group", "batch", "none"] = field(
         default="group", description="Whose spread the advantages are divided by."
     )
-    ratio: Literal["token", "sequence"] = Field(
+    ratio: Literal["token", "sequence"] = field(
         default="token",
         description="What a probability ratio is taken over; with `loss: grpo`, sequence is GSPO.",
     )
-    entropy: float = Field(
+    entropy: float = field(
         default=0.0, ge=0, description="The weight of a bonus for entropy, which keeps completions diverse."
     )
 
-    def model_post_init(self, _context: Any) -> None:
-        super().model_post_init(_context)
+    def check(self) -> None:
+        super().check()
         if self.loss == "luspo" and self.ratio != "sequence":
             raise ValueError("the loss `luspo` goes with `ratio: sequence`")
         if self.loss == "vespo" and self.ratio != "token":
@@ -85,7 +85,7 @@ def run(context: Context) -> None:
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
 
-    params = Grpo.model_validate(context.params["params"])
+    params = read(Grpo, context.params["params"])
     own: dict[str, Any] = {
         "delta": params.delta,
         "loss_type": params.loss,

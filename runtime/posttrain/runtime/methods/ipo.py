@@ -2,20 +2,20 @@
 
 from typing import ClassVar
 
-from pydantic import Field
-
 from posttrain.runtime.context import Context
 from posttrain.runtime.methods.dpo import Dpo, train
 from posttrain.runtime.training.params import STACK, ReferenceParams, RowParams, neutral, row_schedule
 from posttrain.runtime.training.preferences import PAIRS
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
+from posttrain.spec.reading import read
 
 
 class Ipo(RowParams, ReferenceParams):
     usual_rate: ClassVar[float] = 1e-6
 
-    batch: int = Field(default=32, ge=1, description="Pairs in an optimizer step.")
-    beta: float = Field(
+    batch: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    beta: float = field(
         default=0.1, gt=0, description="How tightly the model is held to the reference (tau in the paper)."
     )
 
@@ -36,4 +36,4 @@ EXTENSION = Method(
 
 
 def run(context: Context) -> None:
-    train(context, Dpo.model_validate({**context.params["params"], "loss": "ipo"}))
+    train(context, read(Dpo, {**context.params["params"], "loss": "ipo"}))

@@ -2,8 +2,6 @@
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import (
     STACK,
@@ -14,21 +12,23 @@ from posttrain.runtime.training.params import (
     row_arguments,
     row_schedule,
 )
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method, Schedule
+from posttrain.spec.reading import read
 
 
 class Kto(RowParams, ReferenceParams):
     usual_rate: ClassVar[float] = 1e-6
 
-    batch: int = Field(
+    batch: int = field(
         default=32, ge=1, description="Rows in an optimizer step; a row with a pair gives two completions."
     )
-    beta: float = Field(default=0.1, gt=0, description="How tightly the model is held to the reference.")
-    loss: Literal["kto", "apo_zero_unpaired"] = Field(
+    beta: float = field(default=0.1, gt=0, description="How tightly the model is held to the reference.")
+    loss: Literal["kto", "apo_zero_unpaired"] = field(
         default="kto", description="The loss; apo_zero_unpaired does without the estimate of the KL."
     )
-    wanted_weight: float = Field(default=1.0, gt=0, description="The weight of completions that are wanted.")
-    unwanted_weight: float = Field(
+    wanted_weight: float = field(default=1.0, gt=0, description="The weight of completions that are wanted.")
+    unwanted_weight: float = field(
         default=1.0, gt=0, description="The weight of completions that are not wanted."
     )
 
@@ -72,7 +72,7 @@ def run(context: Context) -> None:
     from posttrain.runtime.training.reference import named_reference
     from posttrain.runtime.training.rows import labelled, paired, prepared_rows, table
 
-    params = Kto.model_validate(context.params["params"])
+    params = read(Kto, context.params["params"])
     start = load_for_training(context)
     rows = prepared_rows(context, start.tokenizer)
     data = table(labelled(rows, context.params["seed"]), ("prompt", "completion", "label"))

@@ -5,19 +5,19 @@ TRL keeps it in its experimental part; should a release drop it, this file is wh
 
 from typing import ClassVar
 
-from pydantic import Field
-
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
 from posttrain.runtime.training.preferences import PAIRS, experimental, train_on_pairs
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
+from posttrain.spec.reading import read
 
 
 class Orpo(RowParams):
     usual_rate: ClassVar[float] = 8e-6
 
-    batch: int = Field(default=32, ge=1, description="Pairs in an optimizer step.")
-    beta: float = Field(
+    batch: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    beta: float = field(
         default=0.1, gt=0, description="The weight of the preference beside the imitation (lambda)."
     )
 
@@ -39,6 +39,6 @@ EXTENSION = Method(
 
 def run(context: Context) -> None:
     trl = experimental("orpo")
-    params = Orpo.model_validate(context.params["params"])
+    params = read(Orpo, context.params["params"])
     own = {"beta": params.beta}
     train_on_pairs(context, params, row_schedule, trl.ORPOTrainer, trl.ORPOConfig, own)

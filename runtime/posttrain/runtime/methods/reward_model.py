@@ -2,19 +2,19 @@
 
 from typing import ClassVar
 
-from pydantic import Field
-
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
 from posttrain.runtime.training.preferences import PAIRS, train_on_pairs
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
+from posttrain.spec.reading import read
 
 
 class RewardModel(RowParams):
     usual_rate: ClassVar[float] = 1e-5
 
-    batch: int = Field(default=32, ge=1, description="Pairs in an optimizer step.")
-    centre: float | None = Field(
+    batch: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    centre: float | None = field(
         default=None, ge=0, description="The weight of a term that keeps scores around zero, such as 0.01."
     )
 
@@ -38,6 +38,6 @@ def run(context: Context) -> None:
     from trl.trainer.reward_config import RewardConfig
     from trl.trainer.reward_trainer import RewardTrainer
 
-    params = RewardModel.model_validate(context.params["params"])
+    params = read(RewardModel, context.params["params"])
     own = {"center_rewards_coefficient": params.centre}
     train_on_pairs(context, params, row_schedule, RewardTrainer, RewardConfig, own, scorer=True)

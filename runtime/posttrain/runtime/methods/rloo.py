@@ -1,8 +1,6 @@
 """REINFORCE leave-one-out: each completion is held against the mean reward of its prompt's others."""
 
-from typing import Any, ClassVar
-
-from pydantic import Field
+from typing import ClassVar
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import STACK, neutral
@@ -12,24 +10,26 @@ from posttrain.runtime.training.rollouts import (
     rollout_schedule,
     train_on_rollouts,
 )
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Method
+from posttrain.spec.reading import read
 
 
 class Rloo(RolloutParams):
     usual_rate: ClassVar[float] = 1e-6
 
-    beta: float = Field(
+    beta: float = field(
         default=0.05, ge=0, description="The weight of the KL divergence, which is taken off the reward."
     )
-    normalize: bool = Field(
+    normalize: bool = field(
         default=False, description="Divide the advantages of a batch by their standard deviation."
     )
-    reward_range: tuple[float, float] | None = Field(
-        default=None, strict=False, description="The least and greatest reward; others are clipped to it."
+    reward_range: tuple[float, float] | None = field(
+        default=None, description="The least and greatest reward; others are clipped to it."
     )
 
-    def model_post_init(self, _context: Any) -> None:
-        super().model_post_init(_context)
+    def check(self) -> None:
+        super().check()
         if self.reward_range is not None and self.reward_range[0] >= self.reward_range[1]:
             raise ValueError("reward_range gives the least reward first, then the greatest")
 
@@ -47,6 +47,7 @@ EXTENSION = Method(
     needs_reward=True,
     needs_reference=True,
     trl="RLOOConfig",
+    acts=True,
 )
 
 
@@ -54,6 +55,6 @@ def run(context: Context) -> None:
     from trl.trainer.rloo_config import RLOOConfig
     from trl.trainer.rloo_trainer import RLOOTrainer
 
-    params = Rloo.model_validate(context.params["params"])
+    params = read(Rloo, context.params["params"])
     own = {"normalize_advantages": params.normalize, "reward_clip_range": params.reward_range}
     train_on_rollouts(context, params, rollout_schedule, RLOOTrainer, RLOOConfig, own)

@@ -2,20 +2,20 @@
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import STACK, RowParams, neutral, row_arguments, row_schedule
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method, Schedule
+from posttrain.spec.reading import read
 
 
 class Sft(RowParams):
     usual_rate: ClassVar[float] = 2e-5
 
-    packing: bool = Field(
+    packing: bool = field(
         default=False, description="Put several short rows into one sequence; `steps` must be given."
     )
-    loss_on: Literal["completion", "all"] = Field(
+    loss_on: Literal["completion", "all"] = field(
         default="completion",
         description="What the model learns to write: the completion alone, or the whole text.",
     )
@@ -57,7 +57,7 @@ def run(context: Context) -> None:
     from posttrain.runtime.training.loop import Loop, planned_for
     from posttrain.runtime.training.rows import training_rows
 
-    params = Sft.model_validate(context.params["params"])
+    params = read(Sft, context.params["params"])
     start = load_for_training(context)
     data = training_rows(context, start.tokenizer, ("prompt", "completion", "messages", "text"))
     loop = Loop(context, params, planned_for(schedule, params, len(data)), start)

@@ -8,6 +8,7 @@ from typing import Any
 from posttrain.runtime.context import Context
 from posttrain.runtime.models import adapters, origin, quantized
 from posttrain.runtime.models.adapters import SCORER, WRITER
+from posttrain.runtime.models.reading import weights
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,7 @@ def _weights(folder: Path, task: str, quantize: str, seed: int = 0) -> Any:
         set_seed(seed)  # the head of a new scorer is drawn
         given["num_labels"] = 1
     kind = AutoModelForSequenceClassification if task == SCORER else AutoModelForCausalLM
-    return kind.from_pretrained(
-        folder, use_safetensors=True, trust_remote_code=False, local_files_only=True, **given
-    )
+    return weights(kind, folder, task == SCORER, given)
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -26,15 +26,25 @@ def arguments(quantize: str) -> dict[str, Any]:
     _check(quantize)
     from transformers import BitsAndBytesConfig
 
+    # Of several processes each has a GPU of its own, and has been put on it.
+    place = {"": torch.cuda.current_device()}
     if quantize == "int8":
-        return {"quantization_config": BitsAndBytesConfig(load_in_8bit=True), "device_map": {"": 0}}
+        return {"quantization_config": BitsAndBytesConfig(load_in_8bit=True), "device_map": place}
     config = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=torch.bfloat16,
+        bnb_4bit_compute_dtype=_arithmetic(),
     )
-    return {"quantization_config": config, "device_map": {"": 0}}
+    return {"quantization_config": config, "device_map": place}
+
+
+def _arithmetic() -> Any:
+    """bfloat16, but for older GPUs, which have it in name alone."""
+    import torch
+
+    able = torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.bfloat16 if able else torch.float16
 
 
 def _check(quantize: str) -> None:

@@ -21,12 +21,22 @@ def save_trained(
         model.save_pretrained(scratch, safe_serialization=True, **given)
     else:
         adapters.save(model, scratch, base, **given)
+    _as_nobody_has_used_it(tokenizer)
     tokenizer.save_pretrained(scratch)
     # Reports of the trainer's own are no part of the model.
     (scratch / "training_args.bin").unlink(missing_ok=True)
     for path in sorted(scratch.iterdir()):
         shutil.move(path, out / path.name)
     return counted(model)
+
+
+def _as_nobody_has_used_it(tokenizer: Any) -> None:
+    """A fast tokenizer keeps how it padded and cut last, and would write it down: a run that goes on after
+    its last step has not called it since."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        backend.no_padding()
+        backend.no_truncation()
 
 
 def counted(model: Any) -> dict[str, int]:

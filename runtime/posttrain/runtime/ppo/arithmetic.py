@@ -34,7 +34,7 @@ def divergence(policy: Any, reference: Any, estimator: Estimator) -> Any:
 
 def token_rewards(scores: Any, diverged: Any, beta: float, mask: Any) -> Any:
     """The score of a completion at its last token, less what each token has cost in divergence."""
-    last = (mask.sum(dim=1) - 1).clamp(min=0).long().unsqueeze(1)
+    last = (mask.cumsum(dim=1) * mask).argmax(dim=1, keepdim=True)
     rewards = -beta * diverged * mask
     return rewards.scatter_add(1, last, scores.unsqueeze(1).to(rewards.dtype)) * mask
 

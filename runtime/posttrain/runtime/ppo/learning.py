@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from posttrain.runtime.ppo.acting import Policy, Stage, act
 from posttrain.runtime.ppo.arithmetic import adapted
 from posttrain.runtime.ppo.experience import Experience, Judged, Terms, experience
 from posttrain.runtime.ppo.likelihood import likelihood
@@ -11,6 +12,7 @@ from posttrain.runtime.ppo.losses import policy_loss, value_loss
 from posttrain.runtime.ppo.pair import layers_of, states, writer_of
 from posttrain.runtime.ppo.turns import Turns, drawn
 from posttrain.runtime.ppo.writing import Written, as_text, write
+from posttrain.runtime.rewards.batch import EPISODES
 
 Row = Mapping[str, Any]
 
@@ -41,6 +43,7 @@ class Learner:
         rows: Sequence[Row],
         reference: Any,
         score: Callable[..., list[float | None]],
+        stage: Stage | None = None,
     ) -> None:
         self._trainer = trainer
         self._turns = turns
@@ -49,6 +52,7 @@ class Learner:
         self._rows = rows
         self._reference = None if reference is None else reference.to(trainer.args.device)
         self._score = score
+        self._stage = stage
         self._held: tuple[int, Experience] | None = None
         # Figures of the step under way, each a sum over its micro-batches, and what is told once.
         self._sums: dict[str, float] = {}
@@ -98,7 +102,7 @@ class Learner:
         training = pair.training
         pair.eval()
         with self._trainer.accelerator.autocast():
-            judged = self._judged(generation, self._written(generation))
+            judged = self._judged(generation, *self._written(generation))
         pair.train(training)
         made, figures = experience(judged, replace(self._terms, beta=self.beta))
         self.told |= figures
@@ -115,16 +119,22 @@ class Learner:
         diverged, count = (float(one) for one in self._terms.total(rows))
         self.beta = adapted(self.beta, diverged / count, self._ways.target, int(count), self._ways.horizon)
 
-    def _written(self, generation: int) -> Written:
+    def _written(self, generation: int) -> tuple[Written, dict[str, Any]]:
+        """What the policy has written, and what rewards read of it beside the rows."""
         turns, tokenizer = self._turns, self._trainer.processing_class
-        asked = [as_text(self._rows[row]["prompt"], tokenizer) for row in turns.prompts(generation)]
+        rows = [self._rows[row] for row in turns.prompts(generation)]
         seed = drawn(turns.seed, "completions", generation, turns.rank)
         policy, device = self._trainer.pair.policy, self._trainer.args.device
-        return write(policy, tokenizer, asked, self._ways.sampling, seed, device)
+        if self._stage is not None:
+            by = Policy(policy, tokenizer, self._ways.sampling, seed, device)
+            written, outcomes = act(self._stage, by, rows, device)
+            return written, {EPISODES: outcomes}
+        asked = [as_text(row["prompt"], tokenizer) for row in rows]
+        return write(policy, tokenizer, asked, self._ways.sampling, seed, device), {}
 
-    def _judged(self, generation: int, written: Written) -> Judged:
+    def _judged(self, generation: int, written: Written, beside: Mapping[str, Any]) -> Judged:
         rows = [self._rows[row] for row in self._turns.prompts(generation)]
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        columns = {name: [row[name] for row in rows] for name in rows[0]} | dict(beside)
         texts = written.texts(self._trainer.processing_class)
         scores = self._score(columns.pop("prompt"), texts, **columns)
         logprobs, values, entropies = self._seen(written, self._trainer.pair)

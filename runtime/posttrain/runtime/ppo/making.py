@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from posttrain.runtime.context import Context
+from posttrain.runtime.environments.opening import declared, opened
+from posttrain.runtime.ppo.acting import Stage
 from posttrain.runtime.ppo.experience import Terms
 from posttrain.runtime.ppo.learning import Learner, Ways
 from posttrain.runtime.ppo.models import policy_of, reference_of
@@ -23,10 +26,12 @@ def trainer_for(
     policy = policy_of(loop.start, seed)
     reference = reference_of(loop.context, policy, params.beta)
     rows = data.to_list()
+    stage = _stage(loop.context)
 
     def learner(trainer: Any) -> Learner:
         turns = _turns(params, trainer, seed, len(rows))
-        return Learner(trainer, turns, _ways(params), _terms(params, trainer), rows, reference, score)
+        terms = _terms(params, trainer)
+        return Learner(trainer, turns, _ways(params), terms, rows, reference, score, stage)
 
     batch = {
         "per_device_train_batch_size": params.micro_batch or params.batch,
@@ -42,6 +47,10 @@ def trainer_for(
             learner=learner,
         )
     )
+
+
+def _stage(context: Context) -> Stage | None:
+    return None if declared(context) is None else Stage(world=opened(context), seed=context.params["seed"])
 
 
 def _turns(params: Any, trainer: Any, seed: int, rows: int) -> Turns:

@@ -11,7 +11,7 @@ class Written:
 
     tokens: Any
     attention: Any
-    # 1.0 on each token of a completion, its end token among them.
+    # 1.0 on each token that the policy has written, an end token among them.
     mask: Any
     # Whether a completion came to an end, and was not cut.
     ended: Any
@@ -26,7 +26,8 @@ class Written:
         return self.tokens[:, -self.count :]
 
     def texts(self, tokenizer: Any) -> list[str]:
-        rows = zip(self.completions.tolist(), self.mask.sum(dim=1).long().tolist(), strict=True)
+        lengths = self.attention[:, -self.count :].sum(dim=1).tolist()
+        rows = zip(self.completions.tolist(), lengths, strict=True)
         return tokenizer.batch_decode([row[:length] for row, length in rows], skip_special_tokens=True)
 
 
@@ -48,22 +49,24 @@ def write(
     model: Any, tokenizer: Any, prompts: Sequence[str], sampling: dict[str, Any], seed: int, device: Any
 ) -> Written:
     """Completions of all prompts at once. What is drawn depends on the seed alone."""
+    asked = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
+    return write_after(model, tokenizer, asked, sampling, seed, device)
+
+
+def write_after(
+    model: Any, tokenizer: Any, asked: list[list[int]], sampling: dict[str, Any], seed: int, device: Any
+) -> Written:
+    """What comes after these tokens."""
     import torch
 
-    given = tokenizer(
-        list(prompts),
-        return_tensors="pt",
-        padding=True,
-        padding_side="left",
-        add_special_tokens=False,
-        return_token_type_ids=False,
-    ).to(device)
+    given = tokenizer.pad({"input_ids": asked}, return_tensors="pt", padding_side="left").to(device)
     ends = ends_of(model, tokenizer)
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), torch.no_grad():
         torch.manual_seed(seed)
         tokens = model.generate(
-            **given,
+            input_ids=given["input_ids"],
+            attention_mask=given["attention_mask"],
             **sampling,
             do_sample=True,
             top_k=0,

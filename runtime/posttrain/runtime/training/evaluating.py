@@ -5,7 +5,7 @@ numbers is put back to where it was.
 """
 
 import random
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,26 +26,46 @@ class Eval:
     """An eval, ready to be made on any model."""
 
     name: str
-    params: Mapping[str, Any]
+    context: Context
     rows: list[dict[str, Any]]
     prompts: list[Prompt]
     graph: Graph
 
     def make(self, model: Any, tokenizer: Any) -> dict[str, float]:
         """The metrics of a model as it is now, by EVAL.METRIC; those without a value are left out."""
-        sampling, seed = self.params["sampling"], self.params["seed"]
+        params = self.context.params
         with undisturbed(model):
-            written = generate(model, tokenizer, self.prompts, sampling, seed, lambda _done, _total: None)
-        flat = beside(self.rows, written)
+            flat = self._written(model, tokenizer)
         score(flat, self.graph)
         tables.add_rates(flat, self.graph.returns)
-        wanted = tables.add_passes(flat, {**tables.RATES, **self.params["metrics"]})
-        found = tables.measured(flat, wanted, seed)
+        wanted = tables.add_passes(flat, {**tables.RATES, **params["metrics"]})
+        found = tables.measured(flat, wanted, params["seed"])
         return {
             f"{self.name}.{name}": metric["value"]
             for name, metric in found.items()
             if metric["value"] is not None
         }
+
+    def _written(self, model: Any, tokenizer: Any) -> list[dict[str, Any]]:
+        """A row for each completion, or for each episode where the eval acts in an environment."""
+        params = self.context.params
+        if params.get("environment") is None:
+            made = _generated(model, tokenizer, self.prompts, params["sampling"], params["seed"])
+            return beside(self.rows, made)
+        from posttrain.runtime.environments.episodes import Reader, played
+        from posttrain.runtime.models.length import context_of
+
+        def write(prompts: Sequence[Prompt], sampling: Mapping[str, Any], seed: int, _name: str) -> Any:
+            return _generated(model, tokenizer, prompts, sampling, seed)
+
+        reader = Reader(tokenizer, context_of(model))
+        return played(self.context, self.rows, self.prompts, write, reader)
+
+
+def _generated(
+    model: Any, tokenizer: Any, prompts: Sequence[Prompt], sampling: Mapping[str, Any], seed: int
+) -> Any:
+    return generate(model, tokenizer, prompts, sampling, seed, lambda _done, _total: None)
 
 
 def evals_of(context: Context, tokenizer: Any) -> list[Eval]:
@@ -78,7 +98,7 @@ def _eval(name: str, context: Context, tokenizer: Any) -> Eval:
         raise StepFault(f"there are no rows for the eval `{name}`", "look at the dataset's steps")
     return Eval(
         name=name,
-        params=context.params,
+        context=context,
         rows=rows,
         prompts=prompts_of(context, tokenizer, rows),
         graph=Graph.of_step(context),

@@ -4,6 +4,7 @@ All of it is said before the first step.
 """
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from posttrain.runtime.faults import StepFault
@@ -14,12 +15,19 @@ from posttrain.runtime.training.watch import Watch
 _LEARNT = ("input_ids", "chosen_ids", "chosen_input_ids", "completion_ids")
 _AFTER_PROMPT = ("chosen_ids", "rejected_ids", "completion_ids")
 _CUT_BEFORE = ("input_ids", "chosen_input_ids", "rejected_input_ids")
+_LABELS = ("chosen_labels", "rejected_labels")
+_NOT_LEARNT = -100  # the label of a token that is only read
 _LOOKED_AT = 256  # rows that are looked at for their end
 _NO_LIMIT = 1 << 30
 
 
 def check_tokens(model: Any, tokenizer: Any, watch: Watch) -> None:
     """Whether the tokenizer can pad and end, and the model has all of its tokens."""
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise StepFault(
+            "the tokenizer knows no words: its files are missing, or are not those of this model",
+            "put tokenizer.json beside the model's weights, or name a tokenizer for the model",
+        )
     if tokenizer.eos_token_id is None:
         raise StepFault(
             "the tokenizer has no end token, so the model cannot learn to stop",
@@ -41,7 +49,7 @@ def check_tokens(model: Any, tokenizer: Any, watch: Watch) -> None:
 
 def check_rows(trainer: Any, given: int, watch: Watch) -> None:
     """Say which of the rows given were dropped or cut to fit, and whether any of them ends."""
-    data = trainer.train_dataset
+    data = trainer.train_dataset = _with_something_to_learn(trainer.train_dataset)
     limit = getattr(trainer.args, "max_length", None) or _NO_LIMIT
     if len(data) == 0:
         raise StepFault(
@@ -63,6 +71,24 @@ def check_rows(trainer: Any, given: int, watch: Watch) -> None:
             "raise max_length, or filter long rows in the dataset's steps",
         )
     _check_ends(tokens, trainer.processing_class, watch)
+
+
+def _with_something_to_learn(data: Any) -> Any:
+    """The rows of which tokens are left to learn: TRL's experimental trainers keep the others, whose loss
+    is no number."""
+    names = [name for name in _LABELS if name in data.column_names]
+    if not names or len(data) == 0:
+        return data
+    tokens = data.with_format("arrow")[:]
+    last = [_last(tokens[name].combine_chunks()) for name in names]
+    kept = [row for row in range(len(data)) if all(labels[row] != _NOT_LEARNT for labels in last)]
+    return data if len(kept) == len(data) else data.select(kept)
+
+
+def _last(lists: Any) -> list[int]:
+    """The last label of each row; one without any has nothing to learn."""
+    ends, values = lists.offsets.to_pylist(), lists.values
+    return [values[end - 1].as_py() if end > start else _NOT_LEARNT for start, end in pairwise(ends)]
 
 
 def _cut(tokens: Any, limit: int, end: int) -> int:

@@ -22,7 +22,7 @@ _WEIGHTS = "model.safetensors"
 
 def keep(checkpoint: Path, trainer: Any, watch: Watch) -> None:
     """Complete a checkpoint that the trainer has written."""
-    durable.write_json(checkpoint / _WATCH, watch.seen())
+    durable.write_json(checkpoint / _WATCH, watch.seen(), sync=False)  # the seal brings all to the disk
     # TRL's copy of the adapter that training began with. It never moves, so it is made again; and a
     # checkpoint that holds it is read back without the adapter that is trained.
     shutil.rmtree(checkpoint / "ref", ignore_errors=True)
@@ -56,7 +56,8 @@ def moving_reference(trainer: Any) -> Any:
 
 
 def keep_launch(checkpoint: Path, launch: Launch) -> None:
-    durable.write_json(checkpoint / _LAUNCH, {"processes": launch.processes, "strategy": launch.strategy})
+    made = {"processes": launch.processes, "strategy": launch.strategy}
+    durable.write_json(checkpoint / _LAUNCH, made, sync=False)
 
 
 def check_launch(checkpoint: Path, launch: Launch) -> None:

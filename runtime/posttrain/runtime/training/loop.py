@@ -125,6 +125,7 @@ class Loop:
         if self.found is not None and (self.step == self.planned.steps or self.measuring.ended):
             # Asked to go on from the last step, the trainer would take one more.
             trainer._load_from_checkpoint(str(self.found))
+            _as_training_begins(trainer)
         else:
             self._train(trainer)
         self._take_best(trainer)
@@ -214,6 +215,15 @@ def _found(context: Context) -> Path | None:
         return None
     kept.check_launch(context.checkpoints / name, context.step.launch)
     return context.checkpoints / name
+
+
+def _as_training_begins(trainer: Any) -> None:
+    """What the trainer does to the model's configuration before its first step, where it takes none: the
+    product of a run that died after its last step is then the same."""
+    from transformers.trainer_utils import align_special_tokens
+
+    if hasattr(trainer.model, "config"):  # as the trainer asks; the pair that PPO trains has none
+        align_special_tokens(trainer.model, trainer.processing_class)
 
 
 def _only_ours(trainer: Any) -> None:

@@ -55,7 +55,7 @@ class Measuring:
 
     def keep(self, checkpoint: Path) -> None:
         if self.course is not None:
-            durable.write_json(checkpoint / _FILE, self.course.seen())
+            durable.write_json(checkpoint / _FILE, self.course.seen(), sync=False)
 
     def restore(self, checkpoint: Path) -> None:
         if self.course is not None:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Params, Schedule
 
 
@@ -14,53 +13,53 @@ class TrainingParams(Params):
     # The learning rate for all weights, when the recipe names none; each method has its own.
     usual_rate: ClassVar[float] = 2e-5
 
-    learning_rate: float | None = Field(
+    learning_rate: float | None = field(
         default=None,
         gt=0,
         description="The highest learning rate; when not given, what is usual for the method (sft 2e-5,"
         " reward_model 1e-5, orpo 8e-6, the others 1e-6), and ten times that for an adapter.",
     )
-    schedule: Literal["constant", "linear", "cosine"] = Field(
+    schedule: Literal["constant", "linear", "cosine"] = field(
         default="linear", description="How the learning rate falls after the warm-up."
     )
-    warmup: float = Field(
+    warmup: float = field(
         default=0.0, ge=0, lt=1, description="The share of the steps in which the rate rises."
     )
-    weight_decay: float = Field(default=0.0, ge=0, description="AdamW's weight decay.")
-    clip: float = Field(default=1.0, gt=0, description="The largest gradient norm; more is scaled down.")
-    micro_batch: int | None = Field(
+    weight_decay: float = field(default=0.0, ge=0, description="AdamW's weight decay.")
+    clip: float = field(default=1.0, gt=0, description="The largest gradient norm; more is scaled down.")
+    micro_batch: int | None = field(
         default=None,
         ge=1,
         description="Sequences in memory at once; the rest of a batch is accumulated. Changes no result"
         " beyond rounding, but for kto, orpo and cpo, where their loss looks across it.",
     )
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = field(
         default="auto",
         description="The precision of the arithmetic; the weights keep their own. auto is bfloat16 where"
         " the target has GPUs, and float32 elsewhere.",
     )
-    gradient_checkpointing: bool = Field(
+    gradient_checkpointing: bool = field(
         default=False,
         description="Compute activations again instead of keeping them: less memory, more time.",
     )
-    checkpoint_every: int | None = Field(
+    checkpoint_every: int | None = field(
         default=None,
         ge=1,
         description="Optimizer steps between checkpoints, rounded up to where the method can resume"
         " exactly; a quarter of the run when not given.",
     )
-    keep_checkpoints: int = Field(default=2, ge=1, description="Complete checkpoints that are kept.")
+    keep_checkpoints: int = field(default=2, ge=1, description="Complete checkpoints that are kept.")
 
 
 class TrlParams(TrainingParams):
     """What methods take that stand on TRL."""
 
-    liger: bool = Field(
+    liger: bool = field(
         default=False,
         description="Compute with Liger's kernels, which take less memory; on GPUs alone. They round"
         " otherwise: the last bits of the result are other ones.",
     )
-    compile: bool = Field(
+    compile: bool = field(
         default=False,
         description="Compile the model with torch.compile: the first step takes long, the others less. It"
         " rounds otherwise: the last bits of the result are other ones.",
@@ -70,10 +69,10 @@ class TrlParams(TrainingParams):
 class RowParams(TrlParams):
     """What methods take that go over the rows of a dataset."""
 
-    epochs: float = Field(default=1.0, gt=0, description="Passes over the data.")
-    steps: int | None = Field(default=None, ge=1, description="Optimizer steps, instead of epochs.")
-    batch: int = Field(default=16, ge=1, description="Rows in an optimizer step.")
-    max_length: int = Field(
+    epochs: float = field(default=1.0, gt=0, description="Passes over the data.")
+    steps: int | None = field(default=None, ge=1, description="Optimizer steps, instead of epochs.")
+    batch: int = field(default=16, ge=1, description="Rows in an optimizer step.")
+    max_length: int = field(
         default=1024,
         ge=8,
         description="The longest sequence in tokens, prompt and completion together; never more than the"
@@ -84,10 +83,10 @@ class RowParams(TrlParams):
 class ReferenceParams(Params):
     """What methods take whose reference may move; a frozen one is the rule."""
 
-    reference_every: int | None = Field(
+    reference_every: int | None = field(
         default=None, ge=1, description="Steps after which the reference is pulled towards the model."
     )
-    reference_pull: float = Field(
+    reference_pull: float = field(
         default=0.6, gt=0, le=1, description="How far the reference is pulled: 1 makes it the model."
     )
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import Field
-
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import (
     ReferenceParams,
@@ -12,38 +10,40 @@ from posttrain.runtime.training.params import (
     divided,
     reference_arguments,
 )
+from posttrain.spec.asking import LONGEST
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Schedule
 
 
 class RolloutParams(TrlParams, ReferenceParams):
     """What methods take that write several completions for each prompt and compare them."""
 
-    steps: int = Field(ge=1, description="Optimizer steps.")
-    prompts: int = Field(default=8, ge=1, description="Prompts in an optimizer step.")
-    generations: int = Field(default=8, ge=2, description="Completions written for each prompt.")
-    max_tokens: int = Field(default=256, ge=1, description="The longest completion, in tokens.")
-    temperature: float = Field(default=1.0, gt=0, description="The temperature of the sampling.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
-    top_k: int = Field(default=0, ge=0, description="Likeliest tokens that are sampled from; 0 is all.")
-    min_p: float | None = Field(
+    steps: int = field(ge=1, description="Optimizer steps.")
+    prompts: int = field(default=8, ge=1, description="Prompts in an optimizer step.")
+    generations: int = field(default=8, ge=2, description="Completions written for each prompt.")
+    max_tokens: int = field(default=256, ge=1, description=LONGEST)
+    temperature: float = field(default=1.0, gt=0, description="The temperature of the sampling.")
+    top_p: float = field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
+    top_k: int = field(default=0, ge=0, description="Likeliest tokens that are sampled from; 0 is all.")
+    min_p: float | None = field(
         default=None, ge=0, le=1, description="The least probability, as a share of the likeliest token's."
     )
-    beta: float = Field(default=0.0, ge=0, description="The weight of the KL divergence from the reference.")
-    epsilon: float = Field(default=0.2, gt=0, description="How far a probability ratio counts.")
-    epsilon_high: float | None = Field(default=None, gt=0, description="The upper bound, when another.")
-    iterations: int = Field(default=1, ge=1, description="Times each batch of completions is learnt from.")
-    buffer: int = Field(default=1, ge=1, description="Optimizer steps whose completions are written at once.")
-    skip_cut: bool = Field(
+    beta: float = field(default=0.0, ge=0, description="The weight of the KL divergence from the reference.")
+    epsilon: float = field(default=0.2, gt=0, description="How far a probability ratio counts.")
+    epsilon_high: float | None = field(default=None, gt=0, description="The upper bound, when another.")
+    iterations: int = field(default=1, ge=1, description="Times each batch of completions is learnt from.")
+    buffer: int = field(default=1, ge=1, description="Optimizer steps whose completions are written at once.")
+    skip_cut: bool = field(
         default=False, description="Learn nothing from completions that were cut at their longest length."
     )
-    on_flat_reward: Literal["fail", "warn"] = Field(
+    on_flat_reward: Literal["fail", "warn"] = field(
         default="fail", description="What to do about a reward that has not varied since the run began."
     )
-    flat_steps: int = Field(
+    flat_steps: int = field(
         default=20, ge=1, description="Steps without any variation after which that is so."
     )
 
-    def model_post_init(self, _context: Any) -> None:
+    def check(self) -> None:
         if self.reference_every is not None and self.beta == 0:
             raise ValueError("reference_every has no effect while beta is 0: there is no reference")
 

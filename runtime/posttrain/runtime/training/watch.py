@@ -17,6 +17,8 @@ from posttrain.spec.extension import Schedule
 _DEAD_STEPS = 3
 # So many steps in a row in which every completion is cut mean that the model does not end.
 _CUT_STEPS = 3
+_LATER = "lower the learning rate, raise warmup, or train in float32"
+_AT_ONCE = f"look whether the starting model's weights are all numbers, or {_LATER}"
 
 
 class Watch:
@@ -114,5 +116,5 @@ def _check_finite(step: int, values: Mapping[str, float]) -> None:
         if value is not None and not math.isfinite(value):
             raise StepFault(
                 f"at step {step} the {name.replace('_', ' ')} is {value}",
-                "lower the learning rate, raise warmup, or train in float32",
+                _AT_ONCE if step == 1 else _LATER,
             )

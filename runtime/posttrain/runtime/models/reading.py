@@ -1,0 +1,70 @@
+"""Reads weights from a folder, and holds them to the configuration beside them.
+
+By itself the library gives random values to whatever the files lack, and says so in its log alone.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.faults import StepFault
+
+_SHOWN = 3
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+_ADVICE = "fetch or save the model again: its config.json and its weights belong to different models"
+# What a scorer has for itself, and a writer's head, which a scorer does without.
+_SCORERS = ("score.", "classifier.", "lm_head.")
+
+
+def weights(kind: Any, folder: Path, scores: bool, given: dict[str, Any]) -> Any:
+    """The model of a folder, by this class of transformers; `scores` is whether its head may be a new one."""
+    model, found = _read(kind, folder, given)
+    if found["mismatched_keys"]:
+        name, has, wanted = sorted(found["mismatched_keys"])[0]
+        raise StepFault(
+            f"the weights do not fit config.json: {name} is {_size(has)} and should be {_size(wanted)}",
+            _ADVICE,
+        )
+    lacking = [name for name in found["missing_keys"] if not (scores and name.startswith(_SCORERS))]
+    if lacking:
+        raise StepFault(f"the model's files lack {_list(lacking)}", _ADVICE)
+    beyond = _beyond(model, found["unexpected_keys"])
+    if beyond:
+        raise StepFault(f"the model's config.json has no place for {_list(beyond)}", _ADVICE)
+    return model
+
+
+def _beyond(model: Any, names: Iterable[str]) -> list[str]:
+    """The weights of layers like those that the model has, but more of them. Other surplus does no harm."""
+    known = {_NUMBER.sub("#", name) for name, _ in model.named_parameters()}
+    return [name for name in names if _NUMBER.sub("#", name) in known]
+
+
+def _read(kind: Any, folder: Path, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from safetensors import SafetensorError
+
+    try:
+        return kind.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            ignore_mismatched_sizes=True,  # they are told below, by name
+            output_loading_info=True,
+            **given,
+        )
+    except SafetensorError as error:
+        raise StepFault(
+            f"the model's weights cannot be read: {error}",
+            "a file is cut short or damaged: fetch or save the model again",
+        ) from None
+
+
+def _size(shape: Sequence[int]) -> str:
+    return " x ".join(str(one) for one in shape)
+
+
+def _list(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > _SHOWN else ""
+    return f"{len(names)} weights: {', '.join(sorted(names)[:_SHOWN])}{more}"

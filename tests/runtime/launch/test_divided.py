@@ -1,0 +1,91 @@
+"""FSDP2 in two processes on a CPU: torch divides the weights over gloo as it does over NCCL.
+
+accelerate takes FSDP for GPUs alone. Told that these processes have GPUs, it does everything else as there:
+wraps, clips, gathers, writes divided checkpoints and reads them back. What that leaves out is CUDA itself.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.recipe_command import wait_until
+from tests.runtime.launch.test_processes import gone, made
+from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
+
+from posttrain.runtime.runners.process import ProcessRunner
+from posttrain.spec.plan import Launch, Plan, Step
+
+pytestmark = pytest.mark.slow
+
+# Python reads this module, if it finds one, before anything else.
+_AS_IF_ON_GPUS = """\
+from accelerate.state import DistributedType, PartialState
+
+made = PartialState.__init__
+
+def init(self, *given, **named):
+    made(self, *given, **named)
+    if self._shared_state.get("distributed_type") == DistributedType.MULTI_CPU:
+        PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+
+PartialState.__init__ = init
+"""
+_ROWS = "steps: 6, learning_rate: 5.0e-3, batch: 16, max_length: 64, checkpoint_every: 2"
+_PROMPTS = (
+    "steps: 6, prompts: 16, generations: 4, learning_rate: 2.0e-3, max_tokens: 6, checkpoint_every: 2,"
+    " beta: 0.1"
+)
+CASES = {
+    "sft": f"train: sft, params: {{{_ROWS}}}",
+    "sft, a new adapter with dropout": (
+        f"train: sft, adapter: {{rank: 4, dropout: 0.1}}, params: {{{_ROWS}}}"
+    ),
+    "dpo": f"train: dpo, params: {{{_ROWS}}}",
+    "grpo": f"train: grpo, reward: solution, params: {{{_PROMPTS}}}",
+}
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    folder = tmp_path_factory.mktemp("divided")
+    (folder / "sitecustomize.py").write_text(_AS_IF_ON_GPUS)
+    runner = ProcessRunner()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *_given()]))
+        runner.expect(compiled(recipe()), ["sft"], folder)
+    yield Bench(folder, runner)
+    runner.close()
+
+
+def _given() -> list[str]:
+    return [path for path in [os.environ.get("PYTHONPATH")] if path]
+
+
+def laid(case: str, strategy: str = "fsdp") -> tuple[Plan, Step]:
+    plan = compiled(recipe(f"it: {{{CASES[case]}, model: sft, data: sums.train}}"))
+    return plan, replace(plan.step("it"), launch=Launch(processes=2, strategy=strategy))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_divided_weights_are_trained_saved_and_exact_when_killed(case: str, bench: Bench) -> None:
+    plan, step = laid(case)
+    alone = made(bench, plan, plan.step("it"))
+    together = made(bench, plan, step)
+    if "dropout" not in case and case != "grpo":  # what is drawn, each process draws for itself
+        wanted = pytest.approx(metrics(alone, "loss"), rel=2e-3, abs=1e-4)
+        assert metrics(together, "loss") == wanted
+    assert together.facts["parameters"] == alone.facts["parameters"]
+    assert set(together.manifest["files"]) == set(alone.manifest["files"])
+    undisturbed = together.content
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    bench.killed(step, at=4)
+    wait_until(lambda: gone(bench, step), "the end of all processes")
+    held = {path.name for path in Path(bench.work(step) / "checkpoints" / "checkpoint-4").iterdir()}
+    assert {"pytorch_model_fsdp_0", "optimizer_0"} <= held  # each process has written its part
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0, bench.failure(step)
+    assert [event["step"] for event in bench.events(step) if event["kind"] == "resumed"] >= [4]
+    assert bench.commit(step).content == undisturbed
