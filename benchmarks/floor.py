@@ -5,6 +5,7 @@ take turns, so that a machine whose speed drifts slows all of them alike; the fi
 """
 
 import os
+import resource
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,12 @@ RECIPE = [sys.executable, "-m", "posttrain.cli.main"]
 
 def cpu_seconds(command: Sequence[str]) -> float:
     """User and system time of a command and all that it started."""
+    usage = used(command)
+    return usage.ru_utime + usage.ru_stime
+
+
+def used(command: Sequence[str]) -> resource.struct_rusage:
+    """What a command took of the machine; what it prints is dropped."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     pid = os.posix_spawn(
         command[0],
@@ -29,7 +36,7 @@ def cpu_seconds(command: Sequence[str]) -> float:
     _, status, usage = os.wait4(pid, 0)
     os.close(quiet)
     assert os.waitstatus_to_exitcode(status) == 0, f"{command} failed"
-    return usage.ru_utime + usage.ru_stime
+    return usage
 
 
 def in_turns(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, float]:

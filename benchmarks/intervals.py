@@ -19,7 +19,8 @@ def main() -> None:
     print("# Coverage of the intervals\n")
     print(
         "Made by `python benchmarks/intervals.py`. How often a 95 % interval holds the truth: for rates of"
-        f" one completion a prompt as exact sums, else over {_RUNS:,} seeded draws (300 for means), where a"
+        f" one completion a prompt as exact sums, else over {_RUNS:,} seeded draws (300 for differences of"
+        " means), where a"
         f" true 95 % is seen as {_spread()}. `before` is what stood here at first, over 200 draws: Wilson's"
         " interval as it is in books, and else the percentiles of resampled means.\n"
     )
@@ -122,7 +123,7 @@ _MEANS: list[tuple[str, float, Draw]] = [
 def _means() -> Iterator[tuple[str, str, str, str]]:
     for name, truth, draw in _MEANS:
         for count in (20, 50, 200):
-            runs = 300
+            runs = _RUNS
             held = _held(draw, count, truth, rate=False, trials=count, runs=runs)
             yield name, str(count), f"{held:.3f}", _held_before(draw, count, truth, runs)
 

@@ -5,12 +5,10 @@ python benchmarks/start.py --large [--rounds 3]           a matrix of 1,000 step
 """
 
 import argparse
-import resource
-import subprocess
 import tempfile
 from pathlib import Path
 
-from floor import RECIPE, in_turns, show
+from floor import RECIPE, in_turns, show, used
 from shapes import chain, matrix
 
 ROOT = Path(__file__).parent.parent
@@ -40,9 +38,8 @@ def main() -> None:
 
 
 def peak_mib(path: Path) -> float:
-    """The most memory that planning a recipe held. The largest so far counts: call it in rising order."""
-    subprocess.run([*RECIPE, "plan", str(path)], stdout=subprocess.DEVNULL, check=True)
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    """The most memory that planning a recipe held."""
+    return used([*RECIPE, "plan", str(path)]).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def live_engine() -> "DockerClient | None":
     from docker.errors import DockerException
 
     try:
-        client = docker.from_env()
+        client = docker.from_env(timeout=600)  # to remove a large image takes a while
         client.ping()
     except DockerException:
         return None

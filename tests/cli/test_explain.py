@@ -10,6 +10,7 @@ from posttrain.compiler.reference.pages import pages
 from posttrain.compiler.reference.values import flow
 from posttrain.compiler.tree import plain
 from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.declared import keys_of
 from posttrain.spec.stages import VERBS, Recipe
 
 KNOWN: Reference = reference(CATALOG)
@@ -59,7 +60,7 @@ def test_a_name_of_several_fields_tells_each_text_once() -> None:
 
 
 def test_everything_there_is_can_be_asked_for() -> None:
-    words = [*KNOWN.codes, *KNOWN.entries, *Recipe.model_fields, *(f"stages.{verb}" for verb in VERBS)]
+    words = [*KNOWN.codes, *KNOWN.entries, *keys_of(Recipe), *(f"stages.{verb}" for verb in VERBS)]
     for kind in ("method", "reward", "data", "source", "environment", "tracker"):
         words += CATALOG.names(kind)
     assert [word for word in words if explain(word, KNOWN) is None] == []
@@ -87,7 +88,7 @@ def test_a_code_that_is_none_is_near_another() -> None:
 def test_the_list_names_every_topic() -> None:
     text = listing(KNOWN)
     names = [topic.name for topic in KNOWN.topics if topic.kind not in ("section", "recipe")]
-    assert [name for name in (*names, *KNOWN.codes, *Recipe.model_fields) if name not in text] == []
+    assert [name for name in (*names, *KNOWN.codes, *keys_of(Recipe)) if name not in text] == []
 
 
 def test_the_examples_of_topics_are_yaml() -> None:

@@ -193,7 +193,7 @@ def test_an_alias_never_comes_before_its_anchor() -> None:
     ("text", "reason"),
     [
         ("%YAML 1.2\n---\na: 1\n", "directive"),
-        ("a: ! b\n", "tag"),
+        ('a: ! "b"\n', "tag"),
         ("&k a: 1\n", "`a`"),
     ],
 )

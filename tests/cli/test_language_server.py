@@ -5,6 +5,7 @@ from tests.cli.language_server import HERE, LanguageServer
 from tests.recipe_command import ROOT
 
 from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.declared import fields_of
 from posttrain.spec.stages import VERBS, Recipe, Train
 
 HEAD = "recipe: 1\nname: demo\n"
@@ -66,9 +67,9 @@ def test_a_parameter_is_offered_with_its_default(editor: LanguageServer) -> None
 
 def test_hovering_explains(editor: LanguageServer) -> None:
     opened = editor.open(f"{STAGE}    params: {{steps: 1, beta: 0.1}}\ntracking: [tensorboard]\n")
-    assert said(Train.model_fields["reward"].description) in opened.hover("reward: right")
+    assert said(fields_of(Train)["reward"].description) in opened.hover("reward: right")
     assert "The weight of the KL divergence" in opened.hover("beta")
-    assert said(Recipe.model_fields["tracking"].description) in opened.hover("tracking")
+    assert said(fields_of(Recipe)["tracking"].description) in opened.hover("tracking")
     assert "Train a model by a method" in opened.hover("grpo:")
 
 

@@ -68,7 +68,7 @@ def test_the_bounds_of_a_list_are_part_of_the_key() -> None:
         (("name: demo", "name: demo\ntracking: []"), set[str]()),
         (("batch: 4", "batch: 4, micro_batch: 2"), set[str]()),
         (("batch: 4", "batch: 4, checkpoint_every: 3"), set[str]()),
-        ((SFT, SFT.replace("}}", "}, retry: {attempts: 3}, timeout_minutes: 5}")), set[str]()),
+        ((SFT, SFT.replace("}}", "}, retry: {attempts: 3}, timeout_minutes: 5, memory_gb: 9}")), set[str]()),
     ],
 )
 def test_a_change_reaches_what_depends_on_it_and_nothing_else(

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from posttrain.compiler.checks.during import check_during
 from posttrain.compiler.checks.image import check_images
+from posttrain.compiler.checks.lengths import check_asked_lengths
 from posttrain.compiler.checks.pushing import check_pushes
 from posttrain.compiler.checks.subject import subjects
 from posttrain.compiler.checks.tags import check_tags
@@ -26,13 +27,16 @@ from posttrain.compiler.rewards.codes import UNUSED_NODE
 from posttrain.compiler.rewards.graph import Graph, build
 from posttrain.compiler.source import Request
 from posttrain.compiler.stages.branches import check_branches
-from posttrain.compiler.stages.evals import Evaluation, check_eval
+from posttrain.compiler.stages.evals import Evaluation, Measured, check_eval
 from posttrain.compiler.stages.gates import Gating, check_gate
 from posttrain.compiler.stages.generation import Generation, check_generate
 from posttrain.compiler.stages.training import Training, check_training
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
-from posttrain.spec.stages import Evaluate, Gate, Generate, Script, Train
+from posttrain.spec.stages import Benchmark, Evaluate, Gate, Generate, Script, Train
+
+if TYPE_CHECKING:
+    from posttrain.compiler.stages.benchmarks import Benchmarking
 
 T = TypeVar("T")
 
@@ -47,6 +51,7 @@ class Checked:
     graphs: Mapping[str, Graph]
     trainings: Mapping[str, Training] = field(default_factory=dict[str, Training])
     evals: Mapping[str, Evaluation] = field(default_factory=dict[str, Evaluation])
+    benchmarks: "Mapping[str, Benchmarking]" = field(default_factory=dict[str, Any])
     generations: Mapping[str, Generation] = field(default_factory=dict[str, Generation])
     gates: Mapping[str, Gating] = field(default_factory=dict[str, Gating])
     worlds: Mapping[str, World] = field(default_factory=dict[str, World])
@@ -106,13 +111,25 @@ def _stages(
                 generations[name] = check_generate(name, stage, named, rows, graphs, request, findings)
             case _:
                 pass
-    sound = _sound(evals)
+    sound, benchmarks = _sound(evals), _benchmarks(named, request, findings)
     return {
         "trainings": _sound(trainings),
         "evals": sound,
+        "benchmarks": benchmarks,
         "generations": _sound(generations),
-        "gates": _gates(named, sound, findings),
+        "gates": _gates(named, {**sound, **benchmarks}, findings),
     }
+
+
+def _benchmarks(named: Named, request: Request, findings: Findings) -> "dict[str, Benchmarking]":
+    """The benchmarks; a recipe without one pays for none of this."""
+    stages = {name: one for name, one in named.recipe.stages.items() if isinstance(one, Benchmark)}
+    if not stages:
+        return {}
+    from posttrain.compiler.stages.benchmarks import check_benchmark
+
+    found = {name: check_benchmark(name, one, named, request, findings) for name, one in stages.items()}
+    return _sound(found)
 
 
 def _sound(found: Mapping[str, T | None]) -> dict[str, T]:
@@ -123,17 +140,29 @@ def _check_together(found: Checked, request: Request, findings: Findings) -> Non
     """What takes more than one stage or declaration to see."""
     named = found.named
     trained = subjects(named, found.trainings, found.lines, found.shapes)
-    check_trainings(named, found.trainings, trained, findings)
+    check_trainings(named, found.trainings, trained, request.catalog, findings)
     check_during(named, found.trainings, found.evals, findings)
+    asked = {
+        name: (one.stage, one.asking) for name, one in (*found.evals.items(), *found.generations.items())
+    }
+    check_asked_lengths(named, asked, found.lines, found.shapes, findings)
     check_tags(named, found.graphs, found.lines, request.read, findings)
     check_templates(named, trained, found.rows, request.read, findings)
     check_gpu(named, trained, findings)
-    check_images(named.recipe, findings)
+    check_images(named.recipe, request, findings)
+    if any(_tests_programs(graph) for graph in found.graphs.values()):
+        from posttrain.compiler.checks.contained import check_contained
+
+        check_contained(named, found.graphs, findings)
     check_pushes(named.recipe, findings)
     check_tracking(named.recipe, request, findings)
     if request.as_written:
         check_unused(named, request.source.name, findings)
         _check_unused_nodes(named, found.graphs, found.evals, findings)
+
+
+def _tests_programs(graph: Graph) -> bool:
+    return any(op.name == "code_tests" for op in graph.ops)
 
 
 def _script_files(named: Named, request: Request, findings: Findings) -> dict[str, dict[str, UserFile]]:
@@ -167,7 +196,7 @@ def _worlds(
     return found
 
 
-def _gates(named: Named, evals: Mapping[str, Evaluation], findings: Findings) -> dict[str, Gating]:
+def _gates(named: Named, evals: Mapping[str, Measured], findings: Findings) -> dict[str, Gating]:
     check_branches(named, findings)
     gates: dict[str, Gating] = {}
     for name, stage in named.recipe.stages.items():

@@ -1,7 +1,20 @@
 """All diagnostic codes, from the files that define them."""
 
-from posttrain.compiler import expand, files, interpolate, matrix, models, names, parse, shape, validate
+from posttrain.compiler import (
+    expand,
+    files,
+    interpolate,
+    matrix,
+    models,
+    names,
+    parse,
+    sections,
+    shape,
+    validate,
+)
+from posttrain.compiler.benchmarks import codes as benchmarks
 from posttrain.compiler.checks import (
+    contained,
     during,
     image,
     pushing,
@@ -23,6 +36,7 @@ from posttrain.spec.diagnostic import Code
 
 _DEFINERS = (
     parse,
+    sections,
     expand,
     interpolate,
     matrix,
@@ -42,12 +56,14 @@ _DEFINERS = (
     branches,
     power,
     environments,
+    benchmarks,
     models,
     during,
     tags,
     templates,
     without_gpu,
     image,
+    contained,
     pushing,
     tracking,
     target,

@@ -10,9 +10,9 @@ from posttrain.compiler.names import Ref
 from posttrain.compiler.rewards.graph import Graph
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.stages.asking import Asking
-from posttrain.spec.extension import Extension, Kind, Params
+from posttrain.spec.declared import Declaration, written
+from posttrain.spec.extension import Extension, Kind
 from posttrain.spec.plan import Input, Launch, Resources, UserFile
-from posttrain.spec.recipe import Declaration
 from posttrain.spec.record import record
 
 Json = Any
@@ -44,8 +44,8 @@ def step_id(thing: str, name: str) -> str:
     return {"model": f"models.{name}", "dataset": f"datasets.{name}"}.get(thing, name)
 
 
-def dumped(value: Declaration | Params | None) -> Json:
-    return None if value is None else value.model_dump(mode="json", by_alias=True)
+def dumped(value: Declaration | None) -> Json:
+    return None if value is None else written(value)
 
 
 def input_of(ref: Ref) -> Input:

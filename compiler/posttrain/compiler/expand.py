@@ -3,9 +3,11 @@
 import posixpath
 
 from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.files import shortened, unreadable_path
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.overlay import nest, overlay, without
 from posttrain.compiler.parse import parse
+from posttrain.compiler.shape import with_known_sections
 from posttrain.compiler.source import Request, Source
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Entry, Leaf, Listed, Mapped, Node
@@ -44,57 +46,80 @@ CODES = (NO_SUCH_BASE, NO_SUCH_PROFILE, BAD_SETTING)
 
 def profile_names(root: Mapped, request: Request) -> list[str]:
     """The profiles that a recipe has, those of the files that it extends too."""
-    whole = _extended(root, request, Findings(), (request.source.name,), "")
+    whole = _Bases(request, Findings()).under(root)
     entry = whole.entries.get("profiles")
     return list(entry.node.entries) if entry is not None and isinstance(entry.node, Mapped) else []
 
 
 def expand(root: Mapped, request: Request, findings: Findings) -> Mapped:
     """The tree with everything laid over it; its variables are filled in for each leg."""
-    whole = _extended(root, request, findings, (request.source.name,), "")
+    whole = _Bases(request, findings).under(root)
     whole = _with_profiles(whole, request, findings)
     for setting in request.settings:
         whole = _with_setting(whole, setting, findings)
     return without(whole, "extends", "profiles")
 
 
-def _extended(
-    root: Mapped, request: Request, findings: Findings, chain: tuple[str, ...], folder: str
-) -> Mapped:
-    """The files that `root` extends, in order, with `root` laid over them."""
-    entry = root.entries.get("extends")
-    if entry is None:
-        return root
-    result: Node | None = None
-    for item in entry.node.items if isinstance(entry.node, Listed) else (entry.node,):
-        base = _read_base(item, request, findings, chain, folder)
-        if base is not None:
-            result = base if result is None else overlay(result, base)
-    merged = overlay(result, root) if result is not None else root
-    assert isinstance(merged, Mapped)
-    return Mapped(merged.entries, root.span)
+# More files than this are no recipe that a person could follow; two that name two each double quickly.
+_MOST_FILES = 64
 
 
-def _read_base(
-    item: Node, request: Request, findings: Findings, chain: tuple[str, ...], folder: str
-) -> Mapped | None:
-    def refuse(message: str, help: str = "") -> None:
-        findings.at_span(NO_SUCH_BASE, item.span, message, help=help)
+class _Bases:
+    """Reads the files that a recipe extends: each once for each time that it is named, up to a number."""
 
-    if not isinstance(item, Leaf) or not isinstance(item.value, str):
-        return refuse("`extends` takes a path or a list of paths")
-    path = posixpath.normpath(posixpath.join(folder, item.value))
-    if path.startswith(("..", "/")):
-        return refuse(f"`{item.value}` leaves the recipe's folder", "copy the file beside the recipe")
-    if path in chain:
-        return refuse("these files extend each other in a circle: " + " -> ".join((*chain, path)))
-    data = request.read(path)
-    if data is None:
-        return refuse(f"there is no file `{path}` beside the recipe")
-    base = parse(Source(path, data), findings)
-    if base is None:
-        return None
-    return _extended(base, request, findings, (*chain, path), posixpath.dirname(path))
+    def __init__(self, request: Request, findings: Findings) -> None:
+        self.request = request
+        self.findings = findings
+        self.read = 0
+
+    def under(self, root: Mapped) -> Mapped:
+        """The root with all that it extends below it."""
+        return self._extended(root, (self.request.source.name,), "")
+
+    def _extended(self, root: Mapped, chain: tuple[str, ...], folder: str) -> Mapped:
+        """The files that `root` extends, in order, with `root` laid over them."""
+        root = with_known_sections(root, self.findings)
+        entry = root.entries.get("extends")
+        if entry is None:
+            return root
+        result: Node | None = None
+        for item in entry.node.items if isinstance(entry.node, Listed) else (entry.node,):
+            base = self._base(item, chain, folder)
+            if base is not None:
+                result = base if result is None else overlay(result, base)
+        merged = overlay(result, root) if result is not None else root
+        assert isinstance(merged, Mapped)
+        return Mapped(merged.entries, root.span)
+
+    def _base(self, item: Node, chain: tuple[str, ...], folder: str) -> Mapped | None:
+        if not isinstance(item, Leaf) or not isinstance(item.value, str) or not item.value:
+            return self._refuse(item, "`extends` takes a path or a list of paths")
+        path = posixpath.normpath(posixpath.join(folder, item.value))
+        if path.startswith(("..", "/")):
+            return self._refuse(
+                item, f"`{item.value}` leaves the recipe's folder", "copy the file beside the recipe"
+            )
+        if path in chain:
+            circle = " -> ".join((*chain[chain.index(path) :], path))
+            return self._refuse(item, f"these files extend each other in a circle: {circle}")
+        if self.read >= _MOST_FILES:
+            told = (
+                ""
+                if self.read > _MOST_FILES
+                else f"a recipe extends at most {_MOST_FILES} files, each time counted"
+            )
+            self.read += 1
+            return self._refuse(item, told) if told else None
+        data = self.request.read(path)
+        if data is None:
+            message = f"there is no file `{shortened(path)}` beside the recipe"
+            return self._refuse(item, message, unreadable_path(item.value))
+        self.read += 1
+        base = parse(Source(path, data), self.findings)
+        return None if base is None else self._extended(base, (*chain, path), posixpath.dirname(path))
+
+    def _refuse(self, item: Node, message: str, help: str = "") -> None:
+        self.findings.at_span(NO_SUCH_BASE, item.span, message, help=help)
 
 
 def _with_profiles(root: Mapped, request: Request, findings: Findings) -> Mapped:
@@ -114,7 +139,7 @@ def _with_profiles(root: Mapped, request: Request, findings: Findings) -> Mapped
             span = Span(f"--profile {name}", 1, 1, 1, len(name) + 1)
             findings.at_span(NO_SUCH_PROFILE, span, f"the recipe has no profile `{name}`", help=text)
         elif isinstance(chosen.node, Mapped):
-            merged = overlay(root, chosen.node)
+            merged = overlay(root, with_known_sections(chosen.node, findings))
             assert isinstance(merged, Mapped)
             root = merged
     return root

@@ -4,7 +4,7 @@ import posixpath
 
 from posttrain.compiler.examples import minimal
 from posttrain.compiler.findings import Findings
-from posttrain.compiler.source import ReadFile
+from posttrain.compiler.source import ReadFile, Request
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.keys import digest_bytes
@@ -32,15 +32,51 @@ NO_FILE = Code(
 CODES = (NO_FILE,)
 
 
+# More of a file of rows is not looked at; what it takes to hold it is then not taken either.
+MOST_LOOKED_AT = 16 * 1024 * 1024
+
+
+def rows_file(
+    name: str, path: Path, request: Request, findings: Findings, whole: bool
+) -> tuple[UserFile, bytes] | None:
+    """As `user_file`, of a file that may be larger than memory: unless `whole`, with its beginning alone."""
+    where = posixpath.normpath(name)
+    begun = None if whole or _leaves(where) else request.beginning_of(where, MOST_LOOKED_AT)
+    if begun is None or len(begun) < MOST_LOOKED_AT:
+        return user_file(name, path, request.read, findings)
+    digest = request.digest_of(where)
+    return None if digest is None else (UserFile(path=where, sha256=digest), begun)
+
+
+def _leaves(where: str) -> bool:
+    return where.startswith(("..", "/"))
+
+
 def user_file(name: str, path: Path, read: ReadFile, findings: Findings) -> tuple[UserFile, bytes] | None:
     """The file's normalised path and digest with its content, or None when that was reported."""
     where = posixpath.normpath(name)
-    if where.startswith(("..", "/")):
+    if _leaves(where):
         message = f"`{name}` leaves the recipe's folder"
         findings.add(NO_FILE, path, message, help="copy the file beside the recipe")
         return None
     data = read(where)
     if data is None:
-        findings.add(NO_FILE, path, f"there is no file `{where}` beside the recipe")
+        message = f"there is no file `{shortened(where)}` beside the recipe"
+        findings.add(NO_FILE, path, message, help=unreadable_path(name))
         return None
     return UserFile(path=where, sha256=digest_bytes(data)), data
+
+
+def shortened(path: str) -> str:
+    return path if len(path) <= 80 else f"{path[:60]}...{path[-17:]}"
+
+
+def unreadable_path(name: str) -> str:
+    """What kind of path names no file beside a recipe, and what to write instead."""
+    if "://" in name:
+        return "files are read from the recipe's folder: fetch it beforehand, or name a data set with `hub`"
+    if name.startswith("~"):
+        return "`~` is not expanded: copy the file beside the recipe"
+    if any(character in name for character in "*?["):
+        return "patterns are not expanded: name the files in a list"
+    return "it must be a plain file in the recipe's folder; links that lead out of it are not followed"

@@ -39,9 +39,10 @@ class Findings:
         labels: tuple[Label, ...] = (),
         edit: Edit | None = None,
         severity: Severity | None = None,
+        hides: Span | None = None,
     ) -> None:
         kind = severity or code.severity
-        self.found.append(Diagnostic(code.id, kind, message, span, labels, help, edit))
+        self.found.append(Diagnostic(code.id, kind, message, span, labels, help, edit, hides))
 
     def add(
         self,
@@ -54,8 +55,12 @@ class Findings:
         labels: tuple[Label, ...] = (),
         replace: str | None = None,
         severity: Severity | None = None,
+        secret: bool = False,
     ) -> None:
-        """Report at a path: at its value, or at its key. `replace` becomes a suggested edit."""
+        """Report at a path: at its value, or at its key. `replace` becomes a suggested edit.
+
+        The value of a `secret` is not shown with the source lines.
+        """
         span = self.span(path, key=key)
         if span in self._refused:
             return
@@ -68,6 +73,7 @@ class Findings:
             labels=(*labels, *self._via(path)),
             edit=edit,
             severity=severity,
+            hides=at(self.root, path)[0].span if secret else None,
         )
 
     def span(self, path: Path, *, key: bool = False) -> Span:
@@ -77,6 +83,8 @@ class Findings:
         # What is missing from a mapping is reported at the mapping's own key: its body is long.
         if isinstance(node, Mapped) and taken and (taken < len(path) or len(node.entries) > 1):
             return key_span(self.root, path[:taken])
+        if isinstance(node, Mapped) and path and not taken and node.entries:
+            return next(iter(node.entries.values())).key_span  # not the whole file
         return node.span
 
     def _via(self, path: Path) -> tuple[Label, ...]:

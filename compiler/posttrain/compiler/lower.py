@@ -1,6 +1,7 @@
 """Last pass: a checked recipe to the steps of a plan, each with its key."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from posttrain.compiler.check import Checked
@@ -10,8 +11,9 @@ from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.source import Request
 from posttrain.compiler.stages.branches import gates_before
 from posttrain.compiler.tree import key_span
+from posttrain.spec.declared import written
 from posttrain.spec.keys import key_of, key_parts
-from posttrain.spec.plan import Place, Plan, Step
+from posttrain.spec.plan import Place, Plan, Resources, Step
 from posttrain.spec.stages import Stage
 
 # A recipe that names no target is computed where it is run, in single precision.
@@ -35,7 +37,7 @@ def lower(checked: Checked, placed: Mapping[str, Placed], request: Request) -> P
         description=recipe.description,
         seed=recipe.seed,
         steps=tuple(steps.values()),
-        target=recipe.hardware.model_dump(mode="json"),
+        target=written(recipe.hardware),
         tracking=recipe.tracking,
     )
 
@@ -81,7 +83,7 @@ def _step(
         inputs=drafted.inputs,
         files=drafted.files,
         secrets=drafted.secrets,
-        resources=drafted.resources,
+        resources=_resources(drafted, stage),
         launch=drafted.launch,
         image=image,
         attempts=stage.retry.attempts if stage else 1,
@@ -92,6 +94,13 @@ def _step(
         expect=drafted.expect,
         estimate=drafted.estimate,
     )
+
+
+def _resources(drafted: Draft, stage: Stage | None) -> Resources:
+    """What the step takes; of the memory it is for the recipe to say."""
+    if stage is None or stage.memory_gb is None:
+        return drafted.resources
+    return replace(drafted.resources, memory_gb=stage.memory_gb)
 
 
 def _key_values(

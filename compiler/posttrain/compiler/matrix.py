@@ -83,8 +83,11 @@ def _axes(node: Node, findings: Findings) -> Axes | None:
         values = entry.node.items if isinstance(entry.node, Listed) else ()
         leaves = tuple(value for value in values if isinstance(value, Leaf))
         if not leaves or len(leaves) < len(values):
-            message = f"`{name}` takes a list of values; found {describe(entry.node)}"
-            findings.at_span(BAD_MATRIX, entry.node.span, message)
+            odd = next((value for value in values if not isinstance(value, Leaf)), entry.node)
+            what = "plain values" if values else "a list of values"
+            message = f"`{name}` takes {what}; found {describe(odd)}"
+            help = "`exclude` drops legs, `include` adds some" if isinstance(odd, Mapped) else ""
+            findings.at_span(BAD_MATRIX, odd.span, message, help=help)
             return None
         axes[name] = leaves
         count *= len(leaves)

@@ -1,12 +1,14 @@
 """First pass: text to a tree with spans. YAML 1.2, in bounded time and memory."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.scalars import resolve
 from posttrain.compiler.source import Source
+from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Entry, Leaf, Listed, Mapped, Node
 from posttrain.spec.diagnostic import Code, Label, Span
 
@@ -81,7 +83,10 @@ def parse(source: Source, findings: Findings) -> Mapped | None:
     except _Stop:
         return None
     if not isinstance(root, Mapped):
-        findings.at_span(NO_MAPPING, _first(source.name), "a recipe is a mapping from names to sections")
+        from posttrain.compiler.unreadable import kind_of
+
+        message, help = kind_of(text)
+        findings.at_span(NO_MAPPING, _first(source.name), message, help=help)
         return None
     return root
 
@@ -92,26 +97,17 @@ def _first(file: str) -> Span:
 
 def _decode(source: Source, findings: Findings) -> str:
     if len(source.data) > MOST_BYTES:
-        size = len(source.data) / 2**20
-        findings.at_span(
-            TOO_LARGE,
-            _first(source.name),
-            f"the file has {size:.1f} MiB; a recipe has at most {MOST_BYTES // 2**20}",
-            help="put data into files that `datasets` name",
-        )
+        message = f"the file has more than {MOST_BYTES // 2**20} MiB, the most that a recipe has"
+        help = "put data into files that `datasets` name"
+        findings.at_span(TOO_LARGE, _first(source.name), message, help=help)
         raise _Stop
     try:
         return source.data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        before = source.data[: error.start]
-        line = before.count(b"\n") + 1
-        column = len(before.rpartition(b"\n")[2].decode("utf-8", "replace")) + 1
-        findings.at_span(
-            NOT_TEXT,
-            Span(source.name, line, column, line, column + 1),
-            f"byte 0x{source.data[error.start]:02x} is not UTF-8",
-            help="save the file as UTF-8",
-        )
+        from posttrain.compiler.unreadable import not_utf8
+
+        span, message, help = not_utf8(source, error)
+        findings.at_span(NOT_TEXT, span, message, help=help)
         raise _Stop from None
 
 
@@ -129,8 +125,16 @@ class _Composer:
         root: Node | None = None
         for event in self.events:
             name = type(event).__name__
+            if name == "DocumentStartEvent" and event.version not in (None, (1, 2)):
+                asked = ".".join(str(number) for number in event.version)
+                message = f"the file asks for YAML {asked}; a recipe is YAML 1.2"
+                self.findings.at_span(UNSUPPORTED, self._span(event), message, help="remove the line `%YAML`")
             if name == "DocumentStartEvent" and root is not None:
-                self.findings.at_span(NO_MAPPING, self._span(event), "a second document begins here")
+                message, help = (
+                    "a second document begins here",
+                    "a recipe is one; the other is a file of its own",
+                )
+                self.findings.at_span(NO_MAPPING, self._span(event), message, help=help)
                 raise _Stop
             if name not in ("StreamStartEvent", "DocumentStartEvent") and not name.endswith("EndEvent"):
                 root = self._node(event, 0)
@@ -143,41 +147,34 @@ class _Composer:
         try:
             yield from YAML(typ="safe", pure=True).parse(text)
         except MarkedYAMLError as error:
-            self._yaml_error(error)
+            self._yaml_error(error, text)
             raise _Stop from None
         except YAMLError as error:  # the reader's: a character that YAML forbids
-            position = getattr(error, "position", 0)
-            before = text[:position]
-            line = before.count("\n") + 1
-            column = position - (before.rfind("\n") + 1) + 1
-            character = f"U+{ord(text[position]):04X}" if position < len(text) else "a character"
-            self.findings.at_span(
-                NOT_TEXT,
-                Span(self.file, line, column, line, column + 1),
-                f"{character} is not allowed in YAML",
-                help="remove the control character",
-            )
+            from posttrain.compiler.unreadable import forbidden
+
+            span, message, help = forbidden(text, getattr(error, "position", 0), self.file)
+            self.findings.at_span(NOT_TEXT, span, message, help=help)
+            raise _Stop from None
+        except (AssertionError, AttributeError, IndexError, TypeError, ValueError) as error:
+            from posttrain.compiler.unreadable import gives_up
+
+            span, message, help = gives_up(error, text, self.file)
+            self.findings.at_span(YAML_ERROR, span, message, help=help)
             raise _Stop from None
 
-    def _yaml_error(self, error: Any) -> None:
-        mark = error.problem_mark or error.context_mark
-        line, column = mark.line + 1, mark.column + 1
-        problem = str(error.problem or error.context or "cannot be read").strip()
-        labels: tuple[Label, ...] = ()
-        if error.context_mark and error.context and error.context_mark.index != mark.index:
-            start = error.context_mark
-            span = Span(self.file, start.line + 1, start.column + 1, start.line + 1, start.column + 2)
-            labels = (Label(span, str(error.context)),)
-        help = "indent with spaces" if "\\t" in problem else ""
-        span = Span(self.file, line, column, line, column + 1)
-        self.findings.at_span(YAML_ERROR, span, problem, labels=labels, help=help)
+    def _yaml_error(self, error: Any, text: str) -> None:
+        from posttrain.compiler.unreadable import told
+
+        span, message, help, labels = told(error, text, self.file)
+        self.findings.at_span(YAML_ERROR, span, message, labels=labels, help=help)
 
     def _node(self, event: Any, depth: int) -> Node:
         kind = type(event).__name__
         if kind == "AliasEvent":
             return self._alias(event)
         self._count(event, 1, depth)
-        if getattr(event, "ctag", None) is not None and str(event.ctag) not in ("None", "!"):
+        tag = str(getattr(event, "ctag", None))
+        if tag not in ("None", "!") or (tag == "!" and kind == "ScalarEvent" and event.style is None):
             self.findings.at_span(
                 UNSUPPORTED, self._span(event), f"the tag `{event.ctag}` has no meaning here"
             )
@@ -196,9 +193,9 @@ class _Composer:
     def _alias(self, event: Any) -> Node:
         known = self.anchors.get(event.anchor)
         if known is None:
-            self.findings.at_span(
-                YAML_ERROR, self._span(event), f"no anchor `&{event.anchor}` before this alias"
-            )
+            message = f"no anchor `&{event.anchor}` before this alias"
+            help, _ = hint(event.anchor, self.anchors, what="anchors")
+            self.findings.at_span(YAML_ERROR, self._span(event), message, help=help)
             raise _Stop
         node, size = known
         self._count(event, size, 0)
@@ -232,6 +229,8 @@ class _Composer:
                 return Mapped(_with_merged(entries, merged), self._between(event, item))
             key, span = self._key(item)
             value = self._node(next(self.events), depth + 1)
+            if isinstance(value, Leaf) and not value.text and value.span.column == value.span.end_column:
+                value = replace(value, span=span)  # nothing was written: the key says where
             if key == "<<" and item.style is None:
                 merged += self._merged(value)
             elif key in entries:
@@ -255,7 +254,9 @@ class _Composer:
     def _key(self, event: Any) -> tuple[str, Span]:
         span = self._span(event)
         if type(event).__name__ != "ScalarEvent":
-            self.findings.at_span(UNSUPPORTED, span, "a key must be a word")
+            braces = type(event).__name__ == "MappingStartEvent" and event.flow_style
+            help = '`{{ ... }}` is not filled in: write "${vars.NAME}"' if braces else ""
+            self.findings.at_span(UNSUPPORTED, span, "a key must be a word", help=help)
             raise _Stop
         self._count(event, 1, 0)
         return event.value, span

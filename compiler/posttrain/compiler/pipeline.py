@@ -21,7 +21,7 @@ from posttrain.compiler.names import resolve
 from posttrain.compiler.overlay import without
 from posttrain.compiler.parse import parse
 from posttrain.compiler.placement.placed import Placed
-from posttrain.compiler.shape import shape
+from posttrain.compiler.shape import legal_sections, shape
 from posttrain.compiler.source import Request
 from posttrain.compiler.tree import Mapped
 from posttrain.spec.diagnostic import Diagnostic, in_file_order
@@ -69,7 +69,7 @@ def _held(plan: Plan | None, pins: Pins, findings: Findings) -> Plan | None:
 
 def _compiled(request: Request, pins: Pins, findings: Findings) -> Plan | None:
     tree = parse(request.source, findings)
-    if tree is None:
+    if tree is None or _is_of_another_tool(tree, findings):
         return None
     findings.attach(tree)
     whole = expand(tree, request, findings)
@@ -81,6 +81,14 @@ def _compiled(request: Request, pins: Pins, findings: Findings) -> Plan | None:
         check_unused_variables(whole, used, request.source.name, findings)
     whole_plans = [plan for plan in plans if plan is not None]
     return merge(combinations, whole_plans) if len(whole_plans) == len(plans) else None
+
+
+def _is_of_another_tool(tree: Mapped, findings: Findings) -> bool:
+    if not {"recipe", "models", "stages"}.isdisjoint(tree.entries):
+        return False
+    from posttrain.compiler.sections import is_of_another_tool
+
+    return is_of_another_tool(tree, legal_sections(), findings)
 
 
 def _leg(

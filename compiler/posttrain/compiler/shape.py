@@ -6,18 +6,18 @@ The names of those left out are kept: a reference to one of them is no mistake o
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.findings import Findings
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Mapped, Node, Path
-from posttrain.compiler.validate import UNKNOWN_KEY, WRONG_TYPE, describe, keys_of, validate
+from posttrain.compiler.tree import Leaf, Listed, Mapped, Node, Path, renamed
+from posttrain.compiler.validate import WRONG_TYPE, describe, validate
+from posttrain.spec.declared import Declaration, keys_of
 from posttrain.spec.diagnostic import Code, Label
 from posttrain.spec.recipe import (
     Container,
     Dataset,
-    Declaration,
     Endpoint,
     Environment,
     Hardware,
@@ -31,7 +31,8 @@ NO_VERB = Code(
     "PT0211",
     "a stage that does not say what it does",
     "error",
-    "A stage is known by its verb: exactly one of the keys train, eval, gate, export, generate, script.",
+    "A stage is known by its verb: exactly one of the keys train, eval, benchmark, gate, export, generate,"
+    " script.",
     wrong=minimal(("{train: sft,", "{trains: sft,")),
     right=MINIMAL,
 )
@@ -64,7 +65,7 @@ NAME_TAKEN = Code(
 )
 CODES = (NO_VERB, BAD_NAME, NO_STAGES, NAME_TAKEN)
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 Kind = TypeVar("Kind", bound=Declaration)
 
 
@@ -89,6 +90,8 @@ class Shaped:
 
 
 def shape(root: Mapped, findings: Findings) -> Shaped:
+    root = with_known_sections(root, findings)
+    findings.attach(root)
     header = _header(root, findings)
     broken: set[str] = set()
     found = {section: _section(root, section, model, findings, broken) for section, model in SECTIONS.items()}
@@ -109,15 +112,23 @@ def shape(root: Mapped, findings: Findings) -> Shaped:
     )
 
 
+@cache
+def legal_sections() -> frozenset[str]:
+    """What may stand at the top level of a recipe."""
+    return frozenset((*keys_of(Header), *SECTIONS, "stages", "extends", "profiles", "matrix"))
+
+
+def with_known_sections(root: Mapped, findings: Findings) -> Mapped:
+    """The tree without sections that have no meaning: those are reported, and taken for what was meant."""
+    if root.entries.keys() <= legal_sections():
+        return root
+    from posttrain.compiler.sections import with_sections_meant
+
+    return with_sections_meant(root, legal_sections(), findings)
+
+
 def _header(root: Mapped, findings: Findings) -> Header | None:
     own = {key: entry for key, entry in root.entries.items() if key in keys_of(Header)}
-    for key, entry in root.entries.items():
-        if key not in (*keys_of(Header), *SECTIONS, "stages"):
-            legal = (*keys_of(Header), *SECTIONS, "stages", "extends", "profiles", "matrix")
-            help, meant = hint(key, legal, what="sections")
-            findings.add(UNKNOWN_KEY, (key,), f"unknown section `{key}`", key=True, help=help, replace=meant)
-            if meant in keys_of(Header):
-                own.setdefault(meant, entry)  # misspelt, and so not also missing
     return validate(Header, Mapped(own, root.span), (), findings)
 
 
@@ -141,13 +152,23 @@ def _named(root: Mapped, section: str, findings: Findings, broken: set[str]) -> 
         return {}
     if not isinstance(entry.node, Mapped):
         message = f"`{section}` maps names to declarations; found {describe(entry.node)}"
-        findings.add(WRONG_TYPE, (section,), message)
+        findings.add(WRONG_TYPE, (section,), message, help=_as_mapping(entry.node))
         return {}
     for name in entry.node.entries:
-        if not _NAME.match(name):
+        if not NAME.match(name):
             findings.add(BAD_NAME, (section, name), f"`{name}` cannot be a name", key=True)
             broken.add(name)
     return {name: inner.node for name, inner in entry.node.entries.items()}
+
+
+def _as_mapping(node: Node) -> str:
+    """How a section that is no mapping was meant to be written."""
+    if isinstance(node, Leaf):
+        return "leave the section out, or name what it declares: NAME: {...}" if node.value is None else ""
+    first = node.items[0] if isinstance(node, Listed) and node.items else None
+    named = first.entries.get("name") if isinstance(first, Mapped) else None
+    name = named.node.text if named is not None and isinstance(named.node, Leaf) else "NAME"
+    return f"write `{name}: ...` in place of `- name: {name}`"
 
 
 def _stages(root: Mapped, findings: Findings, broken: set[str]) -> dict[str, AnyStage]:
@@ -169,14 +190,33 @@ def _stage(node: Node, path: Path, findings: Findings) -> AnyStage | None:
         findings.add(WRONG_TYPE, path, f"a stage is a mapping; found {describe(node)}")
         return None
     verbs = [key for key in node.entries if key in VERBS]
-    if len(verbs) != 1:
-        first = next(iter(node.entries), "")
-        help, meant = hint(first, VERBS, what="verbs") if not verbs else ("keep one of them", None)
-        what = f"more than one verb: {', '.join(verbs)}" if verbs else "no verb"
-        where = (*path, first) if meant else path
-        findings.add(NO_VERB, where, f"the stage `{path[-1]}` has {what}", key=True, help=help, replace=meant)
+    if len(verbs) == 1:
+        return validate(VERBS[verbs[0]], node, path, findings)
+    if verbs:
+        message = f"the stage `{path[-1]}` has more than one verb: {', '.join(verbs)}"
+        findings.add(NO_VERB, path, message, key=True, help="keep one of them")
         return None
-    return validate(VERBS[verbs[0]], node, path, findings)
+    return _verb_meant(node, path, findings)
+
+
+def _verb_meant(node: Mapped, path: Path, findings: Findings) -> AnyStage | None:
+    """Report a stage without a verb; where one is misspelt, the stage is taken for what was meant."""
+    from posttrain.compiler.synonyms import key_hint, key_meant
+
+    others = {key for verb in VERBS.values() for key in keys_of(verb)} - set(VERBS)
+    first = list(node.entries)[:1]
+    near = [key for key in node.entries if key_meant(key, VERBS) and not key_meant(key, others)]
+    near += [key for key in first if key_meant(key, VERBS)]
+    told = near[0] if near else None
+    help, meant = key_hint(told or "", VERBS, what="verbs")
+    where = (*path, told) if told else path
+    message = f"the stage `{path[-1]}` has no verb"
+    findings.add(NO_VERB, where, message, key=True, help=help, replace=meant)
+    if told is None or meant is None:
+        return None
+    findings.attach(renamed(findings.root, where, meant))
+    mended = renamed(node, (told,), meant)
+    return validate(VERBS[meant], mended, path, findings)
 
 
 def _check_names_apart(root: Mapped, findings: Findings) -> None:

@@ -31,16 +31,27 @@ class Request:
     digest: Callable[[str], str | None] | None = None
     # Versions of the distributions that run the steps, by name.
     stack: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The first bytes of such a file.
+    begin: Callable[[str, int], bytes | None] | None = None
     profiles: tuple[str, ...] = ()
     # --set PATH=TEXT, in the order given.
     settings: tuple[tuple[str, str], ...] = ()
     # The lock that the compilation goes by; None when revisions are taken as they are written.
     lock: Source | None = None
+    # Whether images may be named by a tag: to find out what the tags stand for, and not to run them.
+    tags_taken: bool = False
 
     @property
     def as_written(self) -> bool:
         """Whether nothing is laid over the recipe: a profile may leave things without a use."""
         return not self.profiles and not self.settings
+
+    def beginning_of(self, name: str, most: int) -> bytes | None:
+        """A file's first bytes, or all where there are no more; None where there is no file."""
+        if self.begin is not None:
+            return self.begin(name, most)
+        data = self.read(name)
+        return None if data is None else data[:most]
 
     def digest_of(self, name: str) -> str | None:
         """A file's digest, or None where there is none."""

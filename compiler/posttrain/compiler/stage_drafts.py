@@ -22,8 +22,9 @@ from posttrain.compiler.drafting import (
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.stages.branches import lowered
 from posttrain.spec.asking import Sampling
+from posttrain.spec.declared import written
 from posttrain.spec.plan import Input, Resources
-from posttrain.spec.stages import Evaluate, Export, Gate, Generate, Script, Train
+from posttrain.spec.stages import Benchmark, Evaluate, Export, Gate, Generate, Script, Train
 
 
 def _train(name: str, stage: Train, checked: Checked) -> Draft:
@@ -101,6 +102,40 @@ def _evaluate(name: str, stage: Evaluate, checked: Checked) -> Draft:
     return with_models(name, with_reward(drafted, found.graph), found.asking, checked)
 
 
+def _benchmark(name: str, stage: Benchmark, checked: Checked) -> Draft:
+    found = checked.benchmarks[name]
+    drafted = with_models(
+        name,
+        Draft(
+            kind="eval",
+            resources=replace(computing(checked), network=found.network),
+            entry=("verb", "benchmark"),
+            params={},
+            neutral=frozenset({"batch"}),
+            pinned=found.pinned,
+        ),
+        found.asking,
+        checked,
+    )
+    return replace(
+        drafted,
+        params={
+            **drafted.params,
+            "several": not isinstance(stage.benchmark, str),
+            "tasks": [{"name": task.name, "file": task.file} for task in found.tasks],
+            "groups": found.groups,
+            "metrics": {key: metric.plan() for key, metric in found.measured.items()},
+            "shots": stage.shots,
+            "limit": stage.limit,
+            "batch": stage.batch,
+            "revisions": stage.revisions,
+            "unsafe_code": stage.unsafe_code,
+            # What lm-eval draws it draws by seeds of its own: this one is for intervals.
+            "seed": seed_for(checked.named.recipe.seed, "benchmark"),
+        },
+    )
+
+
 def _sampling(sampling: Sampling) -> Json:
     return dumped(sampling)
 
@@ -136,7 +171,7 @@ def _export(name: str, stage: Export, checked: Checked) -> Draft:
         drafted,
         params={
             **drafted.params,
-            "push": push.model_dump(mode="json", exclude={"token"}),
+            "push": written(push, without=("token",)),
             "access": {"token": push.token.env},
         },
         neutral=frozenset({"access"}),
@@ -177,6 +212,7 @@ def _script(name: str, stage: Script, checked: Checked) -> Draft:
 DRAFTS: dict[type, Callable[[str, Any, Checked], Draft]] = {
     Train: _train,
     Evaluate: _evaluate,
+    Benchmark: _benchmark,
     Gate: _gate,
     Export: _export,
     Generate: _generate,

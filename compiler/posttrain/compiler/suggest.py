@@ -1,33 +1,59 @@
 """Did-you-mean: the nearest legal word to one that is not."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+# A list of legal words up to this length is shown beside the word that was probably meant.
+_SHORT = 9
+_SHOWN = 12
 
 
 def nearest(word: str, legal: Iterable[str]) -> str | None:
     """The legal word a person most likely meant, or None when none is near."""
     folded = _fold(word)
-    best: tuple[int, str] | None = None
+    best: tuple[int, int, str] | None = None
     for candidate in legal:
-        other = _fold(candidate)
-        limit = max(1, min(len(folded), len(other)) // 3 + 1)
-        distance = edits(folded, other, limit)
-        if min(len(folded), len(other)) >= 3 and (folded.startswith(other) or other.startswith(folded)):
-            distance = min(distance, limit)  # a word written out, or cut short
-        if distance <= limit and (best is None or (distance, candidate) < best):
-            best = (distance, candidate)
-    return best[1] if best else None
+        distance = _distance(folded, _fold(candidate)) if candidate else None
+        if distance is not None:
+            best = min(best or (distance, 0, candidate), (distance, -len(candidate), candidate))
+    return best[2] if best else None
+
+
+def _distance(word: str, other: str) -> int | None:
+    """How far two words are from each other; None when too far."""
+    shorter = min(len(word), len(other))
+    limit = shorter // 3 + 1 if shorter > 2 else shorter - 1
+    distance = edits(word, other, limit) if limit else int(word != other)
+    if distance <= limit:
+        return distance
+    if set(other.split("_")) < set(word.split("_")) and len(other) > 2:
+        return 2  # the same word with another before or behind it: max_steps for steps
+    if shorter >= 3 and " " not in word and (word.startswith(other) or other.startswith(word)):
+        return limit  # a word written out, or cut short
+    return None
 
 
 def hint(word: str, legal: Iterable[str], *, what: str = "") -> tuple[str, str | None]:
     """A help sentence and the replacement it proposes, if any."""
-    known = sorted(set(legal))
+    known = sorted(set(legal) - {""})
     meant = nearest(word, known)
-    if meant is not None:
-        return f"did you mean `{meant}`?", meant
+    if meant is None:
+        return listed(known, what), None
+    return proposed(meant, known, what), meant
+
+
+def proposed(meant: str, known: Sequence[str], what: str) -> str:
+    """A word to write instead, with the others where they are few."""
+    few = 1 < len(known) <= _SHORT
+    return f"did you mean `{meant}`?" + (f" {listed(known, what)}" if few else "")
+
+
+def listed(known: Sequence[str], what: str) -> str:
+    """What is legal, or as much of it as can be read."""
     if not known:
-        return f"there are no {what}" if what else "", None
-    shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-    return f"{what or 'known here'}: {shown}", None
+        return f"there are no {what}" if what else ""
+    more = f", and {len(known) - _SHOWN} more" if len(known) > _SHOWN + 1 else ""
+    shown = ", ".join(known[:_SHOWN] if more else known)
+    return f"{what or 'known here'}: {shown}{more}"
 
 
 def edits(left: str, right: str, limit: int) -> int:

@@ -4,7 +4,7 @@ Every node has its span, and `via` when it came through something: an overlay, a
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posttrain.spec.diagnostic import Label, Span
@@ -92,3 +92,29 @@ def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
     elif isinstance(node, Listed):
         for index, item in enumerate(node.items):
             yield from walk(item, (*path, index))
+
+
+def replaced(root: Node, path: Sequence[str | int], node: Node) -> Node:
+    """The tree with another node at a path that it has."""
+    if not path:
+        return node
+    step, rest = path[0], path[1:]
+    if isinstance(root, Listed):
+        items = [replaced(one, rest, node) if place == step else one for place, one in enumerate(root.items)]
+        return replace(root, items=tuple(items))
+    assert isinstance(root, Mapped), "a path leads through mappings and lists"
+    entry = root.entries[str(step)]
+    inner = Entry(entry.key_span, replaced(entry.node, rest, node))
+    return replace(root, entries={**root.entries, str(step): inner})
+
+
+def renamed(root: Node, path: Sequence[str | int], meant: str | None) -> Node:
+    """The tree with the key that a path ends in under another name; without it where none is given, or
+    both are there. A path that the tree does not have changes nothing."""
+    mapping, taken = at(root, path[:-1])
+    if taken < len(path) - 1 or not isinstance(mapping, Mapped) or path[-1] not in mapping.entries:
+        return root
+    names = {path[-1]: meant if meant not in mapping.entries else None}
+    kept = [(names.get(name, name), entry) for name, entry in mapping.entries.items()]
+    entries = {str(name): entry for name, entry in kept if name is not None}
+    return replaced(root, path[:-1], replace(mapping, entries=entries))

@@ -1,16 +1,17 @@
-"""Holds a piece of the tree to a pydantic model, and turns what pydantic says into diagnostics."""
+"""Holds a piece of the tree to a declaration, and turns what does not fit into diagnostics."""
 
-from typing import Any, TypeVar, get_args
-
-from pydantic import BaseModel, ValidationError
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.findings import Findings
-from posttrain.compiler.scalars import almost_number
-from posttrain.compiler.suggest import hint, nearest
+from posttrain.compiler.suggest import listed, proposed
 from posttrain.compiler.tree import Leaf, Listed, Mapped, Node, Path, at, plain
+from posttrain.spec.declared import Declaration, keys_of
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.recipe import Secret
+from posttrain.spec.reading import Problem, Unreadable, read
+from posttrain.spec.recipe import NAME_FORM, Secret
 
 UNKNOWN_KEY = Code(
     "PT0201",
@@ -46,122 +47,137 @@ WRONG_VALUE = Code(
     right=MINIMAL,
 )
 CODES = (UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, WRONG_VALUE)
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=Declaration)
 
 
 def validate(model: type[Model], node: Node, path: Path, findings: Findings) -> Model | None:
-    """The model's instance, or None when the tree does not fit; then every reason is reported."""
+    """The declaration, or None when the tree does not fit; then every reason is reported."""
     try:
-        return model.model_validate(plain(node))
-    except ValidationError as error:
-        problems = error.errors(include_url=False)
-        places = [_existing(node, problem["loc"], problem["type"]) for problem in problems]
-        # A misspelt key is also a missing one: only the first is the mistake.
-        seen = {m for p, w in zip(problems, places, strict=True) for m in _meant(model, dict(p), w)}
-        for problem, where in zip(problems, places, strict=True):
-            if problem["type"] == "literal_error" and any(w[: len(where)] == where != w for w in places):
-                continue  # a mapping where a word may stand too: what is wrong inside it is the matter
-            if where not in seen:  # a union reports once for each of its members
-                seen.add(where)
-                _report(model, node, path, where, dict(problem), findings)
-        return None
+        return read(model, plain(node))
+    except Unreadable as error:
+        return _as_meant(model, error.problems, node, path, findings)
 
 
-def _meant(model: type[BaseModel], problem: dict[str, Any], where: Path) -> list[Path]:
-    """The key that an unknown one was meant for."""
-    inner = _model_at(model, where[:-1]) if problem["type"] == "extra_forbidden" else None
-    meant = nearest(str(where[-1]), keys_of(inner)) if inner else None
-    return [(*where[:-1], meant)] if meant else []
+def _as_meant(
+    model: type[Model], problems: Sequence[Problem], node: Node, path: Path, findings: Findings
+) -> Model | None:
+    """Report what is wrong. What can be told apart from that is given nonetheless, for later checks."""
+    from posttrain.compiler.mending import with_keys_meant, without_consequence
+
+    unknown = [problem for problem in problems if problem.what == "unknown"]
+    if unknown:
+        _report_all(unknown, node, path, findings)
+        node = with_keys_meant(unknown, node, path, findings)
+        return validate(model, node, path, findings)
+    _report_all(problems, node, path, findings)
+    rest = without_consequence(problems, node)
+    return None if rest is None else validate(model, rest, path, findings)
 
 
-def keys_of(model: type[BaseModel]) -> list[str]:
-    """The keys that a mapping of this model may hold."""
-    return [field.alias or name for name, field in model.model_fields.items()]
+def _report_all(problems: Sequence[Problem], node: Node, path: Path, findings: Findings) -> None:
+    for problem in problems:
+        _report(problem, at(node, problem.at)[0], (*path, *problem.at), findings)
 
 
-def _existing(node: Node, loc: tuple[str | int, ...], kind: str) -> Path:
-    """The part of pydantic's location that the tree has; names of union members fall away."""
-    path: Path = ()
-    for step in loc:
-        if at(node, (*path, step))[1] == len(path) + 1:
-            path = (*path, step)
-    return (*path, loc[-1]) if kind == "missing" else path
+def _report(problem: Problem, found: Node, path: Path, out: Findings) -> None:
+    key = str(path[-1]) if path else ""
+    match problem.what:
+        case "unknown":
+            from posttrain.compiler.synonyms import key_hint
 
-
-def _report(
-    model: type[BaseModel],
-    node: Node,
-    base: Path,
-    where: Path,
-    problem: dict[str, Any],
-    out: Findings,
-) -> None:
-    path = (*base, *where)
-    match problem["type"]:
-        case "extra_forbidden":
-            key = str(where[-1])
-            inner = _model_at(model, where[:-1])
-            help, meant = hint(key, keys_of(inner) if inner else [], what="keys here")
-            out.add(UNKNOWN_KEY, path, f"unknown key `{key}`", key=True, help=help, replace=meant)
+            help, meant = key_hint(key, problem.legal, what="keys here")
+            said, secret = f"unknown key `{key}`", problem.legal == tuple(keys_of(Secret))
+            out.add(UNKNOWN_KEY, path, said, key=True, help=help, replace=meant, secret=secret)
         case "missing":
-            inner = _model_at(model, where[:-1])
-            field = _field(inner, str(where[-1])) if inner else None
-            help = (field.description or "") if field else ""
-            out.add(MISSING_KEY, path, f"the key `{where[-1]}` is missing", help=help)
-        case kind if kind.endswith(("_type", "_parsing")) or kind in (
-            "int_from_float",
-            "is_instance_of",
-        ):
-            if _model_at(model, where) is Secret:
-                out.add(WRONG_TYPE, path, "a secret is named here, and never written", help=_NAMED)
-            else:
-                _wrong_type(node, path, where, problem, out)
-        case _:
-            _wrong_value(node, path, where, problem, out)
+            out.add(MISSING_KEY, path, f"the key `{key}` is missing", help=problem.message)
+        case "key":
+            out.add(
+                WRONG_VALUE,
+                path,
+                f"the name `{key}` {problem.message}",
+                key=True,
+                help=_matching(problem, found),
+            )
+        case "type" if problem.wanted == (Secret,):
+            out.add(WRONG_TYPE, path, "a secret is named here, and never written", help=_NAMED, secret=True)
+        case "type":
+            _wrong_type(problem.wanted, found, path, out)
+        case "value":
+            _wrong_value(problem, found, path, out)
 
 
 _NAMED = "write {env: NAME}, with the name of the environment variable that holds it"
 _WANTED = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "string": "text",
-    "list": "a list",
-    "dict": "a mapping",
-    "model": "a mapping",
-    "tuple": "a list",
-    "none": "nothing",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    list: "a list",
+    tuple: "a list",
+    dict: "a mapping",
 }
 
 
-def _wrong_type(node: Node, path: Path, where: Path, problem: dict[str, Any], out: Findings) -> None:
-    found = at(node, where)[0]
-    wanted = _WANTED.get(problem["type"].split("_")[0], "another type")
-    help, replace = "", None
-    if isinstance(found, Leaf) and isinstance(found.value, str) and wanted in ("a number", "a whole number"):
-        replace = almost_number(found.value)
-        if replace is not None and found.plain:
-            help = f"YAML reads `{found.value}` as text; write {replace}"
-        elif replace is not None:
-            help = f"the quotes make it text; write {replace}"
-    out.add(WRONG_TYPE, path, f"expected {wanted}, found {describe(found)}", help=help, replace=replace)
+def _wanted(kind: Any) -> str:
+    """A type, in words."""
+    if get_origin(kind) is Literal:
+        return " or ".join(f"`{word}`" for word in get_args(kind))
+    if isinstance(kind, type) and issubclass(kind, Declaration):
+        return "a mapping"
+    return _WANTED.get(get_origin(kind) or kind, "another type")
 
 
-def _wrong_value(node: Node, path: Path, where: Path, problem: dict[str, Any], out: Findings) -> None:
-    found = at(node, where)[0]
-    message = problem["msg"][:1].lower() + problem["msg"][1:]
-    message = message.removeprefix("value error, ").replace("input should", "must")
-    help, replace = "", None
-    if problem["type"] == "literal_error" and isinstance(found, Leaf):
-        legal = [part.strip("' ") for part in problem["ctx"]["expected"].replace(" or ", ",").split(",")]
-        help, replace = hint(found.text, legal, what="values here")
-        message = f"`{found.text}` is none of the values that this field takes"
-    elif problem["type"] == "string_pattern_mismatch" and isinstance(found, Leaf):
-        message = f"`{found.text}` does not have the form that this field takes"
-        help = f"it must match {problem['ctx']['pattern']}"
+def _wrong_type(wanted: Sequence[Any], found: Node, path: Path, out: Findings) -> None:
+    from posttrain.compiler.advice import advise
+
+    key = next((step for step in reversed(path) if isinstance(step, str)), "")
+    help, replace = advise(wanted, found, key)
+    kinds = [kind for kind in wanted if kind is not int or float not in wanted]
+    expected = " or ".join(dict.fromkeys(_wanted(kind) for kind in kinds))
+    out.add(WRONG_TYPE, path, f"expected {expected}, found {describe(found)}", help=help, replace=replace)
+
+
+def _wrong_value(problem: Problem, found: Node, path: Path, out: Findings) -> None:
+    help, replace = _matching(problem, found), None
+    message = problem.message
+    if isinstance(found, Leaf) and found.text in problem.legal:
+        help, replace = f"the quotes make it text; write {found.text}", found.text
+    elif isinstance(found, Leaf) and problem.legal:
+        from posttrain.compiler.synonyms import key_meant
+
+        known = sorted(set(problem.legal))
+        replace = key_meant(found.text, known)
+        help = proposed(replace, known, "values here") if replace else listed(known, "values here")
+    elif isinstance(found, Leaf) and message.startswith(_SHARES):
+        help, replace = _share(found)
+    if isinstance(found, Leaf) and message.startswith(("must", "does", "is ")):
+        message = f"`{describe_text(found)}` {message}"
     elif isinstance(found, Leaf):
-        message = f"`{found.text}`: {message}"
+        message = f"`{describe_text(found)}`: {message}"
     out.add(WRONG_VALUE, path, message, help=help, replace=replace)
+
+
+_SHARES = ("must be below 1", "must be at most 1")
+
+
+def _share(found: Leaf) -> tuple[str, str | None]:
+    """A share is below 1: 95 was meant as 0.95."""
+    if isinstance(found.value, int | float) and 1 < found.value <= 100:
+        meant = f"{found.value / 100:g}"
+        return f"this is a share, not per cent: write {meant}", meant
+    return "", None
+
+
+def _matching(problem: Problem, found: Node) -> str:
+    if not problem.wanted:
+        return ""
+    if problem.wanted[0] != NAME_FORM:
+        return f"it must match {problem.wanted[0]}"
+    written = found.text if isinstance(found, Leaf) and problem.what != "key" else str(problem.at[-1])
+    meant = re.sub(r"[^A-Za-z0-9_-]+", "-", written).strip("-0123456789_")[:64]
+    return "a name begins with a letter and holds letters, digits, `-` and `_`, 64 at most" + (
+        f": {meant}, say" if meant else ""
+    )
 
 
 def describe(node: Node) -> str:
@@ -176,38 +192,11 @@ def describe(node: Node) -> str:
         case Leaf(value=bool()):
             return f"`{node.text}`"
         case Leaf(value=str()):
-            shown = node.text if len(node.text) <= 40 else node.text[:37] + "..."
-            return f"the text `{shown}`"
+            return f"the text `{describe_text(node)}`"
         case Leaf():
-            return f"the number `{node.text}`"
+            return f"the number `{describe_text(node)}`"
 
 
-def _field(model: type[BaseModel], key: str) -> Any:
-    for name, field in model.model_fields.items():
-        if key in (name, field.alias):
-            return field
-    return None
-
-
-def _model_at(model: type[BaseModel], where: Path) -> type[BaseModel] | None:
-    """The model that governs a nested mapping."""
-    current: type[BaseModel] | None = model
-    for step in where:
-        if current is None:
-            return None
-        if isinstance(step, int):
-            continue
-        field = _field(current, step)
-        current = _inner(field.annotation) if field else None
-    return current
-
-
-def _inner(annotation: Any) -> type[BaseModel] | None:
-    """The model within an annotation: itself, or inside a union, list or dict."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for part in get_args(annotation):
-        inner = _inner(part)
-        if inner is not None:
-            return inner
-    return None
+def describe_text(leaf: Leaf) -> str:
+    """A value as written, or its beginning."""
+    return leaf.text if len(leaf.text) <= 40 else leaf.text[:37] + "..."

@@ -33,6 +33,8 @@ def _sections(step: Step) -> Iterator[tuple[str, list[str]]]:
     if estimate.get("seconds") is not None:
         yield "time", list(_time(estimate))
         yield "cost", [money(estimate["dollars"])]
+    elif estimate.get("untold"):
+        yield "time", [f"not told: {estimate['untold']}"]
     if estimate.get("assumes"):
         yield "assumes", list(estimate["assumes"])
     if step.inputs:
@@ -47,6 +49,7 @@ def _placed(step: Step) -> str:
     processes = f"{launch.processes} process{'es' if launch.processes > 1 else ''}"
     strategy = f" ({launch.strategy})" if launch.processes > 1 else ""
     where = f"{gpus} GPU{'s' if gpus > 1 else ''}" if gpus else f"{step.resources.cpus} core(s)"
+    where += f" with {step.resources.memory_gb:g} GB of memory" if step.resources.memory_gb else ""
     engine = f", text by {launch.engine}" if launch.engine else ""
     image = f", in {step.image}" if step.image else ""
     return f"{processes}{strategy} on {where}{engine}{image}"

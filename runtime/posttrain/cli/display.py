@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,8 @@ class Display:
         line = f"{mark} {id.ljust(self.width)}  {state}" + (f"  {detail}" if detail else "")
         if self.bars is not None:
             self.bars.console.print(line, style=colour, highlight=False, markup=False)
+        elif state == "cached" and not self.terminal:
+            sys.stdout.write(f"{line}\n")  # there may be a thousand, and none of them is awaited
         else:
             click.secho(line, fg=colour)
         if known.get("advice"):
@@ -122,10 +124,31 @@ def _detail(state: str, known: Mapping[str, Any]) -> str:
     parts = [duration(known["cost"]["seconds"])] if state == "done" else []
     for name, metric in facts.get("metrics", {}).items():
         if metric["value"] is not None:
-            parts.append(f"{name} {metric['value']:.3f} [{metric['low']:.3f}, {metric['high']:.3f}]")
-    parts += [f"verdict: {facts['verdict']}"] if "verdict" in facts else []
-    parts += [f"{n} {k[5:]} rows" for k, n in facts.items() if k.startswith("rows.")]
+            low, high = metric["low"], metric["high"]
+            ends = "" if low is None else f" [{low:.3f}, {high:.3f}]"  # of one item there are none
+            parts.append(f"{name} {metric['value']:.3f}{ends}")
+    parts += [f"{facts[key]:.1%} {word}" for key, word in _SHARES.items() if facts.get(key)]
+    parts += [f"verdict: {facts['verdict']}", *_undecided(facts)] if "verdict" in facts else []
+    parts += [
+        f"{n} rows" if k == "rows.all" else f"{n} {k[5:]} rows"
+        for k, n in facts.items()
+        if k.startswith("rows.")
+    ]
     return "  ".join(parts)
+
+
+# The shares of an eval's completions that nobody wants, by their names among its facts.
+_SHARES = {"unscored": "unscored", "cut": "cut short", "timed_out": "timed out", "failed": "without a reply"}
+
+
+def _undecided(facts: Mapping[str, Any]) -> Iterator[str]:
+    """The conditions of a gate that did not pass, with what they were decided by."""
+    for one in facts.get("conditions", ()):
+        if one["verdict"] != "pass":
+            numbers = (
+                "" if one["low"] is None else f": {one['value']:.3g} [{one['low']:.3g}, {one['high']:.3g}]"
+            )
+            yield f"{one['verdict']}: {one['text']}{numbers}"
 
 
 def _bars() -> Any:

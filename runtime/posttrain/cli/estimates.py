@@ -35,7 +35,10 @@ def total(steps: Sequence[Step]) -> str:
     unknown = sum(step.kind in _LONG and not _known([step], "seconds") for step in steps)
     said = f"{'at least' if unknown else 'about'} {duration(sum(seconds))}{_between(steps)}"
     said += f", {money(sum(dollars))}" if dollars else ""
-    return said + (f"; of {unknown} the time is not known" if unknown else "")
+    if not unknown:
+        return said
+    why = next((step.estimate["untold"] for step in steps if step.estimate and "untold" in step.estimate), "")
+    return f"{said}; of {unknown} the time is not known" + (f": {why}" if why else "")
 
 
 def _known(steps: Iterable[Step], name: str) -> list[float]:

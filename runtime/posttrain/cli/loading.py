@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from posttrain.compiler.parse import MOST_BYTES
 from posttrain.compiler.pipeline import Outcome, compile_recipe
 from posttrain.compiler.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
@@ -55,15 +56,23 @@ def recipe_file(path: str) -> Path:
 
 
 def compiled(
-    path: Path, settings: Sequence[str], profiles: Sequence[str], locked: bool = False
+    path: Path,
+    settings: Sequence[str],
+    profiles: Sequence[str],
+    locked: bool = False,
+    tags_taken: bool = False,
 ) -> tuple[Outcome, Request]:
     """Compile a recipe file."""
-    request = request_for(path, settings, profiles, locked)
+    request = request_for(path, settings, profiles, locked, tags_taken)
     return compile_recipe(request), request
 
 
 def request_for(
-    path: Path, settings: Sequence[str], profiles: Sequence[str], locked: bool = False
+    path: Path,
+    settings: Sequence[str],
+    profiles: Sequence[str],
+    locked: bool = False,
+    tags_taken: bool = False,
 ) -> Request:
     """What the compiler is given for a recipe file."""
     from posttrain.runtime.stack import installed_stack
@@ -75,7 +84,8 @@ def request_for(
             raise Misuse(f"--set takes PATH=VALUE, such as seed=1; this is `{setting}`")
         pairs.append((name.strip(), value))
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise Misuse(f"{path} cannot be read: {error.strerror}") from None
     return Request(
@@ -83,10 +93,12 @@ def request_for(
         catalog=CATALOG,
         read=lambda name: _read(path.parent, name),
         digest=lambda name: _digest(path.parent, name),
+        begin=lambda name, most: _begin(path.parent, name, most),
         stack=installed_stack(),
         profiles=tuple(profiles),
         settings=tuple(pairs),
         lock=_lock(path) if locked else None,
+        tags_taken=tags_taken,
     )
 
 
@@ -109,6 +121,14 @@ def _read(folder: Path, name: str) -> bytes | None:
     return None if path is None else path.read_bytes()
 
 
+def _begin(folder: Path, name: str, most: int) -> bytes | None:
+    path = _beside(folder, name)
+    if path is None:
+        return None
+    with path.open("rb") as file:
+        return file.read(most)
+
+
 def _digest(folder: Path, name: str) -> str | None:
     import hashlib
 
@@ -121,8 +141,11 @@ def _digest(folder: Path, name: str) -> str | None:
 
 def _beside(folder: Path, name: str) -> Path | None:
     """A file beside the recipe. Links that lead out of the folder are not followed."""
-    path = (folder / name).resolve()
-    return path if path.is_relative_to(folder.resolve()) and path.is_file() else None
+    try:
+        path = (folder / name).resolve()
+        return path if path.is_relative_to(folder.resolve()) and path.is_file() else None
+    except (OSError, ValueError, RuntimeError):  # a name too long, with a null in it, or a circle of links
+        return None
 
 
 def show(diagnostics: Sequence[Diagnostic], path: Path) -> None:
@@ -147,7 +170,8 @@ def shown_name(path: Path) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_bytes().decode("utf-8-sig", "replace").splitlines()
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES).decode("utf-8-sig", "replace").splitlines()
 
 
 def _width(stream: Any) -> int:

@@ -45,7 +45,7 @@ def _needed(file: Path) -> dict[Id, str | None]:
     from posttrain.compiler.locking.wanted import wanted
     from posttrain.compiler.parse import parse
 
-    outcome, request = compiled(file, (), ())
+    outcome, request = compiled(file, (), (), tags_taken=True)
     if outcome.plan is None:
         report(outcome.diagnostics, file, "text")
         raise click.exceptions.Exit(ERRORS)
@@ -53,7 +53,7 @@ def _needed(file: Path) -> dict[Id, str | None]:
     tree = parse(request.source, Findings())
     assert tree is not None, "a recipe that compiles has a tree"
     for profile in profile_names(tree, request):
-        varied, _ = compiled(file, (), (profile,))
+        varied, _ = compiled(file, (), (profile,), tags_taken=True)
         if varied.plan is None:
             click.echo(f"the profile `{profile}` has errors by itself: locked without it", err=True)
         else:

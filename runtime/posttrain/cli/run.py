@@ -54,6 +54,8 @@ def command(
 
         plan_table(plan, outlook(plan, where, selection))
         return
+    if refusal := where.refusal():
+        raise click.ClickException(f"{refusal}; name another folder by --home or RECIPE_HOME")
     machine = _checked(plan, where, selection)
     gc.freeze()
     gc.enable()

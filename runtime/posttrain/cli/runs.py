@@ -42,13 +42,14 @@ def _told(home: Home, run: Path) -> dict[str, Any]:
     from posttrain.runtime.locks import is_held
 
     try:
-        journal = Journal(run / "journal.sqlite")
+        journal = Journal(run / "journal.sqlite", read=True)
         about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
         states = Counter(entry.state for entry in journal.entries())
         journal.close()
     except (DamagedJournal, DatabaseError):
         known = dict.fromkeys(("recipe", "began", "ended", "result", "seconds"))
-        return {"run": run.name, **known, "state": "journal damaged", "steps": {}}
+        state = "journal damaged" if (run / "journal.sqlite").exists() else "no journal"
+        return {"run": run.name, **known, "state": state, "steps": {}}
     began, ended = about["began"], about["ended"]
     state = about["result"] or ("running" if is_held(home.alive(run)) else "cut short")
     seconds = ended - began if began is not None and ended is not None and ended >= began else None

@@ -25,7 +25,7 @@ def command(home: str | None, name: str | None, form: str) -> None:
 
     folder = chosen_run(home_of(home), name)
     try:
-        journal = Journal(folder / "journal.sqlite")
+        journal = Journal(folder / "journal.sqlite", read=True)
         entries = journal.entries()
     except (DamagedJournal, DatabaseError) as damage:
         advice = "what was finished is kept in the store: `recipe run` goes on from there"

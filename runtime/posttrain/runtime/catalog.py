@@ -15,6 +15,7 @@ _OURS: Mapping[Kind, Mapping[str, str]] = {
         "model": "posttrain.runtime.verbs.model",
         "data": "posttrain.runtime.verbs.data",
         "eval": "posttrain.runtime.verbs.eval",
+        "benchmark": "posttrain.runtime.verbs.benchmark",
         "gate": "posttrain.runtime.verbs.gate",
         "export": "posttrain.runtime.verbs.export",
         "generate": "posttrain.runtime.verbs.generate",

@@ -21,11 +21,10 @@ def opens(gate: Step, product: Product, step: Step | None = None) -> bool:
 
 def closed(gate: Step, product: Product, step: Step) -> tuple[str, str]:
     """The state and the reason of a step that is not let through."""
-    verdict = product.facts["verdict"]
+    words = {"pass": "passed", "fail": "failed"}.get(product.facts["verdict"], "was inconclusive")
     if of_branch(gate, step):
-        words = {"pass": "passed", "fail": "failed"}.get(verdict, "was inconclusive")
         return "skipped", f"the gate {gate.id} {words}: this is for another case"
-    return "held", f"the gate {gate.id} did not open"
+    return "held", f"the gate {gate.id} {words}"
 
 
 def of_branch(gate: Step, step: Step) -> bool:

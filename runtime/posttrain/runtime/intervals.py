@@ -6,10 +6,11 @@ An item is a row of the data with all its completions: completions of one prompt
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
+from posttrain.runtime.tango import tango, where
 from posttrain.spec.statistics import binomial, normal, quantile, student, student_quantile, wilson
 from posttrain.spec.types import Interval
 
@@ -34,26 +35,46 @@ class Estimate:
 
 
 def estimate(
-    values: Sequence[float], *, rate: bool, trials: int, threshold: float, confidence: float, seed: int
+    values: Sequence[float],
+    *,
+    rate: bool,
+    trials: int,
+    threshold: float,
+    confidence: float,
+    seed: int,
+    bounds: Interval | None = None,
 ) -> Estimate:
-    """The mean of the items' values. `trials` counts the completions behind them."""
-    if set(values) <= {0.0, 1.0}:
+    """The mean of the items' values. `trials` counts the completions behind them; `bounds` are the least
+    and the greatest value that an item could have, where that is known."""
+    if _binary(values, bounds):
         return _proportion(math.fsum(values), len(values), threshold, confidence)
     if rate:
         return _clustered(values, trials, threshold, confidence)
-    return _mean(values, threshold, confidence, seed)
+    return _mean(values, threshold, confidence, seed, bounds)
 
 
 def difference(
-    after: Sequence[float], before: Sequence[float], *, margin: float, confidence: float, seed: int
+    after: Sequence[float],
+    before: Sequence[float],
+    *,
+    margin: float,
+    confidence: float,
+    seed: int,
+    bounds: Interval | None = None,
 ) -> Estimate:
-    """By how much items went up on average, pair by pair."""
-    if {*after, *before} <= {0.0, 1.0}:
+    """By how much items went up on average, pair by pair. `bounds` are those of an item's value."""
+    if _binary([*after, *before], bounds):
         better = sum(one > other for one, other in zip(after, before, strict=True))
         worse = sum(one < other for one, other in zip(after, before, strict=True))
         return _paired(better, worse, len(after), margin, confidence)
     gains = [one - other for one, other in zip(after, before, strict=True)]
-    return _mean(gains, margin, confidence, seed, "paired t")
+    wide = None if bounds is None else Interval(bounds.low - bounds.high, bounds.high - bounds.low)
+    return _mean(gains, margin, confidence, seed, wide, "paired t")
+
+
+def _binary(values: Sequence[float], bounds: Interval | None) -> bool:
+    """Whether items are right or wrong, and nothing between or beyond."""
+    return set(values) <= {0.0, 1.0} and (bounds is None or (bounds.low >= 0 and bounds.high <= 1))
 
 
 def _proportion(successes: float, trials: float, threshold: float, confidence: float) -> Estimate:
@@ -91,10 +112,17 @@ def _trust(values: Sequence[float], share: float) -> float:
 
 
 def _mean(
-    values: Sequence[float], threshold: float, confidence: float, seed: int, method: str = "t"
+    values: Sequence[float],
+    threshold: float,
+    confidence: float,
+    seed: int,
+    bounds: Interval | None,
+    method: str = "t",
 ) -> Estimate:
     """Student's interval, widened where resampled items say that it is lopsided."""
     count, middle = len(values), math.fsum(values) / len(values)
+    if min(values) == max(values):
+        return _alike(values[0], count, threshold, confidence, bounds)
     error = math.sqrt(_variance(values, middle) / count) if count > 1 else math.inf
     half = student_quantile(0.5 + confidence / 2, count - 1) * error if error else 0.0
     interval = Interval(middle - half, middle + half)
@@ -104,6 +132,29 @@ def _mean(
         interval = interval.join(_resampled(values, middle, error, confidence, seed))
         method = f"{method} and bootstrap"
     return _estimate(middle, interval, _by_student(middle - threshold, error, count - 1), method)
+
+
+def _alike(
+    value: float, count: int, threshold: float, confidence: float, bounds: Interval | None
+) -> Estimate:
+    """Items that all have one value tell nothing of the spread of others. But had many another value, one
+    would have been seen: the bounds say how far these few may pull the mean. Without bounds, any distance."""
+    low, high = (bounds.low, bounds.high) if bounds is not None else (-math.inf, math.inf)
+    unseen = 1 - ((1 - confidence) / 2) ** (1 / count)
+    interval = Interval(
+        value if value == low else value - (value - low) * unseen,
+        value if value == high else value + (high - value) * unseen,
+    )
+    tails = _seen(value, low, threshold, count, -1), _seen(value, high, threshold, count, 1)
+    return _estimate(value, interval, tails, "items all alike")
+
+
+def _seen(value: float, end: float, threshold: float, count: int, side: int) -> float:
+    """How likely items are all alike, at most, when the mean lies at a threshold on this side of them."""
+    gap, room = (threshold - value) * side, (end - value) * side
+    if gap <= 0 or math.isinf(room):
+        return 1.0
+    return max(0.0, 1 - gap / room) ** count if room > 0 else 0.0
 
 
 def _as_a_rate(values: Sequence[float], middle: float, confidence: float) -> Interval:
@@ -146,37 +197,13 @@ def _paired(better: int, worse: int, count: int, margin: float, confidence: floa
     value = (better - worse) / count
 
     def score(at: float) -> float:
-        return _tango(better, worse, count, at)
+        return tango(better, worse, count, at)
 
-    interval = Interval(_where(score, z, -1.0, value), _where(score, -z, value, 1.0))
+    interval = Interval(where(score, z, -1.0, value), where(score, -z, value, 1.0))
     if margin == 0:
         return _estimate(value, interval, (mcnemar(better, worse), mcnemar(worse, better)), "exact McNemar")
     tail = score(margin)
     return _estimate(value, interval, (normal(-tail), normal(tail)), "Tango's score test")
-
-
-def _tango(better: int, worse: int, count: int, at: float) -> float:
-    """How many standard errors the difference lies above one that is taken to be true."""
-    linear = -better - worse + (2 * count - better + worse) * at
-    constant = -worse * at * (1 - at)
-    root = math.sqrt(max(0.0, linear * linear - 8 * count * constant))
-    falls = (root - linear) / (4 * count)
-    variance = count * (2 * falls + at * (1 - at))
-    gap = better - worse - count * at
-    if variance <= 1e-12:
-        return 0.0 if abs(gap) < 1e-9 else math.copysign(math.inf, gap)
-    return gap / math.sqrt(variance)
-
-
-def _where(score: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """Where a falling function has this value."""
-    for _ in range(60):
-        middle = (low + high) / 2
-        if score(middle) > wanted:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
 
 
 def mcnemar(ups: int, downs: int) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posttrain.runtime.intervals import estimate
+from posttrain.spec.types import Interval
 
 CONFIDENCE = 0.95
 
@@ -14,7 +15,7 @@ def measure(metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]], seed
     items = item_values(metric, scored)
     values = list(items.values())
     valued = sum(row[f"node:{metric['node']}"] is not None for row in scored)
-    average, low, high = _interval(values, metric["kind"] in ("rate", "pass_at"), valued, seed)
+    average, low, high = _interval(values, metric, valued, seed)
     unscored = sum(row[f"node:{metric['node']}"] is None for row in scored)
     return {
         "kind": metric["kind"],
@@ -24,7 +25,13 @@ def measure(metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]], seed
         "high": high,
         "items": len(values),
         "unscored": unscored,
+        **({"range": metric["range"]} if "range" in metric else {}),
     }
+
+
+def bounds_of(metric: Mapping[str, Any]) -> Interval | None:
+    """The least and the greatest value of an item, where the reward graph says."""
+    return Interval(*metric["range"]) if "range" in metric else None
 
 
 def item_values(metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]]) -> dict[int, float]:
@@ -60,11 +67,19 @@ def item_means(node: str, scored: Sequence[Mapping[str, Any]]) -> dict[int, floa
 
 
 def _interval(
-    values: Sequence[float], rate: bool, trials: int, seed: int
+    values: Sequence[float], metric: Mapping[str, Any], trials: int, seed: int
 ) -> tuple[float | None, float | None, float | None]:
     """The mean with its bounds; one item that is no rate has none."""
     if not values:
         return None, None, None
-    found = estimate(values, rate=rate, trials=trials, threshold=0.5, confidence=CONFIDENCE, seed=seed)
+    found = estimate(
+        values,
+        rate=metric["kind"] in ("rate", "pass_at"),
+        trials=trials,
+        threshold=0.5,
+        confidence=CONFIDENCE,
+        seed=seed,
+        bounds=bounds_of(metric),
+    )
     bounded = math.isfinite(found.low) and math.isfinite(found.high)
     return found.value, found.low if bounded else None, found.high if bounded else None

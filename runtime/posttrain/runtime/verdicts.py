@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from posttrain.runtime.intervals import Estimate, difference, estimate
+from posttrain.spec.types import Interval
 
 Verdict = Literal["pass", "fail", "inconclusive"]
 Correction = Literal["holm", "none"]
@@ -19,6 +20,7 @@ def decided(
     confidence: float,
     seed: int,
     trials: int | None = None,
+    bounds: Interval | None = None,
 ) -> dict[str, Any]:
     """A metric against a threshold. `trials` counts the completions behind the items."""
     values = list(items.values())
@@ -32,6 +34,7 @@ def decided(
         threshold=threshold,
         confidence=confidence,
         seed=seed,
+        bounds=bounds,
     )
     return {
         "verdict": _of_metric(found, threshold, side, confidence),
@@ -53,14 +56,19 @@ def _of_metric(found: Estimate, threshold: float, side: str, confidence: float) 
 
 
 def compared(
-    items: Mapping[int, float], baseline: Mapping[int, float], margin: float, confidence: float, seed: int
+    items: Mapping[int, float],
+    baseline: Mapping[int, float],
+    margin: float,
+    confidence: float,
+    seed: int,
+    bounds: Interval | None = None,
 ) -> dict[str, Any]:
     """A metric against another on the same items, by the differences of the items that both have."""
     shared = sorted(set(items) & set(baseline))
     if not shared:
         return _nothing()
     after, before = [items[item] for item in shared], [baseline[item] for item in shared]
-    found = difference(after, before, margin=margin, confidence=confidence, seed=seed)
+    found = difference(after, before, margin=margin, confidence=confidence, seed=seed, bounds=bounds)
     gains = [one - other for one, other in zip(after, before, strict=True)]
     return {
         "verdict": _of_gain(found, margin, confidence),

@@ -64,6 +64,8 @@ class Diagnostic:
     labels: tuple[Label, ...] = ()
     help: str = ""
     edit: Edit | None = None
+    # What must not be shown with the source lines.
+    hides: Span | None = None
 
 
 def in_file_order(found: list[Diagnostic]) -> list[Diagnostic]:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict
-
+from posttrain.spec.declared import Declaration
 from posttrain.spec.record import record
 from posttrain.spec.types import Columns, Interval, Type
 
@@ -27,10 +26,8 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
-class Params(BaseModel):
-    """Base of every extension's parameters: frozen, strict, and no key beyond those declared."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+class Params(Declaration):
+    """Base of every extension's parameters."""
 
 
 class NoParams(Params):
@@ -121,6 +118,8 @@ class Source(Extension):
     # Columns and the number of rows, where it can be told, from the content of the files. Raises
     # ValueError when they are not as the parameters say, or must be written there.
     infer: Callable[[Any, Sequence[bytes]], tuple[Columns, int | None]] | None = None
+    # Whether it is content with the beginning of a file that is too large to be held.
+    beginnings: bool = False
     # Whether the parameters name one content for good; otherwise the rows are never taken as known.
     pinned: Callable[[Any], bool] = lambda _: True
     network: bool = False

@@ -6,6 +6,7 @@ A line is a JSON list of three texts: kind, name, value.
     dataset  ORG/NAME@REVISION    the same, for rows of the hub
     file     PATH                 the sha256 of a file beside the recipe
     image    NAME@DIGEST          the digest of each platform in it, as OS/CPU=DIGEST
+    image    NAME:TAG             the digest that the tag stood for, then those of its platforms
     stack    DISTRIBUTION         the version that does the work
 
 Lines may stand in any order and more than once, so that a merge which keeps the lines of both sides

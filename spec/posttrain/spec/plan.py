@@ -122,16 +122,16 @@ class Plan:
 
 def to_json(plan: Plan) -> str:
     """The plan's canonical text."""
-    return canonical(plain(plan)) + "\n"
+    return canonical(plan) + "\n"
 
 
 def canonical(value: Json) -> str:
-    """JSON with sorted keys and no choice left in how it is written."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    """JSON with sorted keys and no choice left in how it is written. Records are mappings there."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=plain)
 
 
 def step_to_json(step: Step) -> str:
-    return canonical(plain(step)) + "\n"
+    return canonical(step) + "\n"
 
 
 def from_json(text: str) -> Plan:

@@ -11,11 +11,12 @@ import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 from inspect import get_annotations
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, get_origin, overload
 
 T = TypeVar("T")
 _FIELDS = "__dataclass_fields__"
 _ABSENT: Any = object()
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 @overload
@@ -34,11 +35,16 @@ def record(cls: type[Any] | None = None, /, *, kw_only: bool = False) -> Any:
 
 def plain(value: Any) -> Any:
     """Records as mappings, all the way down; quicker than `asdict`, as nothing else is copied."""
-    if hasattr(type(value), _FIELDS):
+    kind = type(value)
+    if kind in _SCALARS:  # nearly all that there is
+        return value
+    if kind is dict:
+        return {name: plain(inner) for name, inner in value.items()}
+    if hasattr(kind, _FIELDS):
         return {name: plain(inner) for name, inner in vars(value).items()}
     if isinstance(value, Mapping):
-        return {name: plain(inner) for name, inner in value.items()}
-    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {name: plain(inner) for name, inner in cast(Mapping[str, Any], value).items()}
+    return [plain(inner) for inner in cast(list[Any], value)] if isinstance(value, list | tuple) else value
 
 
 @dataclasses.dataclass
@@ -49,9 +55,12 @@ class _Sample:
 
 
 def _record(cls: type[Any], kw_only: bool) -> type[Any]:
-    found: dict[str, dataclasses.Field[Any]] = dict(getattr(cls, _FIELDS, {}))
+    found: dict[str, dataclasses.Field[Any]] = {}
+    for base in reversed(cls.__mro__[1:]):
+        found |= base.__dict__.get(_FIELDS, {})
     for name, kind in get_annotations(cls).items():
-        found[name] = _field(cls, name, kind)
+        if get_origin(kind) is not ClassVar:
+            found[name] = _field(cls, name, kind)
     setattr(cls, _FIELDS, found)
     cls.__match_args__ = () if kw_only else tuple(found)
     cls.__init__ = _init(found, kw_only)
@@ -67,6 +76,7 @@ def _field(cls: type[Any], name: str, kind: Any) -> dataclasses.Field[Any]:
     made.name, made.type, made.default = name, kind, given
     if isinstance(given, dataclasses.Field):
         made.default, made.default_factory = given.default, given.default_factory
+        made.metadata = given.metadata
         delattr(cls, name)  # as dataclasses do: a field is no value
     return made
 

@@ -18,6 +18,22 @@ def is_type(name: str) -> bool:
     return name in (*SCALARS, "messages", "any")
 
 
+class NoType(ValueError):
+    """A type that there is not, and where it is named."""
+
+    def __init__(self, type: str, at: tuple[str, ...]) -> None:
+        super().__init__(f"is no type of the column `{at[-1]}`")
+        self.at = at
+        self.legal = ("text", "integer", "number", "boolean", "messages", "any")
+
+
+def typed_columns(columns: Columns | None) -> None:
+    """NoType when a column is said to have a type that is none."""
+    for name, type in (columns or {}).items():
+        if not is_type(type):
+            raise NoType(type, (name,))
+
+
 def accepts(wanted: Type, given: Type) -> bool:
     """Whether a value of type `given` may stand where `wanted` is asked for."""
     if "any" in (wanted, given) or wanted == given:

@@ -48,7 +48,7 @@ def test_targets_are_those_of_the_architecture(text: str, codes: list[str]) -> N
 
 def test_a_target_that_is_nearly_right_is_named() -> None:
     (found,) = found_in(stage("sft", "adapter: {targets: [q_prj]}"))
-    assert found.help == "did you mean `q_proj`?"
+    assert found.help.startswith("did you mean `q_proj`? modules of this model: ")
 
 
 @pytest.mark.parametrize(

@@ -67,4 +67,5 @@ def test_trackers_are_known_by_name_and_are_no_part_of_a_key() -> None:
     assert several.plan.tracking == ("wandb", "mlflow")
     assert several.plan.step("sft").key == compiled(MINIMAL).plan.step("sft").key
     (wrong,) = compiled("tracking: [wandb, mlfow]\n" + MINIMAL).diagnostics
-    assert (wrong.code, wrong.help) == ("PT0911", "did you mean `mlflow`?")
+    help = "did you mean `mlflow`? trackers: mlflow, tensorboard, trackio, wandb"
+    assert (wrong.code, wrong.help) == ("PT0911", help)

@@ -50,13 +50,14 @@ def test_an_environment_that_nobody_declared_is_suggested_where_it_stands() -> N
 def test_a_kind_that_does_not_exist_is_suggested() -> None:
     code, message, help, *_ = told(ACTING.replace("kind: guess", "kind: textarea"))
     assert (code, message) == ("PT0682", "there is no environment of the kind `textarea`")
-    assert help == "did you mean `textarena`?"
+    assert help.startswith("did you mean `textarena`? kinds: ")
 
 
 def test_parameters_are_held_to_their_kind_with_line_and_column() -> None:
     text = ACTING.replace("high: 9", "hihg: 9")
     code, message, help, line, column = told(text)
-    assert (code, message, help) == ("PT0201", "unknown key `hihg`", "did you mean `high`?")
+    help_wanted = "did you mean `high`? keys here: above, below, high, low, unread"
+    assert (code, message, help) == ("PT0201", "unknown key `hihg`", help_wanted)
     assert (line, column) == place_of(text, "hihg")
     code, message, *_ = told(ACTING.replace("high: 9", "high: 1"))
     assert code == "PT0204"
@@ -85,13 +86,13 @@ def test_the_data_has_the_columns_that_an_episode_begins_with() -> None:
 def test_methods_that_do_not_act_over_turns_say_which_do() -> None:
     for method, params in (
         ("sft", "params: {epochs: 1, batch: 4}"),
-        ("rloo", "reward: right, params: {steps: 2}"),
+        ("kto", "params: {epochs: 1, batch: 4}"),
     ):
         act = f"act: {{train: {method}, model: sft, environment: place, data: sums.train, {params}}}"
         found = compiled(ACTING.replace("  check:", f"  {act}\n  check:")).diagnostics
         said = [(d.code, d.message, d.help) for d in found if d.code == "PT0683"]
         message = f"`{method}` does not act over several turns"
-        assert said == [("PT0683", message, "methods that do: grpo")]
+        assert said == [("PT0683", message, "methods that do: grpo, ppo, rloo")]
 
 
 def test_what_a_reward_says_of_the_score_holds_for_the_environment() -> None:

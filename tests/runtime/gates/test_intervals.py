@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from posttrain.runtime.intervals import difference, estimate, mcnemar
+from posttrain.runtime.intervals import Estimate, difference, estimate, mcnemar
 from posttrain.spec.statistics import (
     binomial,
     pairs_to_show,
@@ -16,6 +16,7 @@ from posttrain.spec.statistics import (
     trials_to_tell,
     wilson,
 )
+from posttrain.spec.types import Interval
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,44 @@ def test_power_is_what_it_is_said_to_be():
     assert 0.74 < passed / 1000 < 0.86
 
 
-def test_means_that_are_all_alike_have_no_spread():
-    found = estimate([0.5] * 10, rate=False, trials=10, threshold=0.4, confidence=0.95, seed=1)
-    assert (found.low, found.high, found.above) == (0.5, 0.5, 0.0)
+def test_means_that_are_all_alike_say_how_rare_others_must_be():
+    def of(value: float, count: int, threshold: float, *, bounded: bool = True) -> Estimate:
+        return estimate(
+            [value] * count,
+            rate=False,
+            trials=count,
+            threshold=threshold,
+            confidence=0.95,
+            seed=1,
+            bounds=Interval(0.0, 10.0) if bounded else None,
+        )
+
+    unseen = 1 - 0.025 ** (1 / 20)  # more than this share would have shown up among twenty
+    for value, low, high in (
+        (10.0, 10 - 10 * unseen, 10.0),
+        (0.0, 0.0, 10 * unseen),
+        (1.0, 1 - unseen, 1 + 9 * unseen),
+    ):
+        found = of(value, 20, 0.5)
+        assert (found.low, found.high) == pytest.approx((low, high))
+    edge = of(10.0, 20, 10 - 10 * unseen)  # the test and the interval say the same
+    assert edge.above == pytest.approx(0.025)
+    assert edge.below == 1.0
+    assert of(10.0, 3, 9.9).above > 0.9
+    unknown = of(5.0, 20, 4.0, bounded=False)
+    assert (unknown.low, unknown.high, unknown.above) == (-math.inf, math.inf, 1.0)
+
+
+def test_a_score_of_one_in_ten_is_no_rate():
+    values = [0.0] * 15 + [1.0] * 5
+    given = {"rate": False, "trials": 20, "threshold": 0.5, "confidence": 0.95, "seed": 1}
+    assert estimate(values, **given, bounds=Interval(0.0, 1.0)).method.startswith("Wilson")
+    assert estimate(values, **given, bounds=Interval(0.0, 10.0)).method.startswith("t")
+
+
+def test_gains_that_are_all_alike_are_not_certain():
+    after, before = [3.0] * 8, [2.0] * 8
+    given = {"margin": 0.0, "confidence": 0.95, "seed": 1}
+    found = difference(after, before, **given, bounds=Interval(0.0, 10.0))
+    assert found.low < 0 < found.high
+    assert found.above > 0.025

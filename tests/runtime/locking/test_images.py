@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,12 +24,12 @@ def push_image(registry: Registry, os: str, cpu: str, variant: str | None = None
     return registry.push_manifest(registry.push_json(about | ({"variant": variant} if variant else {})), [])
 
 
-def push_index(address: str, name: str, images: list[dict[str, Any]]) -> str:
+def push_index(address: str, name: str, images: list[dict[str, Any]], tag: str | None = None) -> str:
     index = {"schemaVersion": 2, "mediaType": _INDEX, "manifests": images}
     data = json.dumps(index).encode()
     digest = "sha256:" + hashlib.sha256(data).hexdigest()
     connection = http.client.HTTPConnection(address, timeout=60)
-    connection.request("PUT", f"/v2/{name}/manifests/{digest}", data, {"Content-Type": _INDEX})
+    connection.request("PUT", f"/v2/{name}/manifests/{tag or digest}", data, {"Content-Type": _INDEX})
     answer = connection.getresponse()
     assert answer.status == 201, answer.read()
     connection.close()
@@ -96,3 +97,50 @@ def test_an_image_is_locked_with_its_platforms(registry: str, tmp_path: Any) -> 
     refused = subprocess.run(planned, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert "is not locked" in refused.stderr
+
+
+def recipe(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RECIPE, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def images_of(folder: Path) -> list[str]:
+    """The images that the plan's steps name, going by the lock."""
+    done = recipe("plan", folder, "--locked", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return [step["image"] for step in json.loads(done.stdout)["steps"]]
+
+
+def test_a_tag_is_locked_at_its_digest(registry: str, tmp_path: Path) -> None:
+    name = "posttrain-test/tagged"
+    door = Registry(registry, name)
+    first, second = push_image(door, "linux", "amd64"), push_image(door, "linux", "arm64")
+    one = push_index(registry, name, [entry(first, "linux", "amd64")], tag="v1")
+    image = f"{registry}/{name}:v1"
+    (tmp_path / "recipe.yaml").write_text(
+        f"recipe: 1\nname: it\nstages: {{a: {{script: [sh, -c, exit], container: {{image: '{image}'}}}}}}\n"
+    )
+
+    refused = recipe("plan", tmp_path)
+    assert refused.returncode == 1
+    assert "has no digest" in refused.stderr
+    assert "recipe lock" in refused.stderr
+
+    assert recipe("lock", tmp_path).returncode == 0
+    entries = (tmp_path / "recipe.lock").read_text().splitlines()[1:]
+    assert entries == [json.dumps(["image", image, f"{one} linux/amd64={first}"])]
+    assert images_of(tmp_path) == [f"{registry}/{name}@{one}"]
+
+    both = [entry(first, "linux", "amd64"), entry(second, "linux", "arm64")]
+    other = push_index(registry, name, both, tag="v1")
+    assert other != one
+    assert recipe("lock", tmp_path).returncode == 0
+    assert images_of(tmp_path) == [f"{registry}/{name}@{one}"]  # a tag that moved changes nothing
+    assert recipe("lock", tmp_path, "--check").returncode == 0
+    assert recipe("lock", tmp_path, "--upgrade").returncode == 0
+    assert images_of(tmp_path) == [f"{registry}/{name}@{other}"]
+
+    (tmp_path / "recipe.lock").write_text("\n".join(["# recipe.lock 1, ", ""]))
+    unlocked = recipe("plan", tmp_path, "--locked")
+    assert unlocked.returncode == 1
+    assert f"holds no digest of the image `{image}`" in unlocked.stderr
+    assert unlocked.stderr.count("error[") == 1

@@ -120,4 +120,4 @@ def test_a_number_that_is_none_is_no_value():
 
 def test_a_fallback_must_be_of_the_nodes_type():
     matches = {"matches": {"of": "completion", "pattern": "a", "on_timeout": 3}}
-    assert codes(attempt({"reads": {"completion": "text"}, "returns": {"score": matches}})) == ["PT0204"]
+    assert codes(attempt({"reads": {"completion": "text"}, "returns": {"score": matches}})) == ["PT0203"]

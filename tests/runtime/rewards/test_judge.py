@@ -158,6 +158,17 @@ def test_a_slow_judge_is_not_waited_for(model: Model):
     assert scores.reasons["node"] == ["no reply within 0.3 s"]
 
 
+def test_what_never_had_its_turn_is_told_apart_from_what_had_no_answer(model: Model):
+    release = threading.Event()
+    model.answer = lambda body: (release.wait(60), (200, "VERDICT: 5"))[1]
+    scores = judged(model, [f"text {n}" for n in range(12)], timeout_seconds=0.5)
+    release.set()
+    reasons = [str(reason) for reason in scores.reasons["node"]]
+    assert scores.values["node"] == [None] * 12
+    assert len(model.seen) < 12
+    assert sum("it was never its turn" in reason for reason in reasons) == 12 - len(model.seen)
+
+
 def test_a_server_that_is_not_there_is_an_error_and_not_a_crash():
     nowhere = Model(url="http://127.0.0.1:9/v1")
     scores = judged(nowhere, ["x"], attempts=1)

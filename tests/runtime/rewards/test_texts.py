@@ -132,7 +132,7 @@ def test_what_is_no_json_is_told_apart_from_a_fault(text: str, where: str):
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"), [("$", []), ("a.b", ["a", "b"]), ('[0]["x y"].z[-2]', [0, "x y", "z", -2])]
+    ("path", "expected"), [("", []), ("a.b", ["a", "b"]), ('[0]["x y"].z[-2]', [0, "x y", "z", -2])]
 )
 def test_paths_are_steps(path: str, expected: list[str | int]):
     assert steps(path) == expected

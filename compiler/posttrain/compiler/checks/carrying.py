@@ -6,9 +6,12 @@ from posttrain.compiler.checks.examples import training
 from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.names import Named, Ref
+from posttrain.compiler.rewards.scorers import models_of
 from posttrain.compiler.stages.training import Training
+from posttrain.spec.declared import is_given
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.stages import Evaluate, Export, Generate, Train
+from posttrain.spec.extension import Catalog
+from posttrain.spec.stages import Benchmark, Evaluate, Export, Generate, Train
 
 _LORA = "{train: sft, model: base, data: sums.train, adapter: {rank: 16}}"
 _THEN = _LORA + "\n  then: {train: dpo, model: sft, data: sums.train, %s}"
@@ -76,7 +79,7 @@ def check_carried(subject: Subject, before: Subject | None, findings: Findings) 
         return
     for name in _FIXED:
         was = getattr(before.adapter, name)
-        if name in now.model_fields_set and getattr(now, name) != was:
+        if is_given(now, name) and getattr(now, name) != was:
             message = f"the adapter of `{before.name}` goes on, and its {name} is {was}"
             help = f"write {name}: {was}, or `carry: merge` to start a new one"
             findings.add(OTHER_SHAPE, (*subject.path, "adapter", name), message, help=help)
@@ -114,14 +117,19 @@ def check_writers(named: Named, trainings: Mapping[str, Training], findings: Fin
                 findings.add(NOT_A_WRITER, ("stages", name, key), message)
 
 
-def check_scorers(named: Named, trainings: Mapping[str, Training], findings: Findings) -> None:
+def check_scorers(
+    named: Named, trainings: Mapping[str, Training], catalog: Catalog, findings: Findings
+) -> None:
     """No reward scores with a model that writes."""
-    for (owner, role), ref in named.refs.items():
-        thing, _, name = owner.partition(":")
-        if thing == "stage" and role.startswith("reward:") and _writes(ref, named, trainings):
-            message = f"the reward scores with `{ref.name}`, which writes, and gives no numbers"
-            help = "name a stage that trains a `reward_model`"
-            findings.add(NOT_A_SCORER, ("stages", name, "reward"), message, help=help)
+    for stage, declared in named.recipe.stages.items():
+        name = getattr(declared, "reward", None)
+        reward = named.recipe.rewards.get(name or "")
+        for path, text in models_of(reward, ("rewards", name), catalog) if reward and name else ():
+            ref = named.refs.get((f"stage:{stage}", f"reward:{text}"))
+            if ref is not None and _writes(ref, named, trainings):
+                message = f"the reward scores with `{ref.name}`, which writes, and gives no numbers"
+                help = "name a stage that trains a `reward_model`"
+                findings.add(NOT_A_SCORER, path, message, help=help)
 
 
 def _writes(ref: Ref, named: Named, trainings: Mapping[str, Training]) -> bool:
@@ -140,6 +148,8 @@ def _asked(stage: object, training: Training | None) -> list[tuple[str, str]]:
     match stage:
         case Evaluate():
             return [("model", "eval")]
+        case Benchmark():
+            return [("model", "benchmark")]
         case Generate():
             return [("model", "generate")]
         case Train() if training is not None and training.method.product == "policy":

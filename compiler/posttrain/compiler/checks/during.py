@@ -87,10 +87,6 @@ def _check_evals(during: During, named: Named, path: Path, findings: Findings) -
             what = "is no eval" if name in stages else "does not exist"
             message = f"the stage `{name}` {what}"
             findings.add(NO_EVAL, (*path, "evals", index), message, help=help, replace=meant)
-        stage = stages.get(name)
-        if isinstance(stage, Evaluate) and stage.environment is not None:
-            message = f"the eval `{name}` acts in an environment, which is not done while a model is trained"
-            findings.add(NO_EVAL, (*path, "evals", index), message, help="name an eval without one")
 
 
 def _check_metric(during: During, evals: Mapping[str, Evaluation], path: Path, findings: Findings) -> None:

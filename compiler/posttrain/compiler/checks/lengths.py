@@ -1,9 +1,17 @@
 """Whether sequences fit into the model's context."""
 
+from collections.abc import Mapping
+
 from posttrain.compiler.checks.examples import training
 from posttrain.compiler.checks.subject import Subject
+from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.findings import Findings
+from posttrain.compiler.lineage import Line
+from posttrain.compiler.names import Named
+from posttrain.compiler.stages.asking import Asking
+from posttrain.spec.declared import is_given
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.stages import Evaluate, Generate
 
 OVER_CONTEXT = Code(
     "PT0637",
@@ -19,7 +27,7 @@ NO_ROOM = Code(
     "no room for a prompt before the completion",
     "error",
     "Prompt and completion share the model's context. Completions as long as the context leave no room"
-    " for any prompt.",
+    " for any prompt: in training, and where an eval or a generation asks the model.",
     wrong=training(
         "{train: grpo, model: base, data: sums.train, reward: right, params: {steps: 9, max_tokens: 512}}"
     ),
@@ -45,3 +53,38 @@ def check_lengths(subject: Subject, findings: Findings) -> None:
         if not subject.written("max_tokens"):
             help = f"it is {completion} when not given: write max_tokens, such as {max(1, context // 2)}"
         findings.add(NO_ROOM, subject.at("max_tokens"), message, help=help)
+
+
+def check_asked_lengths(
+    named: Named,
+    asked: Mapping[str, tuple[Evaluate | Generate, Asking]],
+    known: Mapping[str, Line],
+    shapes: Mapping[str, Shape],
+    findings: Findings,
+) -> None:
+    """What evals and generations ask of models of a known context."""
+    for name, (stage, asking) in asked.items():
+        contexts = [
+            _context(name, one.role, named, known, shapes) for one in asking.subjects if not one.endpoint
+        ]
+        context = min((found for found in contexts if found is not None), default=None)
+        longest = stage.sampling.max_tokens
+        if context is None or longest < context:
+            continue
+        written = is_given(stage.sampling, "max_tokens")
+        path = ("stages", name, "sampling", "max_tokens") if written else ("stages", name)
+        message = f"completions of {longest} tokens leave no room for a prompt in a context of {context}"
+        help = "lower max_tokens by what the longest prompt takes"
+        if not written:
+            sampling = f"sampling: {{max_tokens: {max(1, context // 2)}}}"
+            help = f"it is {longest} when not given: write `{sampling}`, say"
+        findings.add(NO_ROOM, path, message, key=not written, help=help)
+
+
+def _context(
+    name: str, role: str, named: Named, known: Mapping[str, Line], shapes: Mapping[str, Shape]
+) -> int | None:
+    ref = named.refs.get((f"stage:{name}", role))
+    line = known.get(ref.node) if ref is not None else None
+    shape = shapes.get(line.origin) if line is not None and line.origin else None
+    return shape.positions if shape is not None else None

@@ -9,6 +9,7 @@ from posttrain.compiler.lineage import Line
 from posttrain.compiler.names import Named
 from posttrain.compiler.stages.training import Training
 from posttrain.compiler.tree import Path
+from posttrain.spec.declared import is_given
 from posttrain.spec.extension import Method
 from posttrain.spec.recipe import Adapter, Model
 from posttrain.spec.record import record
@@ -51,7 +52,7 @@ class Subject:
 
     def written(self, param: str) -> bool:
         """Whether the recipe gives the parameter itself."""
-        return param in self.training.params.model_fields_set
+        return is_given(self.training.params, param)
 
     @property
     def scratch(self) -> bool:

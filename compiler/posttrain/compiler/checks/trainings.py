@@ -16,6 +16,7 @@ from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.names import Named
 from posttrain.compiler.stages.training import Training
+from posttrain.spec.extension import Catalog
 
 Check = Callable[[Subject, Findings], None]
 _CHECKS: tuple[Check, ...] = (
@@ -50,6 +51,7 @@ def check_trainings(
     named: Named,
     trainings: Mapping[str, Training],
     trained: Sequence[Subject],
+    catalog: Catalog,
     findings: Findings,
 ) -> None:
     """Hold every training stage, beside what it comes from, to all checks."""
@@ -59,4 +61,4 @@ def check_trainings(
             check(subject, findings)
         carrying.check_carried(subject, found.get(subject.before or ""), findings)
     carrying.check_writers(named, trainings, findings)
-    carrying.check_scorers(named, trainings, findings)
+    carrying.check_scorers(named, trainings, catalog, findings)

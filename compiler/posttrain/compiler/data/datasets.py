@@ -1,13 +1,14 @@
 """Fifth pass: the columns, parts and row counts of every dataset, and the operations that make it."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, cast
 
 from posttrain.compiler.data import codes
 from posttrain.compiler.data.generated import written_columns
-from posttrain.compiler.data.relational import RELATIONAL, StepError, Table
-from posttrain.compiler.files import user_file
+from posttrain.compiler.data.steps import after_mistake, check_step_names, lowered_step, part_of
+from posttrain.compiler.data.tables import Table
+from posttrain.compiler.files import rows_file
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.names import Named, Ref
 from posttrain.compiler.seeds import seed_for
@@ -15,18 +16,13 @@ from posttrain.compiler.source import Request
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path, at
 from posttrain.compiler.validate import validate
-from posttrain.spec.extension import DataOp, Extension, Params, Source
+from posttrain.spec.declared import written
+from posttrain.spec.extension import Extension, Params, Source
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
 from posttrain.spec.stages import Generate
-from posttrain.spec.types import Columns
 
-_CODES = {
-    "column": codes.NO_COLUMN,
-    "form": codes.BAD_STEP,
-    "sql": codes.BAD_SQL,
-    "rows": codes.TOO_FEW_ROWS,
-}
+_ALL = frozenset({"all"})
 
 
 @record(kw_only=True)
@@ -71,20 +67,13 @@ def generated(ref: Ref, done: Mapping[str, Rows], named: Named) -> Table | None:
     stage = named.recipe.stages.get(ref.name)
     if below is None or not isinstance(stage, Generate):
         return None
-    return Table(columns=written_columns(stage, below.columns), exact=False)
-
-
-def part_of(ref: Ref, table: Table, path: Path, findings: Findings, *, key: bool = False) -> bool:
-    """Whether the part that a reference names is there."""
-    if ref.part is None or ref.part in table.parts:
-        return True
-    parts = [part for part in table.parts if part != "all"]
-    help, meant = hint(ref.part, parts, what="parts")
-    replace = f"{ref.name}.{meant}" if meant else None
-    message = f"`{ref.name}` has no part `{ref.part}`"
-    help = help if parts else "the data is not split; add a step `split`"
-    findings.add(codes.NO_PART, path, message, key=key, help=help, replace=replace)
-    return False
+    columns = written_columns(stage, below.columns)
+    asked = below.expected(source.part if source else None)
+    if asked is None:
+        return Table(columns=columns, exact=False)
+    written = asked * (stage.sampling.samples if stage.keep == "all" else 1)
+    about = below.about or "as many rows as are asked for"
+    return Table(columns=columns, parts={"all": written}, exact=False, guessed=_ALL, about=about)
 
 
 def _dataset(
@@ -92,18 +81,27 @@ def _dataset(
 ) -> Rows | None:
     start = _start(name, named, request, findings, done)
     if start is None:
+        check_step_names(named.recipe.datasets[name].steps, 0, ("datasets", name, "steps"), request, findings)
         return None
     others = _others(name, named, done, findings)
     table, operations, used = start.table, list(start.operations), list(start.used)
-    for index, step in enumerate(named.recipe.datasets[name].steps):
-        path: Path = ("datasets", name, "steps", index)
+    steps, mistaken = named.recipe.datasets[name].steps, False
+    path: Path = ("datasets", name, "steps")
+    for index, step in enumerate(steps):
         seed = seed_for(named.recipe.seed, f"dataset:{name}:{index}")
-        lowered = _step(step, path, table, seed, others, request, findings)
+        lowered = lowered_step(step, (*path, index), table, seed, others, request, findings)
         if lowered is None:
-            return None
+            mistaken, kept = True, after_mistake(step, table)
+            if kept is None:
+                check_step_names(steps, index + 1, path, request, findings)
+                return None
+            table = kept
+            continue
         more, table, op = lowered
         operations += more
         used += [op] if op else []
+    if mistaken:
+        return None
     return Rows(
         table=table,
         source=start.source,
@@ -126,14 +124,35 @@ def _start(
         table = table_of(ref, done, named) if ref else None
         if ref is None or table is None or not part_of(ref, table, path, findings):
             return None
-        rows = table.parts[ref.part] if ref.part else table.rows
+        rows = table.expected(ref.part)
         return Rows(
-            table=Table(columns=table.columns, parts={"all": rows}, exact=table.exact),
+            table=Table(
+                columns=table.columns,
+                parts={"all": rows},
+                exact=table.exact,
+                guessed=_ALL if table.guesses(ref.part) else frozenset(),
+                about=table.about,
+            ),
             source=None,
             params={},
             operations=(),
         )
-    return _from_source(given, path, request, findings)
+    found = _from_source(given, path, request, findings)
+    if found is None or found.source is None or found.table.rows is not None:
+        return found
+    return replace(found, table=_guessed(found, named.recipe.datasets[name].size))
+
+
+def _guessed(found: Rows, size: int | None) -> Table:
+    """The table with the number of rows that estimates go by, where one is given or published."""
+    count, about = size, "as `size` says"
+    if count is None and found.source is not None and found.source.name == "hub":
+        from posttrain.compiler.facts.rows import published_rows
+
+        count, about = published_rows(found.params), "as published"
+    if count is None:
+        return found.table
+    return replace(found.table, parts={"all": count}, guessed=_ALL, about=about)
 
 
 def _from_source(given: Any, path: Path, request: Request, findings: Findings) -> Rows | None:
@@ -155,7 +174,7 @@ def _from_source(given: Any, path: Path, request: Request, findings: Findings) -
     files: dict[str, UserFile] = {}
     contents: list[bytes] = []
     for index, file in enumerate(source.files(params)):
-        found = user_file(file, (*path, kind), request.read, findings)
+        found = rows_file(file, (*path, kind), request, findings, whole=not source.beginnings)
         if found is None:
             return None
         files[f"rows{index}"], content = found
@@ -166,7 +185,7 @@ def _from_source(given: Any, path: Path, request: Request, findings: Findings) -
     return Rows(
         table=table,
         source=source,
-        params=params.model_dump(mode="json", by_alias=True),
+        params=written(params),
         operations=(),
         used=(source,),
         files=files,
@@ -204,72 +223,3 @@ def _others(name: str, named: Named, done: Mapping[str, Rows], findings: Finding
             continue
         others[f"{ref.name}.{ref.part}" if ref.part else ref.name] = table
     return others
-
-
-def _step(
-    step: Mapping[str, Any],
-    path: Path,
-    table: Table,
-    seed: int,
-    others: Mapping[str, Table],
-    request: Request,
-    findings: Findings,
-) -> tuple[list[dict[str, Any]], Table, Extension | None] | None:
-    if len(step) != 1:
-        findings.add(codes.UNKNOWN_STEP, path, "a data step is one key, its name, with its value")
-        return None
-    name, value = next(iter(step.items()))
-    relational = RELATIONAL.get(name)
-    if relational is not None:
-        try:
-            return (*relational(value, table, seed, others), None)
-        except StepError as error:
-            if error.code in _CODES:
-                where = (*path, name, *error.at)
-                findings.add(_CODES[error.code], where, str(error), help=error.help)
-            return None
-    op = request.catalog.find("data", name)
-    if not isinstance(op, DataOp):
-        help, meant = hint(name, (*RELATIONAL, *request.catalog.names("data")), what="data steps")
-        message = f"there is no data step `{name}`"
-        findings.add(codes.UNKNOWN_STEP, (*path, name), message, key=True, help=help, replace=meant)
-        return None
-    return _extension_step(op, (*path, name), table, seed, others, request, findings)
-
-
-def _extension_step(
-    op: DataOp,
-    path: Path,
-    table: Table,
-    seed: int,
-    others: Mapping[str, Table],
-    request: Request,
-    findings: Findings,
-) -> tuple[list[dict[str, Any]], Table, Extension | None] | None:
-    params = validate(op.params, at(findings.root, path)[0], path, findings)
-    other = op.other(params) if params is not None else None
-    if params is None or (other is not None and not _other_there(other, others, path, findings)):
-        return None
-    try:
-        columns: Columns = op.columns(params, table.columns)
-        if other is not None:
-            op.needs(params, others[other].columns)
-    except ValueError as error:
-        findings.add(codes.BAD_STEP, path, str(error))
-        return None
-    operation = {
-        "op": op.name,
-        "entry": request.catalog.entry("data", op.name),
-        "params": params.model_dump(mode="json", by_alias=True),
-        "seed": seed,
-        **({"other": other} if other is not None else {}),
-    }
-    parts = {part: op.rows(params, rows) for part, rows in table.parts.items()}
-    return [operation], Table(columns=columns, parts=parts, exact=table.exact and op.exact), op
-
-
-def _other_there(other: str, others: Mapping[str, Table], path: Path, findings: Findings) -> bool:
-    """Whether the rows that a step looks against are known, and have the part that is named."""
-    name, _, part = other.partition(".")
-    ref = Ref("dataset", name, part or None)
-    return other in others and part_of(ref, others[other], (*path, "against"), findings)

@@ -28,8 +28,15 @@ _UNSTEADY = re.compile(
 )
 
 
+_UNKNOWN = re.compile(r'Referenced column "([^"]+)" not found in FROM clause')
+
+
 class SqlError(ValueError):
-    """An expression that cannot be bound, in DuckDB's words."""
+    """An expression that cannot be bound; the name in it that nothing has, where that is the matter."""
+
+    def __init__(self, message: str, unknown: str = "") -> None:
+        super().__init__(message)
+        self.unknown = unknown
 
 
 def quoted(name: str) -> str:
@@ -65,7 +72,10 @@ def check_expression(expression: str) -> None:
     try:
         statements = _connection().extract_statements(f"SELECT ({expression}\n)")
     except Exception as error:
-        raise SqlError(_first_line(error)) from None
+        message = _first_line(error)
+        if 'at or near ")"' in message and expression.count("(") == expression.count(")"):
+            message = "the expression ends before it is complete"
+        raise SqlError(message) from None
     if len(statements) != 1 or ";" in _without_text(expression):
         raise SqlError("this is more than one expression")
 
@@ -80,7 +90,9 @@ def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
             connection.execute(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} ({shape})")
         rows = connection.execute(f"DESCRIBE {query}").fetchall()
     except Exception as error:
-        raise SqlError(_first_line(error)) from None
+        message = _first_line(error)
+        unknown = _UNKNOWN.match(message)
+        raise SqlError(message, unknown[1] if unknown else "") from None
     return {str(row[0]): type_of(str(row[1])) for row in rows}
 
 

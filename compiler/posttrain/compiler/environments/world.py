@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from posttrain.spec.declared import written
 from posttrain.spec.extension import Environment as Kind
 from posttrain.spec.extension import Params
 from posttrain.spec.plan import UserFile
@@ -32,8 +33,8 @@ class World:
     def plan(self) -> dict[str, Any]:
         """The environment as a step's parameters have it: all that its episodes depend on."""
         own = self.kind.range(self.params)
-        given = self.params.model_dump(mode="json", by_alias=True)
-        declared = self.declared.model_dump(mode="json", by_alias=True)
+        given = written(self.params)
+        declared = written(self.declared)
         return {
             **declared,
             "params": {name: value for name, value in given.items() if name not in self.kind.neutral},
@@ -43,5 +44,5 @@ class World:
 
     def hosting(self) -> dict[str, Any]:
         """The parameters that change no episode."""
-        given = self.params.model_dump(mode="json", by_alias=True)
+        given = written(self.params)
         return {name: value for name, value in given.items() if name in self.kind.neutral}

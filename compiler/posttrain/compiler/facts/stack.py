@@ -4,6 +4,7 @@ PINNED = {
     "accelerate": "1.15.0",
     "datasets": "5.2.0",
     "duckdb": "2.0.0",
+    "lm-eval": "0.4.13",
     "numpy": "2.3.5",
     "peft": "0.21.2",
     "py3langid": "0.4.0",

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 from posttrain.compiler.format.syntax import Document, Entry, Node, Word
+from posttrain.spec.declared import keys_of
 from posttrain.spec.stages import Recipe
 
 
 def order() -> list[str]:
     """The sections as the language declares them; what is laid over them first, overlays last."""
-    declared = [field.alias or name for name, field in Recipe.model_fields.items()]
+    declared = keys_of(Recipe)
     after = declared.index("vars") + 1
     return ["<<", declared[0], "extends", *declared[1:after], "matrix", *declared[after:]]
 

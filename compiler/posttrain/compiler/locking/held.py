@@ -26,13 +26,15 @@ def pins_of(source: Source, findings: Findings) -> Pins:
 def check_held(plan: Plan | None, pins: Pins, findings: Findings) -> None:
     """Report what the recipe needs and the lock does not hold, or holds otherwise: each thing once."""
     for (kind, name), span in pins.lacking.items():
-        message = f"{pins.file} holds no revision of the {kind} `{name}`"
+        what = "digest" if kind == "image" else "revision"
+        message = f"{pins.file} holds no {what} of the {kind} `{name}`"
         findings.at_span(STALE, span, message, help="`recipe lock` adds it")
     if pins.lock is None or plan is None:
         return
-    told: set[Id] = set()
+    told: set[Id] = set(pins.lacking)
     for step in plan.steps:
-        for id, value in of_step(step).items():
+        for needed, value in of_step(step).items():
+            id = pins.images.get(needed[1], needed) if needed[0] == "image" else needed
             reason = one(id, value, pins.lock) if id not in told else None
             told.add(id)
             if reason is not None:

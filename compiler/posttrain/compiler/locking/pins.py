@@ -10,6 +10,9 @@ from posttrain.spec.lockfile import Id, Lock
 from posttrain.spec.record import record
 
 _ON_THE_HUB = re.compile(r"\w[\w.-]*(/[\w.-]+)?\Z")
+# An image by its name and a tag, or by its name alone, which means the tag `latest`.
+_WORD = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+BY_TAG = re.compile(rf"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?{_WORD}(?:/{_WORD})*(?::[A-Za-z0-9_][\w.-]{{0,127}})?")
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 _LATEST = "main"
 
@@ -24,6 +27,8 @@ class Pins:
     asked: set[Id] = field(default_factory=set[Id])
     # What is not in the lock, and where the recipe names it.
     lacking: dict[Id, Span] = field(default_factory=dict[Id, Span])
+    # Images that were written by a tag, by the digest that the lock has for them.
+    images: dict[str, Id] = field(default_factory=dict[str, Id])
 
 
 def commit_in(name: str) -> str | None:
@@ -44,7 +49,40 @@ def pin(root: Mapped, pins: Pins) -> Mapped:
         pins.asked.add((kind, named))
         if pins.lock is not None and commit_in(named) is None:
             root = _pinned(root, path, key, (kind, named), pins)
+    for path in _containers(root):
+        root = _with_digest(root, path, pins)
     return root
+
+
+def _containers(root: Mapped) -> Iterator[Path]:
+    yield ("container",)
+    for name in _keys(root, ("stages",)):
+        yield ("stages", name, "container")
+
+
+def _with_digest(root: Mapped, path: Path, pins: Pins) -> Mapped:
+    """The tree with an image that is written by its tag under the digest that the lock has for it."""
+    holder, taken = at(root, path)
+    image = _text(holder, "image") if taken == len(path) and isinstance(holder, Mapped) else None
+    if pins.lock is None or image is None or not isinstance(holder, Mapped) or not BY_TAG.fullmatch(image):
+        return root
+    id, entry = ("image", image), holder.entries["image"]
+    digest = pins.lock.values.get(id, "").partition(" ")[0]
+    if not digest.startswith("sha256:"):
+        pins.lacking.setdefault(id, entry.node.span)
+        return root
+    pinned = f"{untagged(image)}@{digest}"
+    pins.images[pinned] = id
+    line = pins.lock.lines[id]
+    told = Label(Span(pins.file, line, 1, line, 2), "the locked digest")
+    leaf = Leaf(pinned, entry.node.span, pinned, True, (told,))
+    return _with(root, (*path, "image"), Entry(entry.key_span, leaf))
+
+
+def untagged(image: str) -> str:
+    """The name of an image without its tag; a colon before the last slash is a registry's port."""
+    start, slash, last = image.rpartition("/")
+    return f"{start}{slash}{last.partition(':')[0]}"
 
 
 def _places(root: Mapped) -> Iterator[tuple[Path, str, str]]:

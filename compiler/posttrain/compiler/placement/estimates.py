@@ -9,6 +9,7 @@ from posttrain.compiler.placement.choose import Chosen
 from posttrain.compiler.placement.target import GB, Target
 from posttrain.compiler.placement.workloads import COMPLETION, ROW, Asked, amount
 
+UNTOLD = "how many rows there are is known only when they are read: give the dataset a `size`"
 _START = 60.0  # seconds in which a process imports, reads weights and compiles, before the first step
 
 
@@ -16,7 +17,8 @@ def training_estimate(stage: Asked, chosen: Chosen, target: Target) -> dict[str,
     schedule = amount(stage)
     known = schedule if stage.steps else None
     found = estimated(chosen.workload, chosen.estimate, known, target)
-    return {**found, "why": _why(chosen, target), "assumes": _assumptions(stage)}
+    untold = {"untold": UNTOLD} if known is None and target.gpus else {}
+    return {**found, **untold, "why": _why(chosen, target), "assumes": _assumptions(stage)}
 
 
 def estimated(work: Workload, memory: Estimate, schedule: Schedule | None, target: Target) -> dict[str, Any]:
@@ -70,12 +72,14 @@ def _why(chosen: Chosen, target: Target) -> list[str]:
 
 
 def _assumptions(stage: Asked) -> list[str]:
+    about = [stage.about] if stage.about else []
     if stage.written:
         return [
+            *about,
             f"prompts of {stage.prompt} tokens at most",
             f"completions of {COMPLETION:.0%} of their longest length on average",
         ]
-    return [f"rows of {ROW:.0%} of {stage.length} tokens on average"]
+    return [*about, f"rows of {ROW:.0%} of {stage.length} tokens on average"]
 
 
 def _gb(size: float) -> float:

@@ -8,7 +8,7 @@ from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory.duration import Schedule
 from posttrain.compiler.memory.estimate import Estimate, estimate
 from posttrain.compiler.memory.workload import Rollout, Workload
-from posttrain.compiler.placement.estimates import estimated
+from posttrain.compiler.placement.estimates import UNTOLD, estimated
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.placement.target import Target
 from posttrain.compiler.placement.workloads import COMPLETION, PROMPT, element_of
@@ -27,6 +27,7 @@ def place_generation(
     rows: int | None,
     engine: str,
     target: Target,
+    about: str = "",
 ) -> Placed:
     """On one GPU, or on as many as hold the weights. Without a known shape there is no estimate."""
     if shape is None:
@@ -40,7 +41,11 @@ def place_generation(
             rollouts={"utilisation": _SHARE, "tensor_parallel": parallel} if engine == "vllm" else {},
         ),
         gpus=parallel if target.gpus else 0,
-        estimate=estimated(work, memory, schedule, target),
+        estimate={
+            **estimated(work, memory, schedule, target),
+            **({"assumes": [about]} if about and target.gpus else {}),
+            **({"untold": UNTOLD} if schedule is None and target.gpus else {}),
+        },
     )
 
 

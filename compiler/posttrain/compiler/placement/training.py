@@ -1,8 +1,10 @@
 """Lays a training stage on the target: what the recipe says of it is checked, the rest chosen."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from posttrain.compiler.checks.subject import Subject
+from posttrain.compiler.data.tables import Table
 from posttrain.compiler.examples import MINIMAL, minimal
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.placement.choose import Chosen, Given, choose, divisors
@@ -17,6 +19,8 @@ from posttrain.spec.extension import Footprint
 from posttrain.spec.plan import Launch
 from posttrain.spec.recipe import Placement
 
+# No process has the whole weights of a model.
+_DIVIDED = ("zero3", "fsdp")
 _TRAIN = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch: 4}}"
 _GPUS = ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 8xH100-80GB}\n")
 _PLACED = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch: 8}, placement: {%s}}"
@@ -26,7 +30,7 @@ IMPOSSIBLE = Code(
     "error",
     "A process takes a GPU of its own, and the batch is divided evenly over processes and"
     " micro-batches. Dividing states over processes needs more than one, and weights in 4 bits cannot"
-    " be divided.",
+    " be divided. zero3 and fsdp leave no process a whole model, which reward models and `evaluate` need.",
     wrong=minimal(_GPUS, (_TRAIN, _PLACED % "processes: 16")),
     right=minimal(_GPUS, (_TRAIN, _PLACED % "processes: 8")),
 )
@@ -58,11 +62,13 @@ UNKNOWN_SHAPE = Code(
 CODES = (IMPOSSIBLE, IDLE, UNKNOWN_SHAPE)
 
 
-def place_training(subject: Subject, target: Target, beside: Beside, findings: Findings) -> Placed | None:
-    given = _given(subject, target, findings)
+def place_training(
+    subject: Subject, target: Target, beside: Beside, rows: Table | None, findings: Findings
+) -> Placed | None:
+    given = _given(subject, target, beside, findings)
     if given is None:
         return None
-    stage = asked(subject, target, beside)
+    stage = asked(subject, target, beside, rows)
     if stage is None:
         if target.gpus:
             message = f"the shape of `{subject.stage.model}`'s model is not known: no estimate, no placement"
@@ -80,7 +86,7 @@ def _wanted(subject: Subject) -> Placement:
     return placement if isinstance(placement, Placement) else Placement()
 
 
-def _given(subject: Subject, target: Target, findings: Findings) -> Given | None:
+def _given(subject: Subject, target: Target, beside: Beside, findings: Findings) -> Given | None:
     """What the recipe says, completed by what follows from the batch; None when it cannot be."""
     wanted, foot = _wanted(subject), subject.method.footprint
     batch = foot.examples(subject.training.params)
@@ -90,6 +96,7 @@ def _given(subject: Subject, target: Target, findings: Findings) -> Given | None
     refused = frozenset(m for m in divisors(batch) if not _taken(subject, m))
     processes = wanted.processes or (_most(batch, room, refused) if target.gpus else 1)
     problem = _problem(subject, wanted, processes, server, room, batch, target)
+    problem = problem or _undivided(subject, wanted, beside)
     if problem:
         findings.add(IMPOSSIBLE, _at(subject), problem)
         return None
@@ -105,7 +112,7 @@ def _given(subject: Subject, target: Target, findings: Findings) -> Given | None
         tensor_parallel=rollouts.tensor_parallel,
         sleep=rollouts.sleep,
         refused=refused,
-        strategies=foot.strategies,
+        strategies=_dividing(subject, beside),
     )
 
 
@@ -150,9 +157,25 @@ def _unfit(subject: Subject, wanted: Placement, processes: int) -> str:
         return f"`{method}` cannot be divided by `{strategy}`; it can by {', '.join(foot.strategies)}"
     if foot.writes and wanted.rollouts.engine not in ("auto", *foot.engines):
         return f"`{method}` cannot write by {wanted.rollouts.engine}; it can by {', '.join(foot.engines)}"
-    if strategy in ("zero3", "fsdp") and _quantised(subject):
+    if strategy in _DIVIDED and _quantised(subject):
         return f"quantised weights cannot be divided by `{strategy}`; ddp keeps a copy on each GPU"
     return ""
+
+
+def _undivided(subject: Subject, wanted: Placement, beside: Beside) -> str:
+    """Why a strategy that leaves no process a whole model does not go with what the stage does."""
+    able = _dividing(subject, beside)
+    if wanted.strategy not in subject.method.footprint.strategies or wanted.strategy in able:
+        return ""
+    what = "a reward model cannot score" if beside.scorers else "`evaluate` cannot measure the model"
+    return f"{what} where `{wanted.strategy}` divides the weights; take one of {', '.join(able)}"
+
+
+def _dividing(subject: Subject, beside: Beside) -> tuple[str, ...]:
+    """The strategies by which the stage can be divided."""
+    found = subject.method.footprint.strategies
+    whole = bool(beside.scorers) or subject.training.stage.evaluate is not None
+    return tuple(name for name in found if not whole or name not in _DIVIDED)
 
 
 def _quantised(subject: Subject) -> bool:
@@ -168,7 +191,7 @@ def _at(subject: Subject) -> Path:
 
 def _taken(subject: Subject, micro: int) -> bool:
     """Whether the method's loss allows this micro-batch."""
-    changed = subject.training.params.model_copy(update={"micro_batch": micro})
+    changed = replace(cast(Any, subject.training.params), micro_batch=micro)
     try:
         subject.method.schedule(changed, 10**9)
     except ValueError:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from posttrain.compiler.checks.subject import Subject
+from posttrain.compiler.data.tables import Table
 from posttrain.compiler.facts.parameters import linear_names
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory.duration import Schedule
@@ -57,17 +58,18 @@ class Asked(NamedTuple):
     element: int
     autocast: bool
     written: int  # completions written at once, over all processes
-    steps: int
+    steps: int  # none where nobody can say how many
+    about: str  # what the number of steps goes by, where that is no more than a guess
 
 
-def asked(subject: Subject, target: Target, beside: Beside) -> Asked | None:
-    """None while the shape of the model is not known."""
+def asked(subject: Subject, target: Target, beside: Beside, rows: Table | None = None) -> Asked | None:
+    """None while the shape of the model is not known. `rows` is what the stage reads, where that is known."""
     shape = subject.shape
     if shape is None:
         return None
     foot, params = subject.method.footprint, subject.training.params
     prompt, length = _lengths(subject, shape)
-    schedule = subject.training.schedule
+    steps, about = _steps(subject, rows)
     return Asked(
         model=shape,
         length=length,
@@ -81,8 +83,27 @@ def asked(subject: Subject, target: Target, beside: Beside) -> Asked | None:
         element=element_of(subject.origin),
         autocast=precision(subject, target) != "float32",
         written=foot.writes(params) if foot.writes else 0,
-        steps=schedule.steps if schedule else subject.value("steps") or 0,
+        steps=steps,
+        about=about,
     )
+
+
+def _steps(subject: Subject, rows: Table | None) -> tuple[int, str]:
+    """The optimizer steps, and what they go by where the rows are only guessed."""
+    schedule = subject.training.schedule
+    if schedule is not None:
+        return schedule.steps, ""
+    written: int | None = subject.value("steps")
+    part = subject.stage.data.partition(".")[2]
+    count = rows.expected(part or None) if rows is not None else None
+    if written is not None or count is None or rows is None:
+        return written or 0, ""
+    try:
+        planned = subject.method.schedule(subject.training.params, count)
+    except ValueError:  # reported with the stage's parameters
+        return 0, ""
+    guess = f"about {count} rows, {rows.about}"
+    return planned.steps, guess if rows.guesses(part or None) else f"{count} rows at most"
 
 
 def workload(asked: Asked, choice: Choice) -> Workload:

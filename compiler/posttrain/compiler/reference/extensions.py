@@ -8,6 +8,7 @@ from posttrain.compiler.reference.values import flow
 from posttrain.compiler.schema.choices import extensions
 from posttrain.compiler.schema.models import Definitions, Schema
 from posttrain.compiler.schema.words import typed, words
+from posttrain.spec import declared
 from posttrain.spec.extension import Catalog, Extension, Kind, Method, RewardOp
 from posttrain.spec.types import Columns
 
@@ -102,7 +103,7 @@ def _reward(name: str, extension: Extension) -> About:
     assert isinstance(extension, RewardOp), "a reward op is a RewardOp"
     notes = [f"Gives {typed(extension.yields)}{', or what its parameters say' if extension.typed else ''}."]
     needed = {field for field, operand in extension.operands.items() if operand.required}
-    needed |= {f for f, field in extension.params.model_fields.items() if field.is_required()}
+    needed |= {one.name for one in declared.fields_of(extension.params).values() if one.required}
     if extension.shorthand in extension.operands and needed <= {extension.shorthand}:
         notes.append(f"`{name}: VALUE` is short for `{name}: {{{extension.shorthand}: VALUE}}`.")
     return f"in a reward graph, where {typed(extension.yields)} is wanted", notes

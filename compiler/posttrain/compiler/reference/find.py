@@ -10,6 +10,7 @@ from posttrain.compiler.reference.markdown import field_text, path_of, topic_tex
 from posttrain.compiler.reference.topics import Field, Topic, definitions_of, language_topics
 from posttrain.compiler.render.page import page
 from posttrain.compiler.suggest import nearest
+from posttrain.compiler.synonyms import ours_of
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Catalog
 
@@ -124,7 +125,8 @@ def _together(entries: Sequence[Entry]) -> str:
 
 def meant(word: str, known: Reference) -> str | None:
     """What a person who asked about something unknown may have meant."""
-    return nearest(word, (*known.entries, *known.codes))
+    others = [ours for ours in ours_of(word.lower()) if explain(ours, known) is not None]
+    return others[0] if others else nearest(word, (*known.entries, *known.codes))
 
 
 def listing(known: Reference) -> str:

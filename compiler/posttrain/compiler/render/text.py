@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from posttrain.compiler.render.columns import shown
+from posttrain.compiler.render.hiding import without_secrets
 from posttrain.compiler.render.snippet import Line, Mark, snippet
 from posttrain.spec.diagnostic import Diagnostic
 
@@ -31,6 +33,7 @@ def render(
     styler: Styler,
 ) -> str:
     """All diagnostics, and a line that counts them. `texts` has the lines of files, `names` their paths."""
+    texts = without_secrets(texts, diagnostics)
     blocks = [_block(diagnostic, texts, names, styler) for diagnostic in diagnostics]
     return "\n".join([*blocks, _count(diagnostics, styler)]) if blocks else ""
 
@@ -46,7 +49,8 @@ def _count(diagnostics: Sequence[Diagnostic], styler: Styler) -> str:
 
 def _block(diagnostic: Diagnostic, texts: Texts, names: Mapping[str, str], styler: Styler) -> str:
     head = styler.paint(f"{diagnostic.severity}[{diagnostic.code}]", diagnostic.severity)
-    lines = [f"{head}: {styler.paint(diagnostic.message, 'bold')}"]
+    said = "\n".join(shown(line).text for line in diagnostic.message.split("\n"))
+    lines = [f"{head}: {styler.paint(said, 'bold')}"]
     by_file = _marks(diagnostic)
     margin = max(len(str(mark.span.end_line)) for marks in by_file.values() for mark in marks)
     for file, marks in by_file.items():
@@ -103,6 +107,6 @@ def _line(line: Line, margin: int, bar: str, styler: Styler) -> str:
 def _note(kind: str, text: str, margin: int, styler: Styler) -> list[str]:
     """What stands below the lines; its second line and those after stand under its first."""
     head = f"= {kind}: "
-    first, *rest = text.splitlines() or [""]
+    first, *rest = [shown(line).text for line in text.splitlines()] or [""]
     indent = " " * (margin + 1 + len(head))
     return [f"{' ' * margin} {styler.paint(head.rstrip(), kind)} {first}", *(indent + line for line in rest)]

@@ -21,6 +21,7 @@ from posttrain.compiler.rewards.values import (
 from posttrain.compiler.source import Request
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
+from posttrain.spec.declared import written
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Params, RewardOp
 from posttrain.spec.plan import UserFile
@@ -111,6 +112,9 @@ class Builder:
                 return self._op(cast(dict[str, Any], given), path, id)
             case _:
                 message = "a node is a name, a number, or one op with its operands"
+                if isinstance(given, dict) and given:
+                    named = ", ".join(str(key) for key in cast(dict[str, Any], given))
+                    message = f"a node is one op with its operands; these are several: {named}"
                 return self.fail(codes.BAD_NODE, path, message)
 
     def _name(self, name: str, path: Path) -> Value | None:
@@ -121,6 +125,8 @@ class Builder:
             self.used.add(name)
             return self.named(name, path)
         help, meant = hint(name, (*self.reward.reads, *self.reward.nodes), what="known in this graph")
+        if meant is None and not name.isidentifier():
+            help = f"{help}; for the words themselves write {{text: {name}}}"
         message = f"`{name}` is neither read nor a node of this graph"
         return self.fail(codes.UNKNOWN_NODE, path, message, help=help, replace=meant)
 
@@ -146,7 +152,7 @@ class Builder:
     def _node(self, op: RewardOp, params: Params, operands: Operands, path: Path, id: str) -> Value:
         type = op.typed(params) if op.typed else op.yields
         reach = within_type(op.range(params, ranges(operands)), type)
-        dumped = params.model_dump(mode="json", by_alias=True)
+        dumped = written(params)
         self._add(id, op.name, plans(operands), dumped, type, reach)
         self.places[id] = path
         self.below[id] = [one.node for value in operands.values() for one in listed(value) if one.node]

@@ -9,7 +9,6 @@ from posttrain.compiler.rewards import codes
 from posttrain.compiler.rewards.builder import Builder
 from posttrain.compiler.rewards.varying import check_varying
 from posttrain.compiler.source import Request
-from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
 from posttrain.spec.extension import RewardOp
 from posttrain.spec.plan import UserFile
@@ -96,7 +95,10 @@ def _types_exist(reward: Reward, path: Path, findings: Findings) -> bool:
     good = True
     for name, type in reward.reads.items():
         if not is_type(type):
-            help, meant = hint(type, ("text", "integer", "number", "boolean", "messages", "any"))
+            from posttrain.compiler.synonyms import key_hint
+
+            types = ("text", "integer", "number", "boolean", "messages", "any")
+            help, meant = key_hint(type, types, what="types")
             message = f"`{type}` is no type"
             findings.add(codes.BAD_TYPE, (*path, "reads", name), message, help=help, replace=meant)
             good = False

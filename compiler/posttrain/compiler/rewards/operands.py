@@ -53,7 +53,8 @@ class OperandReader:
         if not operand.many:
             return self.expression(given, path, id, operand.type)
         if not isinstance(given, list) or not given:
-            return self.fail(codes.BAD_NODE, path, "a list of nodes is wanted here")
+            wanted = f": [{given}], say" if isinstance(given, str) else ""
+            return self.fail(codes.BAD_NODE, path, f"a list of nodes is wanted here{wanted}")
         items = cast(list[Any], given)
         values = [
             self.expression(item, (*path, index), f"{id}.{index}", operand.type)

@@ -1,7 +1,6 @@
 """Mappings of one key: a source, a data step, a reward op, each with its parameters."""
 
-from posttrain.compiler.schema.liberties import with_bare, with_singles
-from posttrain.compiler.schema.models import Definitions, Schema, definitions, reference
+from posttrain.compiler.schema.models import SAYS, Definitions, Schema, definitions, reference
 from posttrain.spec.extension import Catalog, Extension, Kind
 
 # The bounds stand apart from the properties: beside them, the YAML language server takes the key
@@ -32,9 +31,17 @@ def parameters(kind: Kind, extension: Extension) -> Definitions:
     """The definition of an extension's parameters, `KIND.NAME`, and of the models in them."""
     name = f"{kind}.{extension.name}"
     found = definitions(extension.params, f"{name}.")
-    own = with_singles(extension.params, found[f"{name}.{extension.params.__name__}"])
-    made = {**own, "description": extension.summary}
-    return {**found, name: with_bare(extension.params, made) if kind in ("source", "data") else made}
+    made = {**found[f"{name}.{extension.params.__name__}"], "description": extension.summary}
+    return {**found, name: _or_bare(made, extension.params.bare)}
+
+
+def _or_bare(schema: Schema, field: str | None) -> Schema:
+    """The definition, or the value of the one field that may stand for the whole."""
+    if field is None:
+        return schema
+    short = {key: value for key, value in schema["properties"][field].items() if key not in SAYS}
+    said = {**short, "description": "Short for the mapping."}
+    return {"description": schema["description"], "anyOf": [schema, said]}
 
 
 def open_choice(kind: Kind, catalog: Catalog) -> dict[str, Schema]:

@@ -1,49 +1,138 @@
-"""A declared model as JSON Schema: pydantic's own, made plain.
+"""A declaration as JSON Schema: its types, bounds and words.
 
 Definitions are named by their class, those of an extension also by the extension. What stays open
-in a model (`Any`, names that only a catalog knows) is closed by `language`.
+in a declaration (`Any`, names that only a catalog knows) is closed by `language`.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
+import dataclasses
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import core_schema
+from posttrain.spec.declared import Declaration, Declared, fields_of, written
+from posttrain.spec.limits import Limits
 
 Schema = dict[str, Any]
 Definitions = dict[str, Schema]
 
-_CHOICE = re.compile(r"\^\(((?:\w+\|)+\w+)\)\$\Z")
 # What describes a value, and does not restrict it.
 SAYS = ("description", "default", "examples")
 # Keywords that hold one schema, several in a list, or several by name.
 _ONE = ("items", "additionalProperties", "propertyNames", "not", "if", "then", "else", "contains")
 _LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NAMED = ("properties", "patternProperties", "$defs", "dependentSchemas")
+_SCALARS: Mapping[Any, str] = {
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    str: "string",
+    type(None): "null",
+}
+# What a bound is called, by the type that it bounds.
+_NUMBERS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_TEXTS = {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
+_LISTS = {"min_length": "minItems", "max_length": "maxItems"}
+_MAPPINGS = {"min_length": "minProperties", "max_length": "maxProperties"}
+_BOUNDS = {"integer": _NUMBERS, "number": _NUMBERS, "string": _TEXTS, "array": _LISTS, "object": _MAPPINGS}
 
 
-def definitions(model: type[BaseModel], prefix: str = "") -> Definitions:
-    """The definition of a model and of all models in it; the model's own comes first."""
-    template = f"#/$defs/{prefix}{{model}}"
-    made = model.model_json_schema(
-        mode="validation", by_alias=True, ref_template=template, schema_generator=_Generator
-    )
-    inner = made.pop("$defs", {})
-    # A model that holds itself stands among the inner ones, and is only referred to.
-    own = {model.__name__: made} if "$ref" not in made else {}
-    return {f"{prefix}{name}": _plain(schema) for name, schema in {**own, **inner}.items()}
+def definitions(model: type[Declaration], prefix: str = "") -> Definitions:
+    """The definition of a declaration and of all in it; its own comes first."""
+    found: Definitions = {}
+    waiting = [model]
+    while waiting:
+        one = waiting.pop(0)
+        name = f"{prefix}{one.__name__}"
+        if name not in found:
+            found[name] = _declaration(one, prefix)
+            waiting += [inner for field in fields_of(one).values() for inner in _inside(field.kind)]
+    return found
 
 
-class _Generator(GenerateJsonSchema):
-    """Pydantic's own generator leaves out what a factory makes."""
+def _inside(kind: Any) -> Iterator[type[Declaration]]:
+    """The declarations that a type holds."""
+    if isinstance(kind, type) and issubclass(kind, Declaration):
+        yield kind
+    for part in get_args(kind):
+        yield from _inside(part)
 
-    def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:
-        factory = schema.get("default_factory")
-        if factory is not None and not schema.get("default_factory_takes_data"):
-            return cast(Callable[[], Any], factory)()
-        return super().get_default_value(schema)
+
+def _declaration(model: type[Declaration], prefix: str) -> Schema:
+    fields = fields_of(model).values()
+    needed = [one.key for one in fields if one.required]
+    says = " ".join((model.__doc__ or "").split())
+    return {
+        **({"description": says} if says else {}),
+        "type": "object",
+        "properties": {one.key: _field(one, prefix) for one in fields},
+        **({"required": needed} if needed else {}),
+        "additionalProperties": False,
+    }
+
+
+def _field(one: Declared, prefix: str) -> Schema:
+    schema = _bounded(_type(one.kind, prefix), one.limits)
+    default = _default(one)
+    if one.single:
+        listed = schema.get("anyOf", [schema])
+        schema = {"anyOf": [*(member["items"] for member in listed if "items" in member), *listed]}
+    # Nothing is what a key that is left out means anyway.
+    return {
+        **schema,
+        **({"description": one.description} if one.description else {}),
+        **({"default": default} if default is not None else {}),
+    }
+
+
+def _default(one: Declared) -> Any:
+    if one.required:
+        return None
+    made = one.default_factory() if one.default is dataclasses.MISSING else one.default
+    return written(made)
+
+
+def _type(kind: Any, prefix: str) -> Schema:
+    origin, inner = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, Declaration):
+        return reference(f"{prefix}{kind.__name__}")
+    if origin is Annotated:
+        return _bounded(_type(inner[0], prefix), inner[1])
+    if origin is Literal:
+        return _words(inner)
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_type(member, prefix) for member in inner]}
+    if origin is list:
+        return {"type": "array", "items": _type(inner[0], prefix)}
+    if origin is tuple:
+        items = [_type(member, prefix) for member in inner]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+    if origin is dict:
+        return _mapping(inner[0], _type(inner[1], prefix))
+    return {} if kind is Any else {"type": _SCALARS[kind]}
+
+
+def _words(words: tuple[Any, ...]) -> Schema:
+    (kind,) = {_SCALARS[type(word)] for word in words}
+    return {"type": kind, "const": words[0]} if kind != "string" else {"type": kind, "enum": list(words)}
+
+
+def _mapping(key: Any, value: Schema) -> Schema:
+    """A mapping by name: with names of a form, those that have it and no others."""
+    pattern = _type(key, "").get("pattern")
+    if pattern is not None:
+        return {"type": "object", "patternProperties": {pattern: value}, "additionalProperties": False}
+    return {"type": "object", **({"additionalProperties": value} if value else {})}
+
+
+def _bounded(schema: Schema, limits: Limits | None) -> Schema:
+    """The schema with the bounds that speak of its type; of a choice, each member its own."""
+    if limits is None:
+        return schema
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_bounded(member, limits) for member in schema["anyOf"]]}
+    names = {} if "enum" in schema else _BOUNDS.get(schema.get("type", ""), {})
+    bounds = {said: getattr(limits, name) for name, said in names.items()}
+    return {**schema, **{said: bound for said, bound in bounds.items() if bound is not None}}
 
 
 def parts(schema: Schema) -> Iterator[Schema]:
@@ -92,23 +181,3 @@ def union(mappings: Iterable[Schema]) -> Schema:
 
 def _demands(schema: Schema) -> Schema:
     return {key: value for key, value in schema.items() if key not in SAYS}
-
-
-def _plain(schema: Schema) -> Schema:
-    made = mapped(schema, _plain)
-    made.pop("title", None)
-    if "default" in made and made["default"] is None:
-        del made["default"]  # nothing is what a key that is left out means anyway
-    if isinstance(made.get("description"), str):
-        made["description"] = " ".join(made["description"].split())
-    if "const" in made and isinstance(made["const"], str):
-        made["enum"] = [made.pop("const")]
-    choice = _CHOICE.match(made.get("pattern", ""))
-    if choice:
-        made["enum"] = choice[1].split("|")
-        del made["pattern"]
-    if made.get("additionalProperties") is True:
-        del made["additionalProperties"]
-    if "patternProperties" in made:  # names that fit the pattern, and no others
-        made.setdefault("additionalProperties", False)
-    return made

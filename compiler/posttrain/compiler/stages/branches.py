@@ -76,17 +76,25 @@ def _made_from(first: str, named: Named) -> Sequence[str]:
 
 
 def _reads(named: Named) -> dict[str, set[str]]:
-    """The stages that each stage reads."""
+    """The stages that each stage reads, itself or through datasets that are made from them."""
     stages = named.recipe.stages
-    found: dict[str, set[str]] = {name: set() for name in stages}
-    for (owner, _), ref in named.refs.items():
-        thing, _, name = owner.partition(":")
-        if thing == "stage" and ref.thing == "stage":
-            found[name].add(ref.name)
+    found = {name: _stages_under(f"stage:{name}", named) for name in stages}
     for name, stage in stages.items():
         for condition in stage.gate if isinstance(stage, Gate) else ():
             for metric in (condition.metric, condition.better_than or ""):
                 found[name].add(metric.partition(".")[0])
+    return found
+
+
+def _stages_under(owner: str, named: Named) -> set[str]:
+    found: set[str] = set()
+    ahead = list(named.by_owner.get(owner, {}).values())
+    while ahead:
+        ref = ahead.pop()
+        if ref.thing == "stage":
+            found.add(ref.name)
+        elif ref.thing == "dataset":
+            ahead += named.by_owner.get(ref.node, {}).values()
     return found
 
 

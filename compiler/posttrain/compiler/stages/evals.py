@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from math import isfinite
+from typing import Any, Protocol, cast
 
 from posttrain.compiler.data import codes as data_codes
 from posttrain.compiler.data.datasets import Rows, part_of, table_of
@@ -45,6 +46,8 @@ class Metric:
 
     def plan(self) -> dict[str, Any]:
         found: dict[str, Any] = {"kind": self.kind, "node": self.node}
+        if self.kind == "mean" and isfinite(self.range.low) and isfinite(self.range.high):
+            found["range"] = [self.range.low, self.range.high]
         return found if self.k is None else {**found, "k": self.k}
 
 
@@ -55,6 +58,33 @@ RATES = {
     "truncated": Metric("rate", "is truncated", _SHARE),
     "timed_out": Metric("rate", "is timed out", _SHARE),
 }
+
+
+class Measured(Protocol):
+    """A stage with metrics, as gates and trainings see it: an eval or a benchmark."""
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics as others name them."""
+        ...
+
+    @property
+    def mistaken(self) -> frozenset[str]:
+        """The metrics that could not be understood."""
+        ...
+
+    @property
+    def samples(self) -> int:
+        """Completions of each item."""
+        ...
+
+    def rows_of(self, metric: str) -> int | None:
+        """The items that a metric is made from, where known: at most so many when not exact."""
+        ...
+
+    def basis(self, named: Named, name: str, metric: str) -> Any:
+        """What two stages must have alike to be compared item by item."""
+        ...
 
 
 @record(kw_only=True)
@@ -76,6 +106,19 @@ class Evaluation:
         if isinstance(self.stage.eval, str):
             return every
         return {f"{subject}.{name}": m for subject in self.stage.eval for name, m in every.items()}
+
+    @property
+    def samples(self) -> int:
+        """Completions of each row."""
+        return self.stage.sampling.samples
+
+    def rows_of(self, metric: str) -> int | None:
+        """The rows that a metric is made from, where known."""
+        return self.rows
+
+    def basis(self, named: Named, name: str, metric: str) -> Any:
+        """What two stages must have alike to be compared item by item."""
+        return named.refs.get((f"stage:{name}", "data"))
 
     @property
     def mistaken(self) -> frozenset[str]:
@@ -113,7 +156,7 @@ def check_eval(
         found = _metric(given, (*path, "metrics", metric), graph, stage, findings)
         if found is not None:
             metrics[metric] = found
-    count = table.parts[ref.part] if ref.part else table.rows
+    count = table.bound(ref.part)
     return Evaluation(stage=stage, graph=graph, asking=asking, declared=metrics, rows=count)
 
 

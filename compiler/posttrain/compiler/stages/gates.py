@@ -6,7 +6,7 @@ from typing import Any
 from posttrain.compiler.examples import minimal
 from posttrain.compiler.findings import Findings
 from posttrain.compiler.names import Named
-from posttrain.compiler.stages.evals import Evaluation, Metric
+from posttrain.compiler.stages.evals import Measured, Metric
 from posttrain.compiler.stages.power import GATED, check_power
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
@@ -26,7 +26,9 @@ UNKNOWN_METRIC = Code(
     "PT0702",
     "a metric that no eval gives",
     "error",
-    "A gate names metrics as STAGE.METRIC, where STAGE is an eval stage that declares METRIC.",
+    "A gate names metrics as STAGE.METRIC, where STAGE is an eval stage that declares METRIC, or a benchmark"
+    " stage whose tasks give it: STAGE.TASK.METRIC. Figures that are no means of items, such as a perplexity"
+    " or a corpus BLEU, are told and not ruled on.",
     wrong=minimal(GATED, ("metric: check.accuracy", "metric: check.acuracy")),
     right=minimal(GATED),
 )
@@ -68,7 +70,7 @@ class Gating:
 
 
 def check_gate(
-    name: str, stage: Gate, named: Named, evals: Mapping[str, Evaluation], findings: Findings
+    name: str, stage: Gate, named: Named, evals: Mapping[str, Measured], findings: Findings
 ) -> Gating | None:
     conditions: list[Mapping[str, Any]] = []
     used: dict[str, None] = {}
@@ -89,7 +91,7 @@ def _condition(
     given: Condition,
     path: Path,
     named: Named,
-    evals: Mapping[str, Evaluation],
+    evals: Mapping[str, Measured],
     findings: Findings,
 ) -> Mapping[str, Any] | None:
     kinds = [k for k in ("at_least", "at_most", "better_than") if getattr(given, k) is not None]
@@ -104,13 +106,19 @@ def _condition(
     if given.better_than is not None:
         where = (*path, "better_than")
         baseline = _metric(given.better_than, where, named, evals, findings)
+        if given.better_than == given.metric:
+            message = f"`{given.metric}` is compared with itself: it is never the better"
+            findings.add(BAD_CONDITION, where, message, help="name the metric of another eval")
+            return None
         if metric and baseline and not _paired(metric, baseline, named, evals, where, findings):
             return None
     if metric is None or (given.better_than is not None and baseline is None):
         return None
     threshold = given.at_least if given.at_least is not None else given.at_most
     if threshold is None or _reachable(given, threshold, metric, path, findings):
-        check_power(given, metric[2], evals[metric[0]], path, findings)
+        measured = evals[metric[0]]
+        rows = measured.rows_of(metric[1])
+        check_power(given, metric[2], rows, measured.samples, path, findings)
     return {
         "kind": kinds[0],
         "metric": {"eval": metric[0], "name": metric[1]},
@@ -126,13 +134,13 @@ Found = tuple[str, str, Metric]
 
 
 def _metric(
-    text: str, path: Path, named: Named, evals: Mapping[str, Evaluation], findings: Findings
+    text: str, path: Path, named: Named, evals: Mapping[str, Measured], findings: Findings
 ) -> Found | None:
     stage, _, metric = text.partition(".")
     if stage in evals and metric in evals[stage].metrics:
         return stage, metric, evals[stage].metrics[metric]
     declared = named.recipe.stages.get(stage)
-    if stage in named.recipe.broken or (stage not in evals and getattr(declared, "eval", None)):
+    if stage in named.recipe.broken or (stage not in evals and _measures(declared)):
         return None  # that eval has mistakes of its own
     if stage in evals and metric.rpartition(".")[2] in evals[stage].mistaken:
         return None
@@ -142,16 +150,20 @@ def _metric(
     return None
 
 
+def _measures(stage: object) -> bool:
+    return any(getattr(stage, verb, None) for verb in ("eval", "benchmark"))
+
+
 def _paired(
     metric: Found,
     baseline: Found,
     named: Named,
-    evals: Mapping[str, Evaluation],
+    evals: Mapping[str, Measured],
     path: Path,
     findings: Findings,
 ) -> bool:
-    data = [named.refs.get((f"stage:{side[0]}", "data")) for side in (metric, baseline)]
-    samples = [evals[side[0]].stage.sampling.samples for side in (metric, baseline)]
+    data = [evals[side[0]].basis(named, *side[:2]) for side in (metric, baseline)]
+    samples = [evals[side[0]].samples for side in (metric, baseline)]
     if data[0] == data[1] and samples[0] == samples[1] and metric[2].kind == baseline[2].kind:
         return True
     message = f"`{metric[0]}` and `{baseline[0]}` do not measure the same rows in the same way"

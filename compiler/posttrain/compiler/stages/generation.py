@@ -15,6 +15,7 @@ from posttrain.compiler.stages.training import check_reads, graph_of
 from posttrain.compiler.suggest import hint
 from posttrain.compiler.tree import Path
 from posttrain.spec.asking import Above, Dialogue
+from posttrain.spec.declared import written
 from posttrain.spec.record import record
 from posttrain.spec.stages import Generate
 from posttrain.spec.types import SCALARS, Columns
@@ -38,8 +39,8 @@ class Generation:
         if dialogue is None:
             return {"keep": keep, "may_lose": stage.may_lose, "dialogue": None}
         sampling = dialogue.with_sampling or stage.sampling
-        held = dialogue.model_dump(mode="json", exclude={"with_", "with_sampling"})
-        other = {**held, "sampling": sampling.model_dump(mode="json")}
+        held = written(dialogue, without=("with_", "with_sampling"))
+        other = {**held, "sampling": written(sampling)}
         return {"keep": keep, "may_lose": stage.may_lose, "dialogue": other}
 
 

@@ -2,7 +2,7 @@
 
 from posttrain.compiler.examples import minimal
 from posttrain.compiler.findings import Findings
-from posttrain.compiler.stages.evals import Evaluation, Metric
+from posttrain.compiler.stages.evals import Metric
 from posttrain.compiler.tree import Path
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.stages import Condition
@@ -52,7 +52,7 @@ CODES = (UNDECIDABLE, UNTOLD, SELDOM)
 
 
 def check_power(
-    given: Condition, metric: Metric, measured: Evaluation, path: Path, findings: Findings
+    given: Condition, metric: Metric, rows: int | None, samples: int, path: Path, findings: Findings
 ) -> None:
     """Report a condition that the rows cannot decide, with the number that would do."""
     if metric.kind not in ("rate", "pass_at"):
@@ -61,12 +61,12 @@ def check_power(
                 UNTOLD, (*path, "effect"), "the spread of a mean is not known: no effect can be promised"
             )
         return
-    if measured.rows is None:
+    if rows is None:
         return
     if given.better_than is not None:
-        _check_pairs(given, measured.rows, path, findings)
+        _check_pairs(given, rows, path, findings)
     else:
-        _check_trials(given, measured.rows, measured.stage.sampling.samples, path, findings)
+        _check_trials(given, rows, samples, path, findings)
 
 
 def _check_trials(given: Condition, count: int, samples: int, path: Path, findings: Findings) -> None:

@@ -108,7 +108,7 @@ def _check_shots(shots: Shots, name: str, named: Named, rows: Mapping[str, Rows]
     table = table_of(ref, rows, named) if ref else None
     if ref is None or table is None or not part_of(ref, table, (*path, "data"), findings):
         return
-    count = table.parts[ref.part] if ref.part else table.rows
+    count = table.bound(ref.part)
     if count is not None and count < shots.count:
         message = f"{shots.count} shots are wanted, and `{shots.data}` has {count} rows"
         findings.add(BAD_SHOTS, (*path, "count"), message)

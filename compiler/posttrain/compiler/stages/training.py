@@ -83,6 +83,8 @@ def check_training(
         help, meant = hint(stage.train, request.catalog.names("method"), what="methods")
         message = f"there is no training method `{stage.train}`"
         findings.add(UNKNOWN_METHOD, (*path, "train"), message, help=help, replace=meant)
+        method = request.catalog.find("method", meant) if meant is not None else None
+    if not isinstance(method, Method):  # of the method that was meant, what is around it is checked too
         return None
     where = (*path, "params") if stage.params else path
     node = at(findings.root, (*path, "params"))[0] if stage.params else _empty(findings, path)
@@ -155,12 +157,13 @@ def _columns(
     if table.columns and not any(_covers(table.columns, wanted) for wanted in method.accepts):
         wanted = " or ".join(_shown(columns) for columns in method.accepts)
         message = f"`{stage.train}` reads {wanted}; the data has {_shown(table.columns)}"
-        help = "rename or derive columns in the dataset's steps"
+        from posttrain.compiler.data.forms import column_advice
+
+        help = column_advice(table.columns, method.accepts)
         findings.add(data_codes.MISSING_COLUMN, path, message, help=help)
     elif graph is not None:
         check_reads(graph, table.columns, path, findings)
-    count = table.parts[ref.part] if ref.part else table.rows
-    return count if table.exact else None
+    return table.bound(ref.part) if table.exact else None
 
 
 def check_reads(graph: Graph, columns: Columns, path: Path, findings: Findings) -> None:

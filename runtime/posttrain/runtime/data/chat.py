@@ -2,34 +2,32 @@
 
 from typing import Any
 
-from pydantic import Field, field_validator
-
 from posttrain.compiler.data.sql import quoted
 from posttrain.runtime.data.tables import need, with_column
+from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
 
 _ROLES = ("system", "user", "assistant", "tool")
 
 
+def _are_turns(turns: list[dict[str, Any]]) -> None:
+    for turn in turns:
+        if len(turn) != 1 or next(iter(turn)) not in _ROLES:
+            raise ValueError(f"a turn is one of {', '.join(_ROLES)} with a column or {{text: ...}}")
+        given = next(iter(turn.values()))
+        if isinstance(given, dict) and set(given) != {"text"}:
+            raise ValueError("words of your own are written {text: ...}")
+
+
 class Chat(Params):
-    turns: list[dict[str, str | dict[str, str]]] = Field(
+    turns: list[dict[str, str | dict[str, str]]] = field(
         min_length=1,
+        check=_are_turns,
         description="The turns in order, each {ROLE: COLUMN} or {ROLE: {text: WORDS}}; roles are system,"
         " user, assistant and tool. A turn without a value is left out.",
     )
-    to: str = Field(default="messages", min_length=1, description="The column that receives them.")
-
-    @field_validator("turns")
-    @classmethod
-    def _are_turns(cls, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        for turn in turns:
-            if len(turn) != 1 or next(iter(turn)) not in _ROLES:
-                raise ValueError(f"a turn is one of {', '.join(_ROLES)} with a column or {{text: ...}}")
-            given = next(iter(turn.values()))
-            if isinstance(given, dict) and set(given) != {"text"}:
-                raise ValueError("words of your own are written {text: ...}")
-        return turns
+    to: str = field(default="messages", min_length=1, description="The column that receives them.")
 
 
 def columns(params: Chat, before: Columns) -> Columns:

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from pydantic import Field
-
 from posttrain.compiler.data.sql import quoted
 from posttrain.runtime.data.tables import need, with_column
 from posttrain.runtime.faults import StepFault
+from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
 
@@ -14,11 +13,11 @@ _NAMES = {"system": "system", "human": "user", "user": "user", "gpt": "assistant
 
 
 class Conversations(Params):
-    column: str = Field(default="conversations", description="The column of turns, as JSON.")
-    to: str = Field(default="messages", min_length=1, description="The column that receives the messages.")
-    role: str = Field(default="from", description="The key of a turn's role.")
-    content: str = Field(default="value", description="The key of a turn's words.")
-    names: dict[str, str] = Field(
+    column: str = field(default="conversations", description="The column of turns, as JSON.")
+    to: str = field(default="messages", min_length=1, description="The column that receives the messages.")
+    role: str = field(default="from", description="The key of a turn's role.")
+    content: str = field(default="value", description="The key of a turn's words.")
+    names: dict[str, str] = field(
         default=_NAMES, min_length=1, description="The roles that turns name, and what they are here."
     )
 

@@ -2,33 +2,28 @@
 
 from typing import Any
 
-from pydantic import Field, field_validator
-
 from posttrain.runtime.data.shingles import shingles, words
 from posttrain.runtime.data.tables import dropped, need, texts
+from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
 
 
 class Decontaminate(Params):
-    against: str = Field(description="The other dataset, or one of its parts as NAME.PART.")
-    columns: list[str] = Field(min_length=1, description="The columns that are searched.")
-    in_columns: list[str] | None = Field(
+    against: str = field(description="The other dataset, or one of its parts as NAME.PART.")
+    columns: list[str] = field(single=True, min_length=1, description="The columns that are searched.")
+    in_columns: list[str] | None = field(
         default=None,
+        single=True,
         min_length=1,
         description="The other dataset's columns; those of the same names if not given.",
     )
-    words: int = Field(
+    words: int = field(
         default=13,
         ge=1,
         le=100,
         description="A run of so many words is a piece; a shorter row of the other counts as a whole.",
     )
-
-    @field_validator("columns", "in_columns", mode="before")
-    @classmethod
-    def _listed(cls, given: Any) -> Any:
-        return [given] if isinstance(given, str) else given
 
 
 def columns(params: Decontaminate, before: Columns) -> Columns:

@@ -2,17 +2,16 @@
 
 from typing import Any
 
-from pydantic import Field
-
 from posttrain.runtime.data.lengths import Measured, check, length_of
 from posttrain.runtime.data.tables import replaced
+from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp
 
 
 class LengthPercentile(Measured):
-    keep: float = Field(
+    keep: float = field(
         default=90.0,
-        gt=0,
+        ge=1,
         le=100,
         description="The percentile of the lengths up to which rows stay, by the nearest rank; rows of that"
         " very length all stay.",

@@ -2,23 +2,19 @@
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
-
 from posttrain.runtime.data.tables import as_text, need
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Params
 from posttrain.spec.types import Columns
 
 
 class Measured(Params):
-    columns: list[str] = Field(min_length=1, description="The columns whose lengths are added up.")
-    unit: Literal["characters", "words"] = Field(
+    columns: list[str] = field(
+        single=True, min_length=1, description="The columns whose lengths are added up."
+    )
+    unit: Literal["characters", "words"] = field(
         default="characters", description="What is counted; words are what white space parts."
     )
-
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _listed(cls, given: Any) -> Any:
-        return [given] if isinstance(given, str) else given
 
 
 def check(params: Measured, before: Columns) -> Columns:

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from pydantic import Field
-
 from posttrain.runtime.data.lengths import Measured, check, length_of
 from posttrain.runtime.data.tables import replaced
+from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp
 
 
 class MaxLength(Measured):
-    at_most: int = Field(ge=1, description="The longest that a row may be.")
+    at_most: int = field(ge=1, description="The longest that a row may be.")
 
 
 EXTENSION = DataOp(

@@ -8,10 +8,9 @@ that agree in all places of some band are compared in full, so that nothing is l
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pydantic import Field, field_validator
-
 from posttrain.runtime.data.shingles import shingles
 from posttrain.runtime.data.tables import dropped, need, texts
+from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
 
@@ -19,19 +18,14 @@ _PLACES = 128
 
 
 class NearDuplicates(Params):
-    columns: list[str] = Field(min_length=1, description="The columns whose text is compared.")
-    similarity: float = Field(
+    columns: list[str] = field(single=True, min_length=1, description="The columns whose text is compared.")
+    similarity: float = field(
         default=0.8,
         ge=0.3,
         le=1,
         description="The share of runs of words that two rows have in common from which the later goes.",
     )
-    words: int = Field(default=5, ge=1, le=50, description="The words of a run.")
-
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _listed(cls, given: Any) -> Any:
-        return [given] if isinstance(given, str) else given
+    words: int = field(default=5, ge=1, le=50, description="The words of a run.")
 
 
 def columns(params: NearDuplicates, before: Columns) -> Columns:

@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from pydantic import Field
-
 from posttrain.compiler.data.sql import quoted
 from posttrain.runtime.data.tables import need, replaced
+from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
 
 
 class Pair(Params):
-    by: str = Field(default="prompt", description="Rows that agree in this column are answers to one prompt.")
-    completion: str = Field(default="completion", description="The column of the answers.")
-    score: str = Field(default="score", description="The column of numbers that says which is better.")
-    margin: float = Field(
+    by: str = field(default="prompt", description="Rows that agree in this column are answers to one prompt.")
+    completion: str = field(default="completion", description="The column of the answers.")
+    score: str = field(default="score", description="The column of numbers that says which is better.")
+    margin: float = field(
         default=0.0, ge=0, description="By how much the best must lie above the worst; equal ones never pair."
     )
 

@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from pydantic import Field
-
 from posttrain.compiler.data.sql import quoted
 from posttrain.runtime.data.tables import need, replaced
+from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
 
 
 class Unpair(Params):
-    chosen: str = Field(default="chosen", description="The column of the better answers.")
-    rejected: str = Field(default="rejected", description="The column of the worse answers.")
-    completion: str = Field(default="completion", description="The column that receives each answer.")
-    label: str = Field(default="label", description="The column that says whether it is the better one.")
+    chosen: str = field(default="chosen", description="The column of the better answers.")
+    rejected: str = field(default="rejected", description="The column of the worse answers.")
+    completion: str = field(default="completion", description="The column that receives each answer.")
+    label: str = field(default="label", description="The column that says whether it is the better one.")
 
 
 def columns(params: Unpair, before: Columns) -> Columns:

@@ -49,6 +49,9 @@ class _Trouble:
     wait: float | None = None
 
 
+_NEVER_ASKED = _Trouble(error="it was never its turn: the endpoint takes few requests at a time", late=True)
+
+
 class Line:
     """The way to one endpoint: its key, and how many requests it takes at a time."""
 
@@ -62,7 +65,7 @@ class Line:
         """A completion, which has no text when none came; None when it was stopped before."""
         call = forms.call(self.endpoint, self._key, question.prompt, question.manner)
         end = time.monotonic() + patience.seconds
-        trouble, pause = _Trouble(error="", late=True), _FIRST_PAUSE
+        trouble, pause = _NEVER_ASKED, _FIRST_PAUSE
         for attempt in range(patience.attempts):
             began = self._admitted(end, stopped)
             if began is None:
@@ -125,6 +128,8 @@ def _given_up(trouble: _Trouble, patience: Patience, *, late: bool) -> Completio
         return Completion(None, None, "error", trouble.error)
     seconds = min(patience.seconds, patience.request_seconds)
     last = f"; last: {trouble.error}" if trouble.error and not trouble.late else ""
+    if trouble is _NEVER_ASKED:
+        last = f"; {trouble.error}"
     return Completion(None, None, "timeout", f"no reply within {seconds:g} s{last}")
 
 

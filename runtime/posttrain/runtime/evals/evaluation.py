@@ -6,6 +6,7 @@ breakdowns.json        the metrics for each value of the columns under `by`
 comparisons.json       every two models, item by item
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from posttrain.runtime.evals.scoring import beside, score
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.products import read_rows, write_rows
 
+_LONGEST_REASON = 200
 _SHOWN = 40  # samples of each model that the report gets
 _MOST_TOLD = 100  # breakdowns that the report gets
 _RATED = {rate["node"] for rate in tables.RATES.values()}
@@ -77,9 +79,9 @@ def _scored(context: Context, subject: Mapping[str, Any], rows: list[Row]) -> li
         prompts = prompts_of(context, writer, rows)
         context.events.emit("phase", name=_phase("generating", context, subject))
         if params.get("environment") is not None:
-            from posttrain.runtime.environments.episodes import played
+            from posttrain.runtime.environments.episodes import played_by
 
-            flat = played(context, subject, writer, rows, prompts)
+            flat = played_by(context, subject, writer, rows, prompts)
         else:
             found = written(context, subject, writer, prompts, params["sampling"], seed=params["seed"])
             flat = beside(rows, found)
@@ -116,6 +118,7 @@ def _tell(context: Context, models: Models) -> None:
     context.facts.update(rates=rates, completions=len(every), **_shares(every))
     for model, shares in rates.items():
         _warn(context, model, shares)
+        _warn_of_unscored(context, model, [row for row in models[model] if row["completion"] is not None])
 
 
 def _shares(flat: Sequence[Row]) -> dict[str, float]:
@@ -141,6 +144,24 @@ def _warn(context: Context, model: str, shares: Mapping[str, float]) -> None:
             "warning",
             message=f"{shares['cut']:.0%} of the completions were cut at their longest length",
             advice="raise sampling.max_tokens, or teach the model to end",
+        )
+
+
+def _warn_of_unscored(context: Context, model: str, flat: Sequence[Row]) -> None:
+    """Completions without a score, with the reason that is given most often."""
+    unscored = [row for row in flat if row["node:is unscored"]]
+    reasons = Counter(
+        f"{name}: {row[f'reason:{name}']}"
+        for row in unscored
+        for name in context.facts["nodes"]
+        if row[f"node:{name}"] is None and row.get(f"reason:{name}")
+    )
+    if unscored:
+        why = f"; most often {reasons.most_common(1)[0][0][:_LONGEST_REASON]}" if reasons else ""
+        context.events.emit(
+            "warning",
+            message=f"{len(unscored)} of {len(flat)} completions of {model} have no score{why}",
+            advice="the columns `reason:NODE` of completions.parquet tell why; they count for no metric",
         )
 
 

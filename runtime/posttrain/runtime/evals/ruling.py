@@ -7,7 +7,9 @@ from typing import Any
 
 from posttrain.runtime import durable
 from posttrain.runtime.context import Context
+from posttrain.runtime.measures import bounds_of
 from posttrain.runtime.verdicts import compared, decided, ruling
+from posttrain.spec.types import Interval
 
 
 def rule(context: Context) -> None:
@@ -44,6 +46,8 @@ class _Items:
     kind: str
     values: dict[int, float]
     completions: int
+    # The least and the greatest value of an item, where known.
+    bounds: Interval | None
 
 
 def _decide(condition: Mapping[str, Any], context: Context) -> dict[str, Any]:
@@ -53,11 +57,21 @@ def _decide(condition: Mapping[str, Any], context: Context) -> dict[str, Any]:
     if condition["kind"] == "better_than":
         other = condition["baseline"]
         baseline = _items(context.inputs[f"eval:{other['eval']}"], other["name"])
-        found = compared(scored.values, baseline.values, condition["margin"], confidence, seed)
+        margin, bounds = condition["margin"], scored.bounds
+        if bounds is not None and baseline.bounds is not None:
+            bounds = bounds.join(baseline.bounds)
+        found = compared(scored.values, baseline.values, margin, confidence, seed, bounds)
     else:
         side, threshold = condition["kind"], condition["threshold"]
         found = decided(
-            scored.kind, scored.values, side, threshold, confidence, seed, trials=scored.completions
+            scored.kind,
+            scored.values,
+            side,
+            threshold,
+            confidence,
+            seed,
+            trials=scored.completions,
+            bounds=scored.bounds,
         )
     told = {name: condition[name] for name in ("text", "kind", "margin")}
     return {**told, "confidence": confidence, **found}
@@ -78,4 +92,5 @@ def _items(folder: Path, name: str) -> _Items:
         kind=metric["kind"],
         values={int(item): float(value) for item, value, _ in rows},
         completions=sum(int(count) for _, _, count in rows),
+        bounds=bounds_of(metric),
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from posttrain.runtime.measures import CONFIDENCE, item_means, item_values, measure
+from posttrain.runtime.measures import CONFIDENCE, bounds_of, item_means, item_values, measure
 from posttrain.runtime.verdicts import compared
 
 Row = dict[str, Any]
@@ -63,7 +63,7 @@ def compared_models(models: Mapping[str, Sequence[Row]], metrics: Metrics, seed:
     for name, metric in metrics.items():
         means = {model: item_means(metric["node"], flat) for model, flat in models.items()}
         for first, second in combinations(models, 2):
-            told = compared(means[second], means[first], 0.0, CONFIDENCE, seed)
+            told = compared(means[second], means[first], 0.0, CONFIDENCE, seed, bounds_of(metric))
             told = {key: told.get(key) for key in _TOLD}
             found.append({"metric": name, "model": second, "baseline": first, **told})
     return found

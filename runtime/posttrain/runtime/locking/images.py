@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from posttrain.compiler.locking.pins import untagged
 from posttrain.runtime.faults import StepFault
 
 _INDEXES = (
@@ -28,6 +29,15 @@ class _Repository:
     address: str
     host: str
     name: str
+
+
+def digest_of(image: str) -> str:
+    """The digest that NAME:TAG stands for at this moment; a name alone means the tag `latest`."""
+    name = untagged(image)
+    where = _repository(name)
+    tag = image[len(name) + 1 :] or "latest"
+    data = _get(where, f"manifests/{tag}", {"Accept": ", ".join((*_INDEXES, *_MANIFESTS))})
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def platforms_of(image: str) -> dict[str, str]:
@@ -91,7 +101,7 @@ def _get(where: _Repository, path: str, headers: Mapping[str, str]) -> bytes:
         message = f"the registry {where.host} cannot be reached: {type(error).__name__}"
         raise StepFault(message, "check the network and try again", retriable=True) from None
     if answer.status_code != 200:
-        advice = "check its name and digest; `docker login` if it is private"
+        advice = "check its name, and its tag or digest; `docker login` if it is private"
         raise StepFault(f"{where.host} does not give {where.name}: status {answer.status_code}", advice)
     return answer.content
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from posttrain.compiler.locking.pins import untagged
 from posttrain.runtime.locking.hub import commit_of
-from posttrain.runtime.locking.images import platforms_of
+from posttrain.runtime.locking.images import digest_of, platforms_of
 from posttrain.spec.lockfile import Id
 
 # Told before each question.
@@ -22,5 +23,14 @@ def _asked(id: Id, told: Told) -> str:
     kind, name = id
     told(f"{kind} {name}")
     if kind == "image":
-        return " ".join(f"{platform}={digest}" for platform, digest in sorted(platforms_of(name).items()))
+        return _image(name)
     return commit_of(kind, name)
+
+
+def _image(name: str) -> str:
+    """What an image is: its digest, if it was named by a tag, and that of each platform in it."""
+    by_tag = "@" not in name
+    digest = digest_of(name) if by_tag else name.partition("@")[2]
+    platforms = platforms_of(f"{untagged(name)}@{digest}" if by_tag else name)
+    found = [f"{platform}={one}" for platform, one in sorted(platforms.items())]
+    return " ".join([digest, *found] if by_tag else found)

@@ -57,7 +57,7 @@ def _journal(path: Path) -> _Noted:
     if not path.exists():
         return _Noted({}, {}, "This run has no journal: how its steps ended is not known.")
     try:
-        journal = Journal(path)
+        journal = Journal(path, read=True)
         about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
         entries = {entry.id: entry for entry in journal.entries()}
         journal.close()

@@ -2,15 +2,14 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class Before(Params):
-    mark: str = Field(min_length=1, description="The mark.")
-    pick: Literal["first", "last"] = Field(default="first", description="Which mark, if there are several.")
+    mark: str = field(min_length=1, description="The mark.")
+    pick: Literal["first", "last"] = field(default="first", description="Which mark, if there are several.")
 
 
 EXTENSION = RewardOp(

@@ -2,20 +2,19 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class Between(Params):
-    open: str = Field(min_length=1, description="The opening tag.")
-    close: str = Field(min_length=1, description="The closing tag.")
-    pick: Literal["first", "last", "only"] = Field(
+    open: str = field(min_length=1, description="The opening tag.")
+    close: str = field(min_length=1, description="The closing tag.")
+    pick: Literal["first", "last", "only"] = field(
         default="first",
         description="Which pair counts, if there are several; `only` wants each tag just once.",
     )
-    strip: bool = Field(default=True, description="Drop white space around the text.")
+    strip: bool = field(default=True, description="Drop white space around the text.")
 
 
 EXTENSION = RewardOp(

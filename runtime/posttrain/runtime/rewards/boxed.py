@@ -3,9 +3,8 @@
 import re
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
@@ -13,7 +12,7 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
 class Boxed(Params):
-    pick: Literal["first", "last", "only"] = Field(
+    pick: Literal["first", "last", "only"] = field(
         default="last", description="Which box counts, if there are several; `only` then takes none."
     )
 

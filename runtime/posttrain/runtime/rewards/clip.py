@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
 
 class Clip(Params):
-    low: float | None = Field(default=None, description="The least value.")
-    high: float | None = Field(default=None, description="The greatest value.")
+    low: float | None = field(default=None, description="The least value.")
+    high: float | None = field(default=None, description="The greatest value.")
 
 
 def clipped(value: float, params: Clip) -> float:

@@ -4,19 +4,18 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 
 
 class CodeBlock(Params):
-    language: str | list[str] | None = Field(
+    language: str | list[str] | None = field(
         default=None, description="Only blocks marked as this language, or as one of these."
     )
-    pick: Literal["first", "last"] = Field(
+    pick: Literal["first", "last"] = field(
         default="last", description="Which block counts, if there are several."
     )
 

@@ -6,61 +6,58 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
-
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.otherwise import EFFECT, NumberOtherwise, settled
 from posttrain.runtime.sandbox.languages import NAMES
 from posttrain.runtime.sandbox.limits import Limits
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
 _MOST_OF_REASON = 500
 
 
+def _known(language: str) -> None:
+    if language not in NAMES:
+        raise ValueError(f"programs can be in: {', '.join(NAMES)}")
+
+
 class CodeTests(Params):
-    language: str = Field(default="python", description="The programs' language.")
-    score: Literal["share", "all"] = Field(
+    language: str = field(default="python", check=_known, description="The programs' language.")
+    score: Literal["share", "all"] = field(
         default="share", description="The share of tests passed; or 1 when all are, else 0."
     )
-    compare: Literal["lines", "exact", "words"] = Field(
+    compare: Literal["lines", "exact", "words"] = field(
         default="lines",
         description="How outputs are compared: by lines, not minding space at their ends; to the letter;"
         " or word by word.",
     )
-    tolerance: float = Field(
+    tolerance: float = field(
         default=0.0, ge=0, description="How far numbers may be off: results of calls, and words by `words`."
     )
-    timeout_seconds: float = Field(default=10.0, gt=0, description="The longest that one test may take.")
-    cpu_seconds: int = Field(default=5, ge=1, description="The time of a core that one test may use up.")
-    program_seconds: float = Field(default=60.0, gt=0, description="The longest that all its tests may take.")
-    memory_mb: int = Field(default=512, ge=64, description="Memory of a program, all its processes together.")
-    processes: int = Field(
+    timeout_seconds: float = field(default=10.0, gt=0, description="The longest that one test may take.")
+    cpu_seconds: int = field(default=5, ge=1, description="The time of a core that one test may use up.")
+    program_seconds: float = field(default=60.0, gt=0, description="The longest that all its tests may take.")
+    memory_mb: int = field(default=512, ge=64, description="Memory of a program, all its processes together.")
+    processes: int = field(
         default=1, ge=1, le=64, description="Processes of a program; with 1 it can start none, only threads."
     )
-    disk_mb: int = Field(default=0, ge=0, description="Room for files in /tmp; with 0 there are none.")
-    output_kb: int = Field(default=1024, ge=1, description="The longest output; a longer one is wrong.")
-    containment: Literal["namespaces", "landlock"] = Field(
+    disk_mb: int = field(default=0, ge=0, description="Room for files in /tmp; with 0 there are none.")
+    output_kb: int = field(default=1024, ge=1, description="The longest output; a longer one is wrong.")
+    containment: Literal["namespaces", "landlock"] = field(
         default="namespaces",
         description="The sandbox: `namespaces` by bubblewrap; `landlock` where these cannot be made, as in"
         " containers: weaker, and without threads, processes and files.",
     )
-    at_once: int | None = Field(
+    at_once: int | None = field(
         default=None, ge=1, le=256, description="Programs that run at the same time; else as many as cores."
     )
-    on_error: NumberOtherwise = Field(default="abstain", description=f"For tests that are none: {EFFECT}")
-    on_timeout: Literal["count", "abstain", "fail"] | float = Field(
+    on_error: NumberOtherwise = field(default="abstain", description=f"For tests that are none: {EFFECT}")
+    on_timeout: Literal["count", "abstain", "fail"] | float = field(
         default="count",
         description="For a program of which a test ran out of time: `count` takes the test as not passed;"
         f" {EFFECT}",
     )
-
-    @field_validator("language")
-    @classmethod
-    def _is_known(cls, language: str) -> str:
-        if language not in NAMES:
-            raise ValueError(f"programs can be in: {', '.join(NAMES)}")
-        return language
 
     @property
     def limits(self) -> Limits:

@@ -2,15 +2,14 @@
 
 import math
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
 class Count(Params):
-    part: str = Field(min_length=1, description="What is counted; occurrences do not overlap.")
+    part: str = field(min_length=1, description="What is counted; occurrences do not overlap.")
 
 
 def reach(params: Count, operands: Ranges) -> Interval:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval, Type
 
@@ -14,12 +13,12 @@ _TYPES: Mapping[str, Type] = {"score": "number", "solved": "boolean", "turns": "
 
 
 class Environment(Params):
-    figure: Literal["score", "solved", "turns"] = Field(
+    figure: Literal["score", "solved", "turns"] = field(
         default="score",
         description="The environment's own score, whether that is its greatest, or how many turns it took.",
     )
-    low: float = Field(default=0.0, description="The least score of the environments that this is used for.")
-    high: float = Field(default=1.0, description="The greatest of them.")
+    low: float = field(default=0.0, description="The least score of the environments that this is used for.")
+    high: float = field(default=1.0, description="The greatest of them.")
 
 
 def reach(params: Environment, operands: Ranges) -> Interval:

@@ -2,32 +2,31 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 Way = Literal["boxed", "tags", "hashes", "phrase", "last_math", "last_line", "last_number", "whole"]
 
 
 class FinalAnswer(Params):
-    ways: list[Way] = Field(
+    ways: list[Way] = field(
         default=["boxed", "tags", "hashes", "phrase"],
         min_length=1,
         description="Where to look, in order: the last \\boxed{}, between the tags, after ####, after"
         " `the answer is`, the last formula, line or number, or all of it.",
     )
-    tags: list[str] = Field(
+    tags: list[str] = field(
         default=["<answer>", "</answer>"],
         min_length=2,
         max_length=2,
         description="The tags around an answer, for `tags`.",
     )
-    after: str | None = Field(
+    after: str | None = field(
         default=None, description="Look only after the last of this mark, if it is there."
     )
-    required: bool = Field(default=False, description="Whether that mark must be there.")
-    once: bool = Field(default=False, description="Whether a box or a pair of tags must be there just once.")
+    required: bool = field(default=False, description="Whether that mark must be there.")
+    once: bool = field(default=False, description="Whether a box or a pair of tags must be there just once.")
 
 
 EXTENSION = RewardOp(

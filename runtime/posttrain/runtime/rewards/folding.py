@@ -2,18 +2,17 @@
 
 from typing import Literal
 
-from pydantic import Field
-
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Params
 
 
 class Folding(Params):
-    space: Literal["folded", "ignored", "exact"] = Field(
+    space: Literal["folded", "ignored", "exact"] = field(
         default="folded",
         description="White space: runs count as one space and none at the ends, or it does not count at"
         " all, or every character of it does.",
     )
-    ignore_case: bool = Field(default=False, description="Take capitals for small letters.")
+    ignore_case: bool = field(default=False, description="Take capitals for small letters.")
 
 
 def folded(text: str, params: Folding) -> str:

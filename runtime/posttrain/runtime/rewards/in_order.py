@@ -1,18 +1,17 @@
 """Whether tags stand in a text in their order."""
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class InOrder(Params):
-    tags: list[str] = Field(min_length=1, description="The tags, in the order in which they must stand.")
-    once: bool = Field(default=True, description="Whether each must be there exactly once.")
-    from_start: bool = Field(
+    tags: list[str] = field(min_length=1, description="The tags, in the order in which they must stand.")
+    once: bool = field(default=True, description="Whether each must be there exactly once.")
+    from_start: bool = field(
         default=False, description="Whether nothing but white space may stand before the first."
     )
-    to_end: bool = Field(
+    to_end: bool = field(
         default=False, description="Whether nothing but white space may stand after the last."
     )
 

@@ -2,71 +2,110 @@
 
 import json
 import re
-from typing import Any
-
-from pydantic import Field, field_validator
+from collections.abc import Callable
+from typing import Any, Literal
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.json_text import WHERE, NoJson, Where, read_json
+from posttrain.runtime.rewards.json_text import WHERE, Where, read_json
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 _STEP = re.compile(r"\.?([A-Za-z_][\w-]*)|\[(-?\d{1,9})\]|\[\"([^\"]*)\"\]")
-
-
-class JsonPath(Params):
-    path: str = Field(description='The way to the value, such as answer, items[0].name or ["a key"][-1].')
-    where: Where = Field(default="whole", description=WHERE)
-
-    @field_validator("path")
-    @classmethod
-    def _is_path(cls, path: str) -> str:
-        steps(path)
-        return path
-
-
-EXTENSION = RewardOp(
-    name="json_path",
-    summary="A value inside JSON text: text as it is, else written as JSON; absent when it is not there.",
-    params=JsonPath,
-    operands={"of": Operand(type="text")},
-    yields="text",
-)
-
-
-def run(params: JsonPath, operands: Operands, batch: Batch) -> list[str | None]:
-    way = steps(params.path)
-    return [None if text is None else _looked_up(text, way, params.where) for text in operands["of"]]
+_QUERY = "$"  # begins a query of RFC 9535
 
 
 def steps(path: str) -> list[str | int]:
-    """The keys and places of a path."""
-    rest = path.removeprefix("$")
+    """The keys and places of a path in its short form."""
     found: list[str | int] = []
     at = 0
-    while at < len(rest):
-        step = _STEP.match(rest, at)
+    while at < len(path):
+        step = _STEP.match(path, at)
         if step is None:
-            raise ValueError(f"`{rest[at:]}` is no step of a path; write keys and places as in items[0].name")
+            raise ValueError(f"`{path[at:]}` is no step of a path; write keys and places as in items[0].name")
         found.append(int(step[2]) if step[2] is not None else step[1] if step[1] is not None else step[3])
         at = step.end()
     return found
 
 
-def _looked_up(text: str, way: list[str | int], where: Where) -> str | None:
+def check_path(path: str) -> None:
+    if not path.startswith(_QUERY):
+        steps(path)
+        return
+    from posttrain.runtime.rewards.json_filter import parsed
+
+    parsed(path)
+
+
+class JsonPath(Params):
+    path: str = field(
+        check=check_path,
+        max_length=2000,
+        description='The way to the value, such as answer, items[0].name or ["a key"][-1]; or, from $ on, a'
+        " query as RFC 9535 (JSONPath) has it, such as $.items[?@.ok].name.",
+    )
+    pick: Literal["first", "last", "only", "all"] = field(
+        default="first",
+        description="Which value counts, if a query finds several; `only` then takes none, `all` gives a"
+        " list of what there is.",
+    )
+    where: Where = field(default="whole", description=WHERE)
+
+
+EXTENSION = RewardOp(
+    name="json_path",
+    summary="A value inside JSON text: text as it is, else written as JSON; absent when it is not there, or"
+    " null.",
+    params=JsonPath,
+    operands={"of": Operand(type="text")},
+    yields="text",
+    stack=("regex",),
+)
+Finder = Callable[[Any], list[Any]]
+
+
+def run(params: JsonPath, operands: Operands, batch: Batch) -> list[str | None]:
+    look = _finder(params.path)
+    return [None if text is None else _looked_up(text, look, params) for text in operands["of"]]
+
+
+def _finder(path: str) -> Finder:
+    if not path.startswith(_QUERY):
+        way = steps(path)
+        return lambda value: _followed(value, way)
+    from posttrain.runtime.rewards.json_filter import parsed
+    from posttrain.runtime.rewards.json_nodes import found
+
+    query = parsed(path)
+    return lambda value: found(query, value)
+
+
+def _looked_up(text: str, look: Finder, params: JsonPath) -> str | None:
+    """Nothing where there is no JSON, and where a query would look at more than it may."""
     try:
-        value = read_json(text, where)
-        for step in way:
-            value = _inside(value, step)
-    except (NoJson, LookupError):
+        values = look(read_json(text, params.where))
+    except (ValueError, RecursionError):
         return None
+    if params.pick == "all":
+        return _written(values)
+    if not values or (params.pick == "only" and len(values) > 1):
+        return None
+    return _written(values[-1 if params.pick == "last" else 0])
+
+
+def _written(value: Any) -> str | None:
     return (
         value if isinstance(value, str) else None if value is None else json.dumps(value, ensure_ascii=False)
     )
 
 
-def _inside(value: Any, step: str | int) -> Any:
-    """LookupError when there is no such value: a key leads into an object, a place into a list."""
-    fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list)
-    if not fits:
-        raise LookupError(step)
-    return value[step]
+def _followed(value: Any, way: list[str | int]) -> list[Any]:
+    """The value at the end of the way, if it is there: a key leads into an object, a place into a list."""
+    for step in way:
+        try:
+            fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list)
+            value = value[step] if fits else None
+        except LookupError:
+            return []
+        if not fits:
+            return []
+    return [value]

@@ -1,25 +1,59 @@
 """Whether a text is JSON of a given shape."""
 
+from collections.abc import Iterator
 from typing import Any
-
-from pydantic import Field, field_validator
 
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.json_text import WHERE, NoJson, Where, read_json
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
+
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+def check_schema(schema: dict[str, Any]) -> None:
+    """ValueError when it is no JSON Schema."""
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for as kind_for
+
+    try:
+        kind_for(schema).check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"this is no JSON Schema: {error.message}") from None
+    for reference in _outside(schema):
+        raise ValueError(f"`{reference}` leads to no part of this schema")
+
+
+def _outside(schema: dict[str, Any]) -> Iterator[str]:
+    """The references that lead nowhere."""
+    from jsonschema.validators import validator_for as kind_for
+    from jsonschema_specifications import REGISTRY
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import specification_with
+
+    kind = specification_with(kind_for(schema).META_SCHEMA["$schema"])
+    whole = kind.create_resource(schema)
+    base = whole.id() or ""
+    waiting = [(whole, REGISTRY.with_resource(base, whole).resolver(base))]
+    while waiting:
+        part, resolver = waiting.pop()
+        contents: Any = part.contents if isinstance(part.contents, dict) else {}
+        for name in REFERENCES:
+            try:
+                if isinstance(reference := contents.get(name), str):
+                    resolver.lookup(reference)
+            except Unresolvable:
+                yield contents[name]
+        waiting += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
 
 
 class JsonSchema(Params):
-    schema_: dict[str, Any] = Field(
-        alias="schema", description="A JSON Schema; it may refer to its own parts, and to nothing outside."
+    schema_: dict[str, Any] = field(
+        key="schema",
+        check=check_schema,
+        description="A JSON Schema; it may refer to its own parts, and to nothing outside.",
     )
-    where: Where = Field(default="whole", description=WHERE)
-
-    @field_validator("schema_")
-    @classmethod
-    def _is_schema(cls, schema: dict[str, Any]) -> dict[str, Any]:
-        check_schema(schema)
-        return schema
+    where: Where = field(default="whole", description=WHERE)
 
 
 EXTENSION = RewardOp(
@@ -58,17 +92,6 @@ def misfit(value: Any, validator: Any) -> str | None:
     except RecursionError:
         return "nested too deep"
     return None if error is None else f"{error.json_path}: {error.message}"[:300]
-
-
-def check_schema(schema: dict[str, Any]) -> None:
-    """ValueError when it is no JSON Schema."""
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import validator_for as kind_for
-
-    try:
-        kind_for(schema).check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"this is no JSON Schema: {error.message}") from None
 
 
 def validator_for(schema: dict[str, Any]) -> Any:

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from posttrain.runtime.engines.asking import Line, Patience, Question
 from posttrain.runtime.engines.forms import Manner
 from posttrain.runtime.engines.kept import Completion
 from posttrain.runtime.engines.many import ask_many
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.otherwise import EFFECT, NumberOtherwise, settled
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
@@ -19,21 +18,21 @@ _MOST_OF_REASON = 2000
 
 
 class Judge(Params):
-    endpoint: str = Field(description="The model that judges: one of the recipe's endpoints.")
-    rubric: str = Field(min_length=1, description="What it is to judge by.")
-    scale: list[float] = Field(
+    endpoint: str = field(description="The model that judges: one of the recipe's endpoints.")
+    rubric: str = field(min_length=1, description="What it is to judge by.")
+    scale: list[float] = field(
         default=[1.0, 10.0], min_length=2, max_length=2, description="The worst and the best verdict."
     )
-    temperature: float = Field(default=0.0, ge=0, description="0 takes the likeliest reply.")
-    max_tokens: int = Field(default=1024, ge=1, description="The longest reply, in tokens.")
-    timeout_seconds: float = Field(
+    temperature: float = field(default=0.0, ge=0, description="0 takes the likeliest reply.")
+    max_tokens: int = field(default=1024, ge=1, description="The longest reply, in tokens.")
+    timeout_seconds: float = field(
         default=120.0, gt=0, description="The longest that a verdict may take, with all attempts."
     )
-    attempts: int = Field(default=5, ge=1, le=20, description="Tries in all when requests fail.")
-    on_error: NumberOtherwise = Field(
+    attempts: int = field(default=5, ge=1, le=20, description="Tries in all when requests fail.")
+    on_error: NumberOtherwise = field(
         default="abstain", description=f"For a request that fails or a reply without a verdict: {EFFECT}"
     )
-    on_timeout: NumberOtherwise = Field(default="abstain", description=f"For a verdict out of time: {EFFECT}")
+    on_timeout: NumberOtherwise = field(default="abstain", description=f"For a verdict out of time: {EFFECT}")
 
 
 def reach(params: Judge, operands: Ranges) -> Interval:
@@ -52,8 +51,10 @@ def remarks(params: Judge, operands: Ranges) -> Sequence[Remark]:
 
 EXTENSION = RewardOp(
     name="judge",
-    summary="A model's verdict on a text by a rubric, a number on a scale; its reply is the reason. Absent"
-    " text is not judged, nor is any where `when` does not hold: then it abstains.",
+    summary="A model's verdict on a text by a rubric, a number on a scale; its reply is the reason. It is"
+    " told the rubric, each text under `with` by its name, and the text itself, and is asked to think and to"
+    " end with a line `VERDICT: NUMBER`: a reply without one counts as `on_error` says. Absent text is not"
+    " judged, nor is any where `when` does not hold: then it abstains.",
     params=Judge,
     operands={
         "of": Operand(type="text"),

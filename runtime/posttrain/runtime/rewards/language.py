@@ -6,10 +6,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from pydantic import Field
-
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 
 # The languages that can be told apart, by their ISO 639 codes: two letters where there are any.
@@ -49,15 +48,15 @@ _FENCE = re.compile(r"`{3,}|~{3,}")
 
 
 class Language(Params):
-    among: list[str] = Field(
+    among: list[str] = field(
         default=[],
         description="The languages to expect, as codes such as `en`: a text that may be in several languages"
         " is held to be in one of these, which tells more of the short ones.",
     )
-    least: float = Field(
+    least: float = field(
         default=0.6, ge=0, le=1, description="The least probability with which a language is believed."
     )
-    prose: bool = Field(
+    prose: bool = field(
         default=True, description="Leave out code, formulas, tags and addresses, which are in no language."
     )
 

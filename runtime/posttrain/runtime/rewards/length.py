@@ -3,15 +3,14 @@
 import math
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
 class Length(Params):
-    unit: Literal["characters", "words", "lines"] = Field(
+    unit: Literal["characters", "words", "lines"] = field(
         default="characters", description="What is counted; words are what white space parts."
     )
 

@@ -2,17 +2,16 @@
 
 from typing import Any
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.otherwise import EFFECT, TruthOtherwise, settled
 from posttrain.runtime.rewards.patterns import LATE, Pattern, searched
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, RewardOp
 
 
 class Matches(Pattern):
-    whole: bool = Field(default=False, description="Whether it must match all of the text.")
-    on_timeout: TruthOtherwise = Field(default="abstain", description=f"For a row out of time: {EFFECT}")
+    whole: bool = field(default=False, description="Whether it must match all of the text.")
+    on_timeout: TruthOtherwise = field(default="abstain", description=f"For a row out of time: {EFFECT}")
 
 
 EXTENSION = RewardOp(

@@ -2,42 +2,41 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.otherwise import EFFECT, TruthOtherwise, settled
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class MathEqual(Params):
-    percent: Literal["either", "fraction", "number"] = Field(
+    percent: Literal["either", "fraction", "number"] = field(
         default="either", description="What 50% may be: 50 and 0.5, only 0.5, or only 50."
     )
-    units: Literal["optional", "ignore", "require"] = Field(
+    units: Literal["optional", "ignore", "require"] = field(
         default="optional", description="Whether units are compared: where both have one, never, or always."
     )
-    order: Literal["auto", "strict", "any"] = Field(
+    order: Literal["auto", "strict", "any"] = field(
         default="auto",
         description="Whether order counts: in tuples but not in lists and sets, in lists too, or nowhere.",
     )
-    rounding: Literal["long", "reference", "off"] = Field(
+    rounding: Literal["long", "reference", "off"] = field(
         default="long",
         description="Which decimals may stand for a value that rounds to them: long ones, any in the"
         " reference, or none.",
     )
-    relative: float = Field(default=0.0, ge=0, description="How far off a number may be, by its size.")
-    absolute: float = Field(default=0.0, ge=0, description="How far off a number may be.")
-    simplified: bool = Field(
+    relative: float = field(default=0.0, ge=0, description="How far off a number may be, by its size.")
+    absolute: float = field(default=0.0, ge=0, description="How far off a number may be.")
+    simplified: bool = field(
         default=False, description="Whether nothing may be left to work out in the answer."
     )
-    ignore_case: bool = Field(
+    ignore_case: bool = field(
         default=True, description="Take capitals for small letters in answers of words."
     )
-    choices: bool = Field(default=True, description="Whether B, (B) and (B) 12 may name the same choice.")
-    deadline_seconds: float = Field(
+    choices: bool = field(default=True, description="Whether B, (B) and (B) 12 may name the same choice.")
+    deadline_seconds: float = field(
         default=3.0, gt=0, le=600, description="The longest that one pair may take."
     )
-    on_undecided: TruthOtherwise = Field(
+    on_undecided: TruthOtherwise = field(
         default="abstain", description=f"For a pair that the grader cannot decide: {EFFECT}"
     )
 

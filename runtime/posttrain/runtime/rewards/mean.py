@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.arithmetic import added
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
 class Mean(Params):
-    missing: Literal["abstain", "skip"] = Field(
+    missing: Literal["abstain", "skip"] = field(
         default="abstain",
         description="When a part abstains: abstain too, or take the mean of the others.",
     )

@@ -9,6 +9,7 @@ from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.rewards.batch import Batch, Column, Operands, Reasoned
 from posttrain.spec.extension import RewardOp
+from posttrain.spec.reading import read
 
 _ABSTAINING = ("number", "integer", "boolean")
 UNKNOWN = "what this reads could not be told"
@@ -40,7 +41,7 @@ def node_from(plan: Mapping[str, Any]) -> Node:
         return Node(id=plan["id"], run=_literal, params=value, operands={}, needs=needs)
     op = CATALOG.find("reward", plan["op"])
     assert isinstance(op, RewardOp), f"the catalog lost the reward op {plan['op']}"
-    params = op.params.model_validate(plan["params"])
+    params = read(op.params, plan["params"])
     return Node(
         id=plan["id"],
         run=CATALOG.run("reward", plan["op"]),

@@ -4,17 +4,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.runtime.rewards.mean import mean
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
 class Normalize(Params):
-    how: Literal["centre", "deviations", "rank"] = Field(
+    how: Literal["centre", "deviations", "rank"] = field(
         default="centre",
         description="The distance from the group's mean, that in standard deviations, or the share of the"
         " others that it lies above, equal ones counting half.",

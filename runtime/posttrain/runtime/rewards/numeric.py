@@ -4,16 +4,15 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.runtime.rewards.numerals import read_number
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class Numeric(Params):
-    absolute: float = Field(default=0.0, ge=0, description="How far off it may be.")
-    relative: float = Field(
+    absolute: float = field(default=0.0, ge=0, description="How far off it may be.")
+    relative: float = field(
         default=0.0, ge=0, description="How far off it may be as a share of the number compared with."
     )
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.runtime.rewards.folding import Folding, folded
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 
 
 class OneOf(Folding):
-    values: list[str] = Field(default=[], description="Texts that it may be.")
+    values: list[str] = field(default=[], description="Texts that it may be.")
 
 
 def remarks(params: OneOf, operands: Ranges) -> Sequence[Remark]:

@@ -10,29 +10,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import Field, field_validator
-
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Params
 
 _ROWS_OF_TIME = 40  # a batch may take as long as this many rows that run out of time
 LATE = "the pattern ran out of time"
-
-
-class Pattern(Params):
-    pattern: str = Field(
-        min_length=1,
-        max_length=2000,
-        description="A regular expression in Python's syntax; (?s), (?i) and the like set its flags.",
-    )
-    timeout_seconds: float = Field(
-        default=0.25, gt=0, le=60, description="The longest that one row's search may take."
-    )
-
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, pattern: str) -> str:
-        compiled(pattern)
-        return pattern
 
 
 def compiled(pattern: str) -> "re.Pattern[str]":
@@ -43,6 +25,18 @@ def compiled(pattern: str) -> "re.Pattern[str]":
             return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"this is no regular expression: {error}") from None
+
+
+class Pattern(Params):
+    pattern: str = field(
+        min_length=1,
+        max_length=2000,
+        check=compiled,
+        description="A regular expression in Python's syntax; (?s), (?i) and the like set its flags.",
+    )
+    timeout_seconds: float = field(
+        default=0.25, gt=0, le=60, description="The longest that one row's search may take."
+    )
 
 
 def searched(

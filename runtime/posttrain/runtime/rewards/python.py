@@ -5,31 +5,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.otherwise import EFFECT, AnyOtherwise, settled
 from posttrain.runtime.rewards.user_calls import Called, Function, call_many
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
 
 class Python(Params):
-    call: str = Field(
+    call: str = field(
         pattern=r"^[^:]+\.py:[A-Za-z_]\w*$", description="FILE.py:FUNCTION, the file beside the recipe."
     )
-    gives: Literal["number", "boolean", "text"] = Field(
+    gives: Literal["number", "boolean", "text"] = field(
         default="number", description="What it returns; with a reason beside it if it likes; None to abstain."
     )
-    low: float | None = Field(default=None, description="The least number that it may return.")
-    high: float | None = Field(default=None, description="The greatest number that it may return.")
-    modules: list[str] = Field(default=[], description="Further files beside the recipe that it imports.")
-    processes: int = Field(default=1, ge=1, le=64, description="Calls at the same time, each in a process.")
-    timeout_seconds: float = Field(default=10.0, gt=0, description="The longest that a call may take.")
-    on_error: AnyOtherwise = Field(
+    low: float | None = field(default=None, description="The least number that it may return.")
+    high: float | None = field(default=None, description="The greatest number that it may return.")
+    modules: list[str] = field(default=[], description="Further files beside the recipe that it imports.")
+    processes: int = field(default=1, ge=1, le=64, description="Calls at the same time, each in a process.")
+    timeout_seconds: float = field(default=10.0, gt=0, description="The longest that a call may take.")
+    on_error: AnyOtherwise = field(
         default="fail", description=f"For a call that raises or returns something else: {EFFECT}"
     )
-    on_timeout: AnyOtherwise = Field(default="abstain", description=f"For a call out of time: {EFFECT}")
+    on_timeout: AnyOtherwise = field(default="abstain", description=f"For a call out of time: {EFFECT}")
 
     @property
     def file(self) -> str:

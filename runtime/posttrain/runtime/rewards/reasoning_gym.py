@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.otherwise import EFFECT, NumberOtherwise, settled
 from posttrain.runtime.rewards.user_calls import Called, Function, call_many
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
@@ -14,9 +13,9 @@ _GRADER = Function(Path(__file__).with_name("gym_grading.py"), "graded")
 
 
 class Gym(Params):
-    timeout_seconds: float = Field(default=5.0, gt=0, description="The longest that one answer may take.")
-    on_error: NumberOtherwise = Field(default="abstain", description=f"For a grader that fails: {EFFECT}")
-    on_timeout: NumberOtherwise = Field(default="abstain", description=f"For one out of time: {EFFECT}")
+    timeout_seconds: float = field(default=5.0, gt=0, description="The longest that one answer may take.")
+    on_error: NumberOtherwise = field(default="abstain", description=f"For a grader that fails: {EFFECT}")
+    on_timeout: NumberOtherwise = field(default="abstain", description=f"For one out of time: {EFFECT}")
 
 
 def reach(params: Gym, operands: Ranges) -> Interval:

@@ -2,25 +2,23 @@
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
-
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.otherwise import TextOtherwise, settled
 from posttrain.runtime.rewards.patterns import LATE, Pattern, compiled, searched
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, RewardOp
 
 
 class Regex(Pattern):
-    group: int | str = Field(default=0, description="The group that is taken, by number or name; 0 is all.")
-    pick: Literal["first", "last"] = Field(
+    group: int | str = field(default=0, description="The group that is taken, by number or name; 0 is all.")
+    pick: Literal["first", "last"] = field(
         default="first", description="Which match counts, if there are several."
     )
-    on_timeout: TextOtherwise = Field(
+    on_timeout: TextOtherwise = field(
         default="abstain", description="What a row out of time does: it abstains, or it ends the step."
     )
 
-    @model_validator(mode="after")
-    def _has_group(self) -> "Regex":
+    def check(self) -> None:
         pattern = compiled(self.pattern)
         known = (
             self.group in pattern.groupindex
@@ -29,7 +27,6 @@ class Regex(Pattern):
         )
         if not known:
             raise ValueError(f"the pattern has no group `{self.group}`")
-        return self
 
 
 EXTENSION = RewardOp(

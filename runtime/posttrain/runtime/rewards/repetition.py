@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
 class Repetition(Params):
-    size: int = Field(default=4, ge=1, le=100, description="How many units in a row make one piece.")
-    unit: Literal["words", "characters"] = Field(default="words", description="What pieces are made of.")
+    size: int = field(default=4, ge=1, le=100, description="How many units in a row make one piece.")
+    unit: Literal["words", "characters"] = field(default="words", description="What pieces are made of.")
 
 
 def reach(params: Repetition, operands: Ranges) -> Interval:

@@ -3,24 +3,23 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.scoring_model import ScoringModel, loaded
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class ScoredBy(Params):
-    model: str = Field(
+    model: str = field(
         description="The model that scores: a stage that trains a `reward_model`, or a declared scorer."
     )
-    prompts: Literal["auto", "chat", "plain"] = Field(
+    prompts: Literal["auto", "chat", "plain"] = field(
         default="auto",
         description="What the model reads: prompt and text as turns of a conversation (`chat`), or one after"
         " the other (`plain`); `auto` takes turns where its tokenizer has a chat template.",
     )
-    batch: int = Field(default=16, ge=1, description="Texts that it reads at once.")
+    batch: int = field(default=16, ge=1, description="Texts that it reads at once.")
 
 
 EXTENSION = RewardOp(

@@ -1,16 +1,15 @@
 """A number times a factor, plus another."""
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.arithmetic import times
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
 class Scale(Params):
-    by: float = Field(default=1.0, description="The factor.")
-    plus: float = Field(default=0.0, description="What is added after.")
+    by: float = field(default=1.0, description="The factor.")
+    plus: float = field(default=0.0, description="What is added after.")
 
 
 def reach(params: Scale, operands: Ranges) -> Interval:

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
 class Similarity(Params):
-    unit: Literal["characters", "words"] = Field(default="characters", description="What is compared.")
-    longest: int = Field(
+    unit: Literal["characters", "words"] = field(default="characters", description="What is compared.")
+    longest: int = field(
         default=20_000, ge=1, le=100_000, description="The most units of a text; it abstains on longer ones."
     )
 

@@ -2,45 +2,40 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
-
-from pydantic import Field, field_validator
+from typing import Any
 
 from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
 from posttrain.runtime.rewards.json_schema import check_schema, misfit, validator_for
 from posttrain.runtime.rewards.json_text import read_json
+from posttrain.runtime.rewards.tool_formats import BadCall, Call, Format, listed, written
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class ToolCall(Params):
-    tools: dict[str, dict[str, Any]] = Field(
-        default={}, description="The tools that may be called, each with the JSON Schema of its arguments."
+    tools: dict[str, dict[str, Any]] = field(
+        default={},
+        check=lambda tools: [check_schema(schema) for schema in tools.values()],
+        description="The tools that may be called, each with the JSON Schema of its arguments.",
     )
-    open: str = Field(default="<tool_call>", description="The tag before a call; empty when there is none.")
-    close: str = Field(default="</tool_call>", description="The tag after it.")
-
-    @field_validator("tools")
-    @classmethod
-    def _are_schemas(cls, tools: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        for schema in tools.values():
-            check_schema(schema)
-        return tools
+    format: Format = field(
+        default="tags",
+        description="How a call is written: JSON between tags, JSON alone, with the marks of a family of"
+        " models, as functions in Python's syntax, or in any of these ways, told by its marks.",
+    )
+    open: str = field(default="<tool_call>", description="The tag before a call; empty when there is none.")
+    close: str = field(default="</tool_call>", description="The tag after it.")
 
 
 EXTENSION = RewardOp(
     name="tool_call",
-    summary="True when every call in the text is JSON with `name` and `arguments` that the tool takes, and"
-    " there is one; with `to`, when the calls are those, in that order.",
+    summary="True when every call in the text has a name and arguments that the tool takes, and there is one;"
+    " with `to`, when the calls are those, in that order.",
     params=ToolCall,
     operands={"of": Operand(type="text"), "to": Operand(type="text", required=False)},
     yields="boolean",
     stack=("jsonschema",),
 )
-Call = dict[str, Any]
-
-
-class BadCall(ValueError):
-    """A call that is not written as one, or that its tool does not take."""
 
 
 def run(params: ToolCall, operands: Operands, batch: Batch) -> Reasoned:
@@ -77,37 +72,11 @@ def _verdict(
 
 def calls(text: str, params: ToolCall) -> list[Call]:
     """The calls in a text, at least one. ValueError says what is wrong with them."""
-    if not params.open:
-        return listed(read_json(text, "first"))
-    found: list[Call] = []
-    pieces = text.split(params.open)[1:]
-    for piece in pieces:
-        body, close, _ = piece.partition(params.close)
-        if not close:
-            raise BadCall("a call is not closed")
-        found += listed(read_json(body, "whole"))
+    notation = params.format if params.open else "json" if params.format == "tags" else params.format
+    found = written(text, notation, params.open, params.close)
     if not found:
         raise BadCall("no tool is called")
     return found
-
-
-def listed(value: Any) -> list[Call]:
-    """One call or several, each with its name and its arguments as an object."""
-    items = cast(list[Any], value) if isinstance(value, list) else [value]
-    return [_call(item) for item in items]
-
-
-def _call(item: Any) -> Call:
-    if not isinstance(item, dict):
-        raise BadCall("a call is a JSON object with `name` and `arguments`")
-    given = cast(dict[str, Any], item)
-    given = given["function"] if isinstance(given.get("function"), dict) else given
-    name, arguments = given.get("name"), given.get("arguments", {})
-    if isinstance(arguments, str):  # as OpenAI writes them
-        arguments = read_json(arguments, "whole")
-    if not isinstance(name, str) or not isinstance(arguments, dict):
-        raise BadCall("a call is a JSON object with `name` and `arguments`")
-    return {"name": name, "arguments": cast(dict[str, Any], arguments)}
 
 
 def _check(call: Call, params: ToolCall, validators: Mapping[str, Any]) -> None:

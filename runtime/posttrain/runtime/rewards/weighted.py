@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from posttrain.runtime.rewards.arithmetic import added, drowned, rowwise, times
 from posttrain.runtime.rewards.batch import Batch, Operands
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
 
 class Weighted(Params):
-    weights: list[float] = Field(min_length=1, description="A weight for each part, in their order.")
+    weights: list[float] = field(min_length=1, description="A weight for each part, in their order.")
 
 
 def _terms(params: Weighted, operands: Ranges) -> list[Interval]:

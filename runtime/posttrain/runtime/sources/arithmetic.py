@@ -3,22 +3,21 @@
 import random
 from typing import Any
 
-from pydantic import Field
-
 from posttrain.runtime.context import Context
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Params, Source
 from posttrain.spec.types import Columns
 
 
 class Arithmetic(Params):
-    digits: int = Field(default=2, ge=1, le=6, description="Digits of each number.")
-    count: int = Field(default=1000, ge=1, le=1_000_000, description="Different sums, drawn without repeats.")
-    seed: int = Field(default=1, ge=0, description="Where the draw starts.")
-    shrugs: float = Field(
+    digits: int = field(default=2, ge=1, le=6, description="Digits of each number.")
+    count: int = field(default=1000, ge=1, le=1_000_000, description="Different sums, drawn without repeats.")
+    seed: int = field(default=1, ge=0, description="Where the draw starts.")
+    shrugs: float = field(
         default=0.0, ge=0, le=1, description="The share of worked answers that end in `?` all the same."
     )
 
-    def model_post_init(self, _context: Any) -> None:
+    def check(self) -> None:
         if self.count > self.possible:
             raise ValueError(f"there are only {self.possible} sums of {self.digits}-digit numbers")
 

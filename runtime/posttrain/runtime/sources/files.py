@@ -8,51 +8,33 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal, cast
 
-from pydantic import Field, field_validator, model_validator
-
 from posttrain.runtime.context import Context
 from posttrain.runtime.sources.inference import columns_of, held_to, readable
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Params, Source
-from posttrain.spec.types import Columns, is_type
+from posttrain.spec.types import Columns, typed_columns
 
 _READ_AT_MOST = 8 * 1024 * 1024  # what the compiler is willing to look through
 _ENDINGS = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "csv": "csv", "parquet": "parquet"}
 
 
-class Files(Params):
-    path: list[str] = Field(
-        min_length=1, description="The file, or several, relative to the recipe's folder."
+class Files(Params, bare="path"):
+    path: list[str] = field(
+        single=True, min_length=1, description="The file, or several, relative to the recipe's folder."
     )
-    format: Literal["auto", "jsonl", "json", "csv", "parquet"] = Field(
+    format: Literal["auto", "jsonl", "json", "csv", "parquet"] = field(
         default="auto", description="The files' format; auto goes by their ending, before .gz or .zst."
     )
-    columns: dict[str, str] | None = Field(
+    columns: dict[str, str] | None = field(
         default=None,
         min_length=1,
+        check=typed_columns,
         description="The columns to read, with their types; told from the content when not given.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_path(cls, given: Any) -> Any:
-        """A bare path or list of paths stands for the whole mapping."""
-        fields = cast(dict[str, Any], given) if isinstance(given, dict) else {"path": given}
-        path = fields.get("path")
-        return {**fields, "path": [path]} if isinstance(path, str) else fields
-
-    @field_validator("columns")
-    @classmethod
-    def _have_types(cls, columns: Columns | None) -> Columns | None:
-        for name, type in (columns or {}).items():
-            if not is_type(type):
-                raise ValueError(f"`{type}` is no type for `{name}`")
-        return columns
-
-    @model_validator(mode="after")
-    def _have_formats(self) -> "Files":
+    def check(self) -> None:
         for path in self.path:
             format_of(path, self.format)
-        return self
 
 
 def format_of(path: str, given: str) -> str:
@@ -62,7 +44,8 @@ def format_of(path: str, given: str) -> str:
     name = PurePosixPath(path)
     ending = PurePosixPath(name.stem).suffix if name.suffix in (".gz", ".zst") else name.suffix
     if ending[1:] not in _ENDINGS:
-        raise ValueError(f"the ending of `{path}` says no format; add `format`")
+        known = ", ".join(sorted(set(_ENDINGS.values())))
+        raise ValueError(f"the ending of `{path}` says no format; add `format`, one of {known}")
     return _ENDINGS[ending[1:]]
 
 
@@ -114,7 +97,10 @@ def _text(path: str, kind: str, data: bytes) -> str | None:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"`{path}` is not UTF-8: byte {error.start}") from None
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise ValueError(f"`{path}` is UTF-16; save it as UTF-8") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}:{line} is not UTF-8: byte {error.start} of the file") from None
 
 
 def _rows(path: str, kind: str, text: str) -> list[dict[str, Any]]:
@@ -137,22 +123,38 @@ def _rows(path: str, kind: str, text: str) -> list[dict[str, Any]]:
 def _value(place: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place} is not JSON: {error}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{place} is not JSON: {_why_no_json(error, text)}") from None
+    except RecursionError:
+        raise ValueError(f"{place} is nested too deeply") from None
+    except ValueError:  # a number of thousands of digits
+        raise ValueError(f"{place} has a number with too many digits") from None
+
+
+def _why_no_json(error: json.JSONDecodeError, text: str) -> str:
+    if error.msg == "Extra data" and text.count("\n", 0, error.pos):
+        return "the file has an object in each line, it seems: add `format: jsonl`"
+    if text.strip() in ("[", "{"):
+        return "the file is one JSON document, it seems: add `format: json`"
+    return f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
 
 
 def _csv_rows(path: str, text: str) -> list[dict[str, Any]]:
     lines = csv.reader(io.StringIO(text, newline=""))
     try:
         header = next(lines, [])
-        if len(set(header)) < len(header):
-            raise ValueError(f"`{path}` has two columns of one name")
+        twice = next((name for name in header if header.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"`{path}` has two columns named `{twice}`")
+        if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+            raise ValueError(
+                f"the header of `{path}` has no comma, which is what separates columns: `{header[0]}`"
+            )
         rows: list[dict[str, Any]] = []
         for line in lines:
             if line and len(line) != len(header):
-                raise ValueError(
-                    f"{path}:{lines.line_num} has {len(line)} fields, and the header {len(header)}"
-                )
+                fields = f"{len(line)} field{'s' if len(line) > 1 else ''}"
+                raise ValueError(f"{path}:{lines.line_num} has {fields}, and the header {len(header)}")
             rows += [{name: _seen(cell) for name, cell in zip(header, line, strict=True)}] if line else []
     except csv.Error as error:
         raise ValueError(f"{path}:{lines.line_num} is not CSV: {error}") from None
@@ -178,6 +180,7 @@ EXTENSION = Source(
     columns=lambda params: params.columns,
     files=lambda params: params.path,
     infer=infer,
+    beginnings=True,
     stack=("duckdb",),
 )
 

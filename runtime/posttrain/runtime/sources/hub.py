@@ -3,35 +3,28 @@
 import re
 from typing import Any
 
-from pydantic import Field, field_validator
-
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import StepFault
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Params, Source
-from posttrain.spec.types import Columns, is_type
+from posttrain.spec.types import typed_columns
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class Hub(Params):
-    name: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)?$", description="ORG/NAME on the hub.")
-    revision: str = Field(
+    name: str = field(pattern=r"^[\w.-]+(/[\w.-]+)?$", description="ORG/NAME on the hub.")
+    revision: str = field(
         default="main",
         description="A branch, a tag, or a full commit hash: only the last makes the rows repeatable.",
     )
-    config: str | None = Field(default=None, description="The configuration, where there are several.")
-    split: str = Field(default="train", description="The split, such as train or test[:500].")
-    columns: dict[str, str] = Field(
-        min_length=1, description="The columns to read, with their types; they are checked against the data."
+    config: str | None = field(default=None, description="The configuration, where there are several.")
+    split: str = field(default="train", description="The split, such as train or test[:500].")
+    columns: dict[str, str] = field(
+        min_length=1,
+        check=typed_columns,
+        description="The columns to read, with their types; they are checked against the data.",
     )
-
-    @field_validator("columns")
-    @classmethod
-    def _have_types(cls, columns: Columns) -> Columns:
-        for name, type in columns.items():
-            if not is_type(type):
-                raise ValueError(f"`{type}` is no type for `{name}`")
-        return columns
 
 
 EXTENSION = Source(

@@ -4,10 +4,9 @@ import json
 from importlib import import_module
 from typing import Any
 
-from pydantic import Field, field_validator
-
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import StepFault
+from posttrain.spec.declared import field, written
 from posttrain.spec.extension import Params, Source
 from posttrain.spec.types import Columns
 
@@ -24,18 +23,20 @@ _UNFIT = (
 _COLUMNS: Columns = {"prompt": "text", "answer": "text", "task": "any"}
 
 
-class ReasoningGym(Params):
-    task: str = Field(pattern=r"^[a-z0-9_]+$", description="The task, such as chain_sum or sudoku.")
-    count: int = Field(default=1000, ge=1, le=1_000_000, description="How many are made.")
-    seed: int = Field(default=1, ge=0, description="Where they start.")
-    config: dict[str, Any] = Field(default={}, description="The task's own settings, such as max_terms.")
+def _fit(task: str) -> None:
+    if task in _UNFIT:
+        raise ValueError(f"`{task}` cannot be relied on: it is not repeatable, or graded wrongly")
 
-    @field_validator("task")
-    @classmethod
-    def _is_fit(cls, task: str) -> str:
-        if task in _UNFIT:
-            raise ValueError(f"`{task}` cannot be relied on: it is not repeatable, or graded wrongly")
-        return task
+
+class ReasoningGym(Params):
+    task: str = field(
+        pattern=r"^[a-z0-9_]+$",
+        check=_fit,
+        description="The task, such as chain_sum or sudoku.",
+    )
+    count: int = field(default=1000, ge=1, le=1_000_000, description="How many are made.")
+    seed: int = field(default=1, ge=0, description="Where they start.")
+    config: dict[str, Any] = field(default={}, description="The task's own settings, such as max_terms.")
 
 
 EXTENSION = Source(
@@ -59,7 +60,7 @@ def run(params: ReasoningGym, context: Context, connection: Any) -> None:
 def _row(made: dict[str, Any], place: int, params: ReasoningGym) -> dict[str, Any]:
     # A task that has many right answers may name none of them.
     answer = made["answer"] if isinstance(made["answer"], str) else None
-    return {"prompt": made["question"], "answer": answer, "task": {**params.model_dump(), "place": place}}
+    return {"prompt": made["question"], "answer": answer, "task": {**written(params), "place": place}}
 
 
 def tasks(task: str, count: int, seed: int, config: dict[str, Any]) -> Any:

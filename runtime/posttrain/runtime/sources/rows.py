@@ -1,34 +1,25 @@
 """Rows written in the recipe itself."""
 
-from typing import Any, cast
-
-from pydantic import Field, model_validator
+from typing import Any
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.sources.inference import columns_of, held_to
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Params, Source
-from posttrain.spec.types import Columns, is_type
+from posttrain.spec.types import Columns, typed_columns
 
 
-class InlineRows(Params):
-    rows: list[dict[str, Any]] = Field(min_length=1, description="The rows, each a mapping of columns.")
-    columns: dict[str, str] | None = Field(
-        default=None, min_length=1, description="Their columns with types; told from the rows when not given."
+class InlineRows(Params, bare="rows"):
+    rows: list[dict[str, Any]] = field(min_length=1, description="The rows, each a mapping of columns.")
+    columns: dict[str, str] | None = field(
+        default=None,
+        min_length=1,
+        check=typed_columns,
+        description="Their columns with types; told from the rows when not given.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_list(cls, given: Any) -> Any:
-        """A bare list of rows stands for the whole mapping."""
-        return {"rows": cast(list[Any], given)} if isinstance(given, list) else given
-
-    @model_validator(mode="after")
-    def _fit(self) -> "InlineRows":
-        for name, type in (self.columns or {}).items():
-            if not is_type(type):
-                raise ValueError(f"`{type}` is no type for `{name}`")
+    def check(self) -> None:
         held_to(self.columns or {}, columns_of(self.rows))
-        return self
 
 
 def columns(params: InlineRows) -> Columns:

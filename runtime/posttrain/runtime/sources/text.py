@@ -3,41 +3,30 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Literal, cast
-
-from pydantic import Field, model_validator
+from typing import Any, Literal
 
 from posttrain.runtime.context import Context
+from posttrain.spec.declared import field
 from posttrain.spec.extension import Params, Source
 from posttrain.spec.types import Columns
 
 _BLANK = re.compile(r"\n[ \t\r\f]*\n\s*")
 
 
-class Text(Params):
-    path: list[str] = Field(
-        min_length=1, description="The file, or several, relative to the recipe's folder."
+class Text(Params, bare="path"):
+    path: list[str] = field(
+        single=True, min_length=1, description="The file, or several, relative to the recipe's folder."
     )
-    by: Literal["paragraphs", "characters", "file"] = Field(
+    by: Literal["paragraphs", "characters", "file"] = field(
         default="paragraphs",
         description="Whole paragraphs, as many as fit in a passage; pieces of one length; or all at once.",
     )
-    longest: int = Field(default=2000, ge=20, description="The most characters of a passage.")
-    shortest: int = Field(default=1, ge=1, description="Passages of fewer characters are left out.")
+    longest: int = field(default=2000, ge=20, description="The most characters of a passage.")
+    shortest: int = field(default=1, ge=1, description="Passages of fewer characters are left out.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_path(cls, given: Any) -> Any:
-        """A bare path or list of paths stands for the whole mapping."""
-        fields = cast(dict[str, Any], given) if isinstance(given, dict) else {"path": given}
-        path = fields.get("path")
-        return {**fields, "path": [path]} if isinstance(path, str) else fields
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "Text":
+    def check(self) -> None:
         if self.shortest > self.longest:
             raise ValueError(f"`shortest` ({self.shortest}) lies above `longest` ({self.longest})")
-        return self
 
 
 _COLUMNS: Columns = {"passage": "text", "source": "text", "number": "integer"}

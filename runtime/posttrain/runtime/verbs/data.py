@@ -8,6 +8,7 @@ from posttrain.runtime.context import Context
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.products import parts_of
 from posttrain.spec.extension import Verb
+from posttrain.spec.reading import read
 
 EXTENSION = Verb(name="data", summary="Rows as Parquet, a file for each part.", stack=("duckdb",))
 
@@ -35,7 +36,7 @@ def _start(context: Context, connection: Any) -> None:
     else:
         extension = CATALOG.find("source", source["name"])
         assert extension is not None, f"the catalog lost the source {source['name']}"
-        params = extension.params.model_validate(source["params"])
+        params = read(extension.params, source["params"])
         CATALOG.run("source", source["name"])(params, context, connection)
     connection.execute(
         "CREATE TABLE rows AS SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM source"
@@ -59,7 +60,7 @@ def _operate(context: Context, connection: Any, operation: dict[str, Any]) -> No
     if operation["op"] != "sql":
         extension = CATALOG.find("data", operation["op"])
         assert extension is not None, f"the catalog lost the data step {operation['op']}"
-        params = extension.params.model_validate(operation["params"])
+        params = read(extension.params, operation["params"])
         load(operation["entry"])(params, connection, operation["seed"])
         return
     connection.execute(f"CREATE TABLE following AS {operation['query']}")

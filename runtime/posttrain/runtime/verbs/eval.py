@@ -6,7 +6,7 @@ from posttrain.spec.extension import Verb
 EXTENSION = Verb(
     name="eval",
     summary="Completions, scored, with metrics and their intervals.",
-    version=2,
+    version=3,
     heavy=("pyarrow.parquet",),  # what generates, an engine, has its own
 )
 

@@ -3,7 +3,7 @@
 from posttrain.runtime.context import Context
 from posttrain.spec.extension import Verb
 
-EXTENSION = Verb(name="gate", summary="A verdict over metrics: pass, fail or inconclusive.", version=2)
+EXTENSION = Verb(name="gate", summary="A verdict over metrics: pass, fail or inconclusive.", version=3)
 
 
 def run(context: Context) -> None:

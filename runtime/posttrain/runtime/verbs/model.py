@@ -105,8 +105,10 @@ def _convert(folder: Path, dtype: str) -> None:
 def check_published(folder: Path, name: str) -> None:
     """Refuse what only code of its own, or pickled weights, could load."""
     config = durable.read_json(folder / "config.json")
-    if config is None:
-        raise StepFault(f"`{name}` holds no config.json, so it is no model", "check its name and revision")
+    if not isinstance(config, dict):
+        found = "is damaged" if (folder / "config.json").exists() else "is missing, so it is no model"
+        advice = "check its name and revision, or fetch it again"
+        raise StepFault(f"the config.json of `{name}` {found}", advice)
     if "auto_map" in config and "model_type" not in config:
         raise StepFault(
             f"`{name}` runs code of its own, which posttrain does not do",

@@ -88,12 +88,16 @@ def _token(context: Context) -> str:
 def _to_hub(context: Context, wanted: Any) -> str:
     """Upload in one commit; gives the commit."""
     from httpx import HTTPError
-    from huggingface_hub import CommitOperationAdd, HfApi
+    from huggingface_hub import CommitOperationAdd, HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     name, revision = wanted["hub"], wanted["revision"]
     # The library reads its endpoint when it is imported, which a warm process does before it knows it.
-    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"), token=_token(context))
+    endpoint = os.environ.get("HF_ENDPOINT")
+    if endpoint is not None:
+        # It sends large files by Xet to whatever hub; one that is not the public one takes them by Git LFS.
+        constants.HF_HUB_DISABLE_XET = True
+    api = HfApi(endpoint=endpoint, token=_token(context))
     try:
         api.create_repo(name, private=wanted["private"], exist_ok=True)
         if revision is not None:

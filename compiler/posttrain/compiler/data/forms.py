@@ -1,0 +1,35 @@
+"""Columns as other tools write their rows, and the step that makes of them what a method reads."""
+
+from collections.abc import Sequence
+
+from posttrain.spec.types import Columns
+
+_STEPS = {
+    ("instruction", "input", "output"): "derive: {prompt: \"instruction || chr(10) || coalesce(input, '')\","
+    " completion: output}",
+    ("instruction", "output"): "rename: {instruction: prompt, output: completion}",
+    ("conversations",): "conversations: {column: conversations}",
+    ("conversation",): "conversations: {column: conversation}",
+    ("question", "answer"): "rename: {question: prompt, answer: completion}",
+    ("prompt", "response"): "rename: {response: completion}",
+    ("query", "response"): "rename: {query: prompt, response: completion}",
+    ("input", "output"): "rename: {input: prompt, output: completion}",
+    ("problem", "solution"): "rename: {problem: prompt, solution: completion}",
+}
+# What the steps above make.
+_MADE = {"prompt", "completion", "messages"}
+
+
+def column_advice(columns: Columns, accepted: Sequence[Columns]) -> str:
+    """How rows of these columns become rows that a method reads."""
+    for wanted in accepted:
+        if wanted.keys() <= columns.keys():
+            types = ", ".join(f"{name}: {type}" for name, type in wanted.items())
+            return f"declare their types in the source: `columns: {{{types}}}`"
+    readable = any(set(wanted) <= _MADE for wanted in accepted)
+    if "question" in columns and any(set(wanted) == {"prompt"} for wanted in accepted):
+        return "add the step `rename: {question: prompt}`"
+    for names, step in _STEPS.items():
+        if readable and all(name in columns for name in names):
+            return f"add the step `{step}`"
+    return "rename or derive columns in the dataset's steps"

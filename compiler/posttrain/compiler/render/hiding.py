@@ -1,0 +1,27 @@
+"""Source lines without what must not be shown: a secret that someone wrote into a recipe.
+
+It is hidden in the lines of every diagnostic, as another one may stand on the same line.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from posttrain.spec.diagnostic import Diagnostic, Span
+
+
+def without_secrets(
+    texts: Mapping[str, Sequence[str]], diagnostics: Sequence[Diagnostic]
+) -> Mapping[str, Sequence[str]]:
+    """The lines of files, with stars in the places that a diagnostic hides."""
+    hidden = {name: list(lines) for name, lines in texts.items()}
+    for span in (diagnostic.hides for diagnostic in diagnostics):
+        if span is not None and span.file in hidden:
+            _starred(hidden[span.file], span)
+    return hidden
+
+
+def _starred(lines: list[str], span: Span) -> None:
+    for number in range(span.line, min(span.end_line, len(lines)) + 1):
+        line = lines[number - 1]
+        start = span.column - 1 if number == span.line else 0
+        end = span.end_column - 1 if number == span.end_line else len(line)
+        lines[number - 1] = line[:start] + "*" * len(line[start:end]) + line[end:]

@@ -1,0 +1,87 @@
+"""Puts lm-eval's tasks to models and tells the figures as evals do.
+
+completions.parquet    a row an item: task, prompt, what the model chose or wrote, every metric's value
+metrics.json           each metric with its interval and how many items it is made from
+breakdowns.json        empty: what an eval has there is a task here
+comparisons.json       every two models, item by item
+tasks.json             of every task its version, worked examples, items, and figures that are no means
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from posttrain.runtime import durable
+from posttrain.runtime.benchmarks import figures, harness
+from posttrain.runtime.benchmarks.tasks import Tasks
+from posttrain.runtime.context import Context
+from posttrain.runtime.evals import tables
+from posttrain.runtime.faults import Interrupted
+from posttrain.runtime.products import write_rows
+
+_SHOWN = 40  # samples of each model that the report gets
+Done = Mapping[str, Any]
+
+
+def benchmark(context: Context) -> None:
+    """The whole of a benchmark step."""
+    context.events.emit("phase", name="reading the tasks")
+    tasks = Tasks(context)
+    done = {subject["name"]: _answered(context, subject, tasks) for subject in context.params["subjects"]}
+    models = {model: figures.rows(found, context.params["groups"]) for model, found in done.items()}
+    wanted = figures.wanted(next(iter(done.values())), context.params)
+    metrics: dict[str, Any] = {}
+    for model, flat in models.items():
+        for name, metric in wanted.items():
+            told = tables.measured(figures.of(flat, metric["node"]), {name: metric}, context.params["seed"])
+            several = context.params["several"]
+            metrics[f"{model}.{name}" if several else name] = (
+                {**told[name], "model": model} if several else told[name]
+            )
+    comparisons = tables.compared_models(models, wanted, context.params["seed"])
+    every = [{"model": model, **row} for model, flat in models.items() for row in flat]
+    about = {model: figures.about(found) for model, found in done.items()}
+    write_rows(context.out / "completions.parquet", every)
+    durable.write_json(context.out / "metrics.json", metrics)
+    durable.write_json(context.out / "breakdowns.json", [])
+    durable.write_json(context.out / "comparisons.json", comparisons)
+    durable.write_json(context.out / "tasks.json", about)
+    context.facts.update(metrics=metrics, comparisons=comparisons, completions=len(every), tasks=about)
+    for model, flat in models.items():
+        _show(context, model, flat, list(wanted))
+
+
+def _answered(context: Context, subject: Mapping[str, Any], tasks: Tasks) -> list[Done]:
+    """Every task as one model answers it. A task that an earlier attempt has ended is not put again."""
+    kept = context.work / "tasks" / re.sub(r"[^\w-]", "-", subject["role"])
+    kept.mkdir(parents=True, exist_ok=True)
+    found = {name: durable.read_json(kept / f"{name}.json") for name in tasks.names}
+    missing = [name for name in tasks.names if found[name] is None]
+    if missing:
+        with harness.opened(context, subject) as model:
+            for number, name in enumerate(missing, len(tasks.names) - len(missing) + 1):
+                if context.stop.asked:
+                    raise Interrupted
+                context.events.emit("phase", name=_phase(context, subject, name, number, len(tasks.names)))
+                found[name] = harness.put(context, model, tasks.made(name), name)
+                durable.write_json(kept / f"{name}.json", found[name])
+    return [found[name] for name in tasks.names]
+
+
+def _phase(context: Context, subject: Mapping[str, Any], task: str, number: int, count: int) -> str:
+    of = f"{subject['name']} " if context.params["several"] else ""
+    return f"{of}{task} ({number} of {count})"
+
+
+def _show(context: Context, model: str, flat: Sequence[figures.Row], metrics: Sequence[str]) -> None:
+    """Samples for those who watch, the first of each task in turn."""
+    for row in figures.spread(flat, _SHOWN):
+        values = {name: row[f"node:{name}"] for name in metrics if row[f"node:{name}"] is not None}
+        context.events.emit(
+            "sample",
+            step=0,
+            prompt=row["prompt"],
+            completion=row["completion"] or "",
+            values=values,
+            model=model,
+        )

@@ -1,0 +1,49 @@
+"""Bounds of values, and how a value that lies outside is told."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from posttrain.spec.record import record
+
+
+@record(kw_only=True)
+class Limits:
+    """Bounds of a value: of a number, or of the length and form of a text or list."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+
+
+def pattern_of(limits: Limits) -> "re.Pattern[str] | None":
+    """The form of a text. In Python `$` also stands before a last line break: here it does not."""
+    return None if limits.pattern is None else re.compile(re.sub(r"\$\Z", r"\\Z", limits.pattern))
+
+
+def beyond(value: Any, limits: Limits) -> Iterable[str]:
+    """What is wrong with a value by its bounds."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if limits.ge is not None and not value >= limits.ge:
+            yield f"must be at least {limits.ge}"
+        if limits.gt is not None and not value > limits.gt:
+            yield f"must be above {limits.gt}"
+        if limits.le is not None and not value <= limits.le:
+            yield f"must be at most {limits.le}"
+        if limits.lt is not None and not value < limits.lt:
+            yield f"must be below {limits.lt}"
+    if isinstance(value, str | list | tuple | dict):
+        size = len(cast(Sequence[Any], value))
+        what = "characters" if isinstance(value, str) else "items"
+        if limits.min_length is not None and size < limits.min_length:
+            yield f"must hold at least {_counted(limits.min_length, what)}, and holds {size or 'none'}"
+        if limits.max_length is not None and size > limits.max_length:
+            yield f"must hold at most {_counted(limits.max_length, what)}, and holds {size}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what[:-1] if number == 1 else what}"

@@ -1,0 +1,57 @@
+"""A sandbox that cannot be made where a stage runs is told before anything runs."""
+
+import pytest
+from tests.compiler.checks.compiling import found_in
+
+from posttrain.compiler.checks.contained import NO_SANDBOX
+
+IMAGE = f"registry.example/posttrain-cpu@sha256:{'6d4c7a3f0e1b2958' * 4}"
+RECIPE = """\
+recipe: 1
+name: programs
+models:
+  base:
+    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}
+    tokenizer: {init: characters}
+datasets:
+  tasks:
+    from: {arithmetic: {digits: 2, count: 200}}
+    steps:
+      - split: {test: 100}
+rewards:
+  passes:
+    reads: {completion: text, answer: text}
+    nodes:
+      works: {code_tests: {of: completion, tests: answer MORE}}
+    returns: works
+stages:
+  sft: {train: sft, model: base, data: tasks.train, params: {epochs: 1, batch: 4} DURING}
+  check: {eval: sft, data: tasks.test, reward: passes, metrics: {passed: {mean: works}} HELD}
+"""
+HELD = f", container: {{image: '{IMAGE}'}}"
+DURING = ", evaluate: {every: 5, evals: [check]}"
+
+
+def told(**words: str) -> list[tuple[str, int, str]]:
+    text = RECIPE
+    for word in ("MORE", "DURING", "HELD"):
+        text = text.replace(f" {word}", words.get(word.lower(), ""))
+    return [(one.code, one.span.line, one.message) for one in found_in(text)]
+
+
+@pytest.mark.parametrize("more", ["", ", containment: namespaces"])
+def test_namespaces_cannot_be_made_in_a_container(more: str):
+    ((code, line, message),) = told(held=HELD, more=more)
+    assert (code, line) == (NO_SANDBOX.id, 16)
+    assert "`check`" in message
+
+
+def test_a_training_stage_measures_in_its_own_container():
+    found = told(during=DURING + HELD)
+    assert [(code, "`sft`" in message) for code, _, message in found] == [(NO_SANDBOX.id, True)]
+
+
+def test_what_can_be_made_is_not_told():
+    assert told() == []
+    assert told(during=DURING) == []
+    assert told(held=HELD, more=", containment: landlock") == []

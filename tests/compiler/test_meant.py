@@ -1,0 +1,77 @@
+"""What a word was meant to be: the nearest legal one, or what other tools' words are called here."""
+
+import pytest
+
+from posttrain.compiler.suggest import hint, nearest
+from posttrain.compiler.synonyms import elsewhere, key_hint, key_meant
+
+GRPO = [
+    "learning_rate",
+    "steps",
+    "flat_steps",
+    "prompts",
+    "generations",
+    "max_tokens",
+    "beta",
+    "top_p",
+    "clip",
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "legal", "meant"),
+    [
+        ("trian", ["train", "eval"], "train"),
+        ("learning-rate", GRPO, "learning_rate"),
+        ("topp", GRPO, "top_p"),
+        ("max_steps", GRPO, "steps"),
+        ("num_generations", GRPO, "generations"),
+        ("Temperature", ["temperature", "top_p"], "temperature"),
+        ("H1000-80GB", ["H100-80GB", "A100-80GB"], "H100-80GB"),
+        ("y", ["", "x", "z"], None),
+        ("2", ["1"], None),
+        ("completion == answer", ["completion"], None),
+        ("something", GRPO, None),
+    ],
+)
+def test_the_nearest_word(word: str, legal: list[str], meant: str | None) -> None:
+    assert nearest(word, legal) == meant
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("lr", "learning_rate"),
+        ("kl_coef", "beta"),
+        ("max_completion_length", "max_tokens"),
+        ("max_grad_norm", "clip"),
+        ("group_size", "generations"),
+        ("gradient_accumulation_steps", None),
+    ],
+)
+def test_words_of_other_tools(word: str, meant: str | None) -> None:
+    assert key_meant(word, GRPO) == meant
+
+
+def test_a_short_list_stands_beside_what_was_meant() -> None:
+    assert hint("trian", ["train", "eval"], what="verbs") == (
+        "did you mean `train`? verbs: eval, train",
+        "train",
+    )
+    assert (
+        hint("stpes", [f"step{n}" for n in range(20)] + ["steps"], what="keys")[0] == "did you mean `steps`?"
+    )
+    assert hint("zzz", [f"key{n:02}" for n in range(20)], what="keys")[0].endswith("key11, and 8 more")
+
+
+def test_a_key_is_told_where_it_stands() -> None:
+    assert elsewhere("learning_rate") == "`learning_rate` stands under `stages.NAME.params`"
+    assert elsewhere("lora_r") == "`rank` stands under `models.NAME.adapter`"
+    assert "the whole batch" in elsewhere("gradient_accumulation_steps")
+    assert elsewhere("frobnicate") == ""
+
+
+def test_a_character_that_looks_like_another_is_named() -> None:
+    help, meant = key_hint("\u00a0seed", ["seed", "name"], what="sections")
+    assert help.startswith("it holds a no-break space (U+00A0)")
+    assert meant == "seed"

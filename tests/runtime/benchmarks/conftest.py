@@ -1,0 +1,14 @@
+"""One warm process and one store for the tests of benchmarks, which need lm-eval."""
+
+from importlib.util import find_spec
+
+import pytest
+from tests.conftest import need
+from tests.runtime.methods.conftest import bench, runner
+
+__all__ = ["bench", "runner"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lm_eval() -> None:
+    need("lm-eval", find_spec("lm_eval"), "pip install 'posttrain[benchmarks]'")

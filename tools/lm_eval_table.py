@@ -1,0 +1,134 @@
+"""Writes the table of lm-eval's tasks that the compiler checks `benchmark` stages against.
+
+    python tools/lm_eval_table.py
+
+It reads the tasks that come with the installed lm-eval, which must be the pinned one, and writes
+compiler/posttrain/compiler/facts/lm_eval.json: what every task asks of a model and the metrics that it
+gives, and the members of every group and tag. Data sets are not loaded. A test makes the table anew
+and compares.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+TABLE = Path(__file__).parent.parent / "compiler/posttrain/compiler/facts/lm_eval.json"
+# What a task gives when it names no metrics, and how each is summed up over items.
+_BY_DEFAULT = {
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+    "multiple_choice": ("acc", "acc_norm"),
+    "generate_until": ("exact_match",),
+}
+
+
+def main() -> None:
+    TABLE.write_text(text(table()), encoding="utf-8")
+
+
+def table() -> dict[str, Any]:
+    from lm_eval.tasks import TaskManager
+
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    index = TaskManager().task_index
+    kinds: dict[str, list[str]] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    for name, entry in sorted(index.items()):
+        if entry.kind.name in ("TASK", "PY_TASK"):
+            kinds.setdefault(_line(kind_of(entry.cfg or {})), []).append(name)
+        elif entry.kind.name == "TAG":
+            groups[name] = {"members": sorted(member for member in entry.tags if member in index)}
+        else:
+            groups[name] = group_of(entry.cfg or {}, index)
+    named = [{**json.loads(kind), "tasks": tasks} for kind, tasks in sorted(kinds.items())]
+    release = {"lm-eval": version("lm-eval")}
+    return {"release": release, **metrics(), "kinds": named, "groups": groups}
+
+
+def metrics() -> dict[str, list[str]]:
+    """The metrics of lm-eval's own, and those of them that are means where a task does not say otherwise."""
+    from lm_eval.api.registry import AGGREGATION_REGISTRY, METRIC_AGGREGATION_REGISTRY, metric_registry
+
+    mean = AGGREGATION_REGISTRY["mean"]
+    averaged = sorted(name for name, how in METRIC_AGGREGATION_REGISTRY.items() if how is mean)
+    return {"metrics": sorted(metric_registry), "averaged": averaged}
+
+
+def kind_of(cfg: Mapping[str, Any]) -> dict[str, Any]:
+    """What many tasks have alike. Without metrics, when these are known only to the task's own code."""
+    output = cfg.get("output_type", "generate_until")
+    found: dict[str, Any] = {"output": output, "metrics": None if "class" in cfg else metrics_of(cfg, output)}
+    if cfg.get("unsafe_code") or any(one.get("hf_evaluate") for one in cfg.get("metric_list") or ()):
+        found["unsafe"] = True
+    return found
+
+
+def metrics_of(cfg: Mapping[str, Any], output: str) -> dict[str, bool]:
+    """Each metric of a task, as METRIC or METRIC.FILTER: whether it is the mean of the items' values."""
+    from lm_eval.api.registry import AGGREGATION_REGISTRY, get_metric_aggregation
+
+    mean = AGGREGATION_REGISTRY["mean"]
+    filters = [one["name"] for one in cfg.get("filter_list") or () if isinstance(one, dict)] or ["none"]
+    given = cfg.get("metric_list") or [{"metric": name} for name in _BY_DEFAULT[output]]
+    found: dict[str, bool] = {}
+    for one in given:
+        name = str(one["metric"]).rpartition("/")[2].rpartition(".")[2]
+        how = one.get("aggregation")
+        averaged = how == "mean" if how is not None else get_metric_aggregation(name) is mean
+        for each in filters:
+            found[name if each == "none" else f"{name}.{each}"] = averaged
+    return found
+
+
+def group_of(cfg: Mapping[str, Any], index: Mapping[str, Any]) -> dict[str, Any]:
+    """The members by name, and the metrics that are the mean over all their items."""
+    members = [one if isinstance(one, str) else one.get("task") or one.get("group") for one in cfg["task"]]
+    # Members that are written down in the group itself, or changed by it, are its own: not known by a name.
+    known = all(isinstance(one, str) or set(one) <= {"task", "task_alias"} for one in cfg["task"])
+    own = set(cfg) - {"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "include"}
+    found: dict[str, Any] = {"members": members}
+    if own or not known or not all(member in index for member in members):
+        found = {"members": None}
+    listed = cfg.get("aggregate_metric_list") or []
+    sums = [
+        one for one in (listed if isinstance(listed, list) else [listed]) if one.get("weight_by_size", True)
+    ]
+    pooled = {
+        f"{one['metric']}.{each}" if each != "none" else one["metric"]: None
+        for one in sums
+        if one.get("aggregation", "mean") == "mean"
+        for each in _filters(one.get("filter_list", "none"))
+    }
+    return {**found, "metrics": list(pooled)} if pooled else found
+
+
+def _filters(given: Any) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def text(value: Mapping[str, Any]) -> str:
+    """The table as JSON with a kind or a group a line, names in one text: there are thousands."""
+    kinds = [_line({**kind, "tasks": " ".join(kind["tasks"])}) for kind in value["kinds"]]
+    groups = [
+        f"{_line(name)}: {_line({**one, 'members': one['members'] and ' '.join(one['members'])})}"
+        for name, one in value["groups"].items()
+    ]
+    inner = [
+        f' "release": {_line(value["release"])}',
+        f' "metrics": {_line(value["metrics"])}',
+        f' "averaged": {_line(value["averaged"])}',
+        ' "kinds": [\n  ' + ",\n  ".join(kinds) + "\n ]",
+        ' "groups": {\n  ' + ",\n  ".join(groups) + "\n }",
+    ]
+    return "{\n" + ",\n".join(inner) + "\n}\n"
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    main()
