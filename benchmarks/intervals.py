@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from posttrain.runtime.intervals import Estimate, difference, estimate
+from posttrain.runtime.figures.intervals import Estimate, difference, estimate
 
 _RUNS = 1000
 _CONFIDENCE = 0.95

@@ -23,9 +23,9 @@ from beside_trl import Compared, compared, warm
 
 from posttrain.cli.loading import compiled
 from posttrain.runtime.events import read_events
-from posttrain.runtime.home import Home
-from posttrain.runtime.runs import last_run, product_of
-from posttrain.runtime.store import Product
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.runs import last_run, product_of
+from posttrain.runtime.keeping.store import Product
 from posttrain.spec.plan import step_to_json
 
 HERE = Path(__file__).parent

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 
 from posttrain.compiler.rewards.alone import compile_reward
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.rewards.graph import Graph, Scores
 

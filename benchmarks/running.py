@@ -23,15 +23,15 @@ from floor import RECIPE, in_turns, show
 
 from posttrain.cli.loading import compiled
 from posttrain.runtime import durable, workplace
-from posttrain.runtime.executor import execute
-from posttrain.runtime.home import Home
-from posttrain.runtime.journal import Journal
+from posttrain.runtime.execution.executor import execute
+from posttrain.runtime.execution.surroundings import Surroundings
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.journal import Journal
+from posttrain.runtime.keeping.runs import new_run
+from posttrain.runtime.keeping.store import Store
 from posttrain.runtime.machine import Machine
 from posttrain.runtime.runners.by_step import Runners
 from posttrain.runtime.runners.process import ProcessRunner
-from posttrain.runtime.runs import new_run
-from posttrain.runtime.store import Store
-from posttrain.runtime.surroundings import Surroundings
 from posttrain.spec.plan import Plan
 
 SMALL = 8

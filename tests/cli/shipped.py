@@ -6,10 +6,10 @@ from tests.recipe_command import ROOT
 
 from posttrain.cli import new
 from posttrain.compiler.codes import all_codes
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.parse import parse
-from posttrain.compiler.source import Source
-from posttrain.compiler.tree import Mapped
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.reading.parse import parse
+from posttrain.compiler.text.source import Source
+from posttrain.compiler.text.tree import Mapped
 
 STARTERS = Path(new.__file__).parent / "starters"
 RECIPES = sorted(

@@ -8,10 +8,10 @@ from tests.recipe_command import ROOT, call
 from posttrain.compiler.reference.find import Reference, explain, listing, meant, reference
 from posttrain.compiler.reference.pages import pages
 from posttrain.compiler.reference.values import flow
-from posttrain.compiler.tree import plain
+from posttrain.compiler.text.tree import plain
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.declared import keys_of
-from posttrain.spec.stages import VERBS, Recipe
+from posttrain.spec.recipe import VERBS, Recipe
 
 KNOWN: Reference = reference(CATALOG)
 SAID = {

@@ -13,8 +13,8 @@ from tests.recipe_command import RECIPE, call
 
 from posttrain.compiler.format.recipe import formatted
 from posttrain.compiler.format.syntax import unspoken
-from posttrain.compiler.source import Source
-from posttrain.compiler.tree import plain
+from posttrain.compiler.text.source import Source
+from posttrain.compiler.text.tree import plain
 
 SHIPPED = [path.read_text() for path in (*RECIPES, *PARTS)] + list(dict.fromkeys(RIGHT.values()))
 

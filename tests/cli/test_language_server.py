@@ -6,7 +6,8 @@ from tests.recipe_command import ROOT
 
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.declared import fields_of
-from posttrain.spec.stages import VERBS, Recipe, Train
+from posttrain.spec.recipe import VERBS, Recipe
+from posttrain.spec.training import Train
 
 HEAD = "recipe: 1\nname: demo\n"
 STAGE = f"{HEAD}stages:\n  grpo:\n    train: grpo\n    model: base\n    data: sums\n    reward: right\n"

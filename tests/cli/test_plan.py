@@ -17,8 +17,8 @@ from posttrain.cli.mermaid import flowchart
 from posttrain.cli.tables import plan_table
 from posttrain.compiler.locking.wanted import wanted
 from posttrain.runtime.checkpoints import seal
-from posttrain.runtime.home import Home
-from posttrain.runtime.outlook import Prospect, outlook
+from posttrain.runtime.execution.outlook import Prospect, outlook
+from posttrain.runtime.keeping.home import Home
 from posttrain.spec.lockfile import to_text
 from posttrain.spec.plan import Plan, from_json
 

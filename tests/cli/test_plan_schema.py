@@ -11,7 +11,7 @@ from tests.recipe_command import call
 
 from posttrain.cli.loading import compiled
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.plan import from_json, to_json
 from posttrain.spec.plan_schema import plan_schema

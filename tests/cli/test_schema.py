@@ -11,14 +11,14 @@ from tests.recipe_command import call
 
 from posttrain.compiler.codes import all_codes
 from posttrain.compiler.data.relational import RELATIONAL
-from posttrain.compiler.examples import MINIMAL
+from posttrain.compiler.diagnosis.examples import MINIMAL
 from posttrain.compiler.schema.language import language
 from posttrain.compiler.schema.models import parts
 from posttrain.compiler.schema.recipe import recipe_schema
-from posttrain.compiler.tree import plain
+from posttrain.compiler.text.tree import plain
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.extension import KINDS
-from posttrain.spec.stages import VERBS
+from posttrain.spec.recipe import VERBS
 
 SCHEMA = recipe_schema(CATALOG)
 WHOLE = Draft202012Validator(SCHEMA)

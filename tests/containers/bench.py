@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.executor import Surroundings, execute
-from posttrain.runtime.home import Home
-from posttrain.runtime.journal import Journal
+from posttrain.runtime.execution.executor import Surroundings, execute
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.journal import Journal
+from posttrain.runtime.keeping.runs import new_run
 from posttrain.runtime.machine import this_machine
 from posttrain.runtime.runners.by_step import Runners
-from posttrain.runtime.runs import new_run
 from posttrain.runtime.stack import installed_stack
 from posttrain.spec.plan import Plan
 

@@ -3,9 +3,9 @@
 import pytest
 
 from posttrain.compiler.checks.image import NOT_BY_DIGEST
-from posttrain.compiler.examples import minimal
+from posttrain.compiler.diagnosis.examples import minimal
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4

@@ -14,7 +14,7 @@ import pytest
 from tests.containers.bench import changed, owners, plan_of, run_plan, scripted
 from tests.recipe_command import ROOT, begin, call, digests, product, wait_until
 
-from posttrain.runtime.home import Home
+from posttrain.runtime.keeping.home import Home
 
 if TYPE_CHECKING:
     from docker import DockerClient

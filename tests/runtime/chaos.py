@@ -33,8 +33,8 @@ from tests.runtime.disturbances import KINDS
 from tests.runtime.scene import RECIPE_FOLDER, Scene, half_made
 from tests.runtime.small_disk import can_mount, small_disk
 
-from posttrain.runtime.home import Home
-from posttrain.runtime.runs import key_of, last_run, step_ids
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.runs import key_of, last_run, step_ids
 
 
 @dataclass

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.seals import read_sealed
+from posttrain.runtime.keeping.seals import read_sealed
 
 Signs = Callable[[Path], set[tuple[str, int]]]
 _NAME = re.compile(r"checkpoint-(\d+)\Z")

@@ -16,7 +16,7 @@ from tests.recipe_command import RECIPE, wait_until, workers_of
 from tests.runtime.chaos_moments import Seen, attempts, look
 from tests.runtime.processes import kill_now
 
-from posttrain.runtime.store import Store
+from posttrain.runtime.keeping.store import Store
 
 RECIPE_FOLDER = Path(__file__).parents[1] / "recipes" / "chaos"
 SECONDS = 300

@@ -11,7 +11,7 @@ from tests.recipe_command import TINY, begin, call, digests, product, wait_until
 from tests.runtime.test_resume import checkpoints
 
 from posttrain.runtime import durable
-from posttrain.runtime.seals import sealed
+from posttrain.runtime.keeping.seals import sealed
 
 pytestmark = pytest.mark.slow
 CHANGED = ("--set", "stages.grpo.params.steps=6")

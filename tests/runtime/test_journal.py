@@ -10,11 +10,11 @@ import pytest
 from tests.recipe_command import call, product
 
 from posttrain.cli.loading import compiled
-from posttrain.runtime.executor import execute
-from posttrain.runtime.home import Home
-from posttrain.runtime.journal import Journal
-from posttrain.runtime.runs import new_run, runs
-from posttrain.runtime.surroundings import Surroundings
+from posttrain.runtime.execution.executor import execute
+from posttrain.runtime.execution.surroundings import Surroundings
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.journal import Journal
+from posttrain.runtime.keeping.runs import new_run, runs
 
 RECIPE = """\
 recipe: 1

@@ -3,7 +3,7 @@
 import threading
 from pathlib import Path
 
-from posttrain.runtime.locks import Lock, is_held, lock, try_lock
+from posttrain.runtime.keeping.locks import Lock, is_held, lock, try_lock
 
 
 def test_who_waited_for_a_lock_that_is_discarded_holds_the_one_that_others_see(tmp_path: Path) -> None:

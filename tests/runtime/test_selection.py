@@ -7,7 +7,7 @@ import pytest
 from tests.recipe_command import TINY, call
 
 from posttrain.cli.loading import compiled
-from posttrain.runtime.selection import Selection, Unselectable, Wish, check, select
+from posttrain.runtime.execution.selection import Selection, Unselectable, Wish, check, select
 from posttrain.spec.plan import Plan
 
 

@@ -8,13 +8,13 @@ import pytest
 from tests.recipe_command import call, product
 
 from posttrain.cli.loading import compiled
-from posttrain.runtime.executor import execute
-from posttrain.runtime.home import Home
-from posttrain.runtime.journal import Journal
+from posttrain.runtime.execution.executor import execute
+from posttrain.runtime.execution.slots import Slots, wanted
+from posttrain.runtime.execution.surroundings import Surroundings
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.journal import Journal
+from posttrain.runtime.keeping.runs import new_run
 from posttrain.runtime.machine import Machine, memory_gb, this_machine, too_large, visible
-from posttrain.runtime.runs import new_run
-from posttrain.runtime.slots import Slots, wanted
-from posttrain.runtime.surroundings import Surroundings
 from posttrain.spec.plan import Plan, Resources
 
 MACHINE = Machine(cpus=4, memory_gb=8.0, gpus=("0", "1", "2"))

@@ -12,9 +12,9 @@ from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.declared import Declaration, field, fields_of, is_given, written
 from posttrain.spec.extension import KINDS
 from posttrain.spec.limits import Limits
+from posttrain.spec.materials import Secret
 from posttrain.spec.reading import Unreadable, read
-from posttrain.spec.recipe import Secret
-from posttrain.spec.stages import SECTIONS, VERBS, Header
+from posttrain.spec.recipe import SECTIONS, VERBS, Header
 
 
 class Inner(Declaration):

@@ -16,24 +16,26 @@ from posttrain.compiler.checks.trainings import check_trainings
 from posttrain.compiler.checks.unused import check_unused
 from posttrain.compiler.checks.without_gpu import check_gpu
 from posttrain.compiler.data.datasets import Rows, check_datasets
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.environments.world import World
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.files import user_file
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.lineage import Line, lines
 from posttrain.compiler.models import ModelFiles, check_models, shapes
-from posttrain.compiler.names import Named
+from posttrain.compiler.resolution.lineage import Line, lines
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.rewards.codes import UNUSED_NODE
 from posttrain.compiler.rewards.graph import Graph, build
-from posttrain.compiler.source import Request
 from posttrain.compiler.stages.branches import check_branches
 from posttrain.compiler.stages.evals import Evaluation, Measured, check_eval
 from posttrain.compiler.stages.gates import Gating, check_gate
 from posttrain.compiler.stages.generation import Generation, check_generate
 from posttrain.compiler.stages.training import Training, check_training
+from posttrain.compiler.text.source import Request
+from posttrain.spec.making import Generate, Script
+from posttrain.spec.measuring import Benchmark, Evaluate, Gate
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
-from posttrain.spec.stages import Benchmark, Evaluate, Gate, Generate, Script, Train
+from posttrain.spec.training import Train
 
 if TYPE_CHECKING:
     from posttrain.compiler.stages.benchmarks import Benchmarking

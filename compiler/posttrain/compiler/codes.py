@@ -1,17 +1,6 @@
 """All diagnostic codes, from the files that define them."""
 
-from posttrain.compiler import (
-    expand,
-    files,
-    interpolate,
-    matrix,
-    models,
-    names,
-    parse,
-    sections,
-    shape,
-    validate,
-)
+from posttrain.compiler import files, models
 from posttrain.compiler.benchmarks import codes as benchmarks
 from posttrain.compiler.checks import (
     contained,
@@ -30,6 +19,8 @@ from posttrain.compiler.environments import codes as environments
 from posttrain.compiler.locking import codes as locking
 from posttrain.compiler.placement import fitting, target
 from posttrain.compiler.placement import training as placement
+from posttrain.compiler.reading import expand, interpolate, matrix, parse, sections, shape, validate
+from posttrain.compiler.resolution import names
 from posttrain.compiler.rewards import codes as rewards
 from posttrain.compiler.stages import asking_codes, branches, evals, gates, power, training
 from posttrain.spec.diagnostic import Code

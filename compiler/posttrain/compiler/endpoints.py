@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from posttrain.spec.recipe import Endpoint
+from posttrain.spec.materials import Endpoint
 
 
 def asked(endpoint: Endpoint) -> dict[str, Any]:

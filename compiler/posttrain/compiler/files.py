@@ -2,10 +2,10 @@
 
 import posixpath
 
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.source import ReadFile, Request
-from posttrain.compiler.tree import Path
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.text.source import ReadFile, Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.keys import digest_bytes
 from posttrain.spec.plan import UserFile

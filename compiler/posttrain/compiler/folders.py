@@ -3,12 +3,12 @@
 import json
 import posixpath
 
-from posttrain.compiler.examples import minimal
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.files import user_file
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.source import Request
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.plan import UserFile
 

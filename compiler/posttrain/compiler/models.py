@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 
 from posttrain.compiler import folders
-from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.scratch import families, scratch
 from posttrain.compiler.facts.shapes import Shape, known
 from posttrain.compiler.files import user_file
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
-from posttrain.compiler.source import Request
-from posttrain.compiler.suggest import hint
+from posttrain.compiler.resolution.names import Named
+from posttrain.compiler.text.source import Request
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.models import Model
 from posttrain.spec.plan import UserFile
-from posttrain.spec.recipe import Model
 
 NO_ORIGIN = Code(
     "PT0801",

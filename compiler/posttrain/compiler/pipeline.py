@@ -10,25 +10,25 @@ from collections.abc import Mapping
 
 from posttrain.compiler.check import Checked, check
 from posttrain.compiler.checks.unused import check_unused_variables
-from posttrain.compiler.expand import expand
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.interpolate import interpolate
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.locking.pins import Pins, pin
-from posttrain.compiler.lower import lower
-from posttrain.compiler.matrix import Leg, check_used, legs
-from posttrain.compiler.merge import merge
-from posttrain.compiler.names import resolve
-from posttrain.compiler.overlay import without
-from posttrain.compiler.parse import parse
+from posttrain.compiler.lowering.lower import lower
+from posttrain.compiler.lowering.merge import merge
 from posttrain.compiler.placement.placed import Placed
-from posttrain.compiler.shape import legal_sections, shape
-from posttrain.compiler.source import Request
-from posttrain.compiler.tree import Mapped
+from posttrain.compiler.reading.expand import expand
+from posttrain.compiler.reading.interpolate import interpolate
+from posttrain.compiler.reading.matrix import Leg, check_used, legs
+from posttrain.compiler.reading.overlay import without
+from posttrain.compiler.reading.parse import parse
+from posttrain.compiler.reading.shape import legal_sections, shape
+from posttrain.compiler.resolution.names import resolve
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Mapped
 from posttrain.spec.diagnostic import Diagnostic, in_file_order
 from posttrain.spec.lockfile import Id
 from posttrain.spec.plan import Plan
 from posttrain.spec.record import record
-from posttrain.spec.stages import Train
+from posttrain.spec.training import Train
 
 
 @record(kw_only=True)
@@ -86,7 +86,7 @@ def _compiled(request: Request, pins: Pins, findings: Findings) -> Plan | None:
 def _is_of_another_tool(tree: Mapped, findings: Findings) -> bool:
     if not {"recipe", "models", "stages"}.isdisjoint(tree.entries):
         return False
-    from posttrain.compiler.sections import is_of_another_tool
+    from posttrain.compiler.reading.sections import is_of_another_tool
 
     return is_of_another_tool(tree, legal_sections(), findings)
 

@@ -7,7 +7,7 @@ import click
 from posttrain.cli.homes import home_of, home_option
 from posttrain.cli.loading import ERRORS, Misuse, recipe_file, settings_option
 from posttrain.cli.reporting import must_compile
-from posttrain.runtime.home import Home
+from posttrain.runtime.keeping.home import Home
 from posttrain.spec.plan import Plan, Step
 
 
@@ -32,7 +32,7 @@ def command(
     plan = must_compile(file, settings, profiles).plan
     assert plan is not None, "a recipe that compiles has a plan"
     where = home_of(home)
-    from posttrain.runtime.adoption import NotAdoptable
+    from posttrain.runtime.keeping.adoption import NotAdoptable
 
     refused = False
     adopted: dict[str, str] = {}
@@ -54,7 +54,7 @@ def command(
 
 def _steps(plan: Plan, stages: tuple[str, ...]) -> list[Step]:
     """The steps of these names, in the plan's order: what one reads is adopted before it."""
-    from posttrain.runtime.selection import Unselectable, Wish, select
+    from posttrain.runtime.execution.selection import Unselectable, Wish, select
 
     try:
         chosen = select(plan, Wish(only=stages)).steps
@@ -66,8 +66,8 @@ def _steps(plan: Plan, stages: tuple[str, ...]) -> list[Step]:
 
 def _adopted(home: Home, step: Step, because: str) -> str:
     """Adopt for one step; what to say of it."""
-    from posttrain.runtime.adoption import NotAdoptable, adopt, candidate
-    from posttrain.runtime.locks import try_lock
+    from posttrain.runtime.keeping.adoption import NotAdoptable, adopt, candidate
+    from posttrain.runtime.keeping.locks import try_lock
 
     if not step.pinned:
         raise NotAdoptable("what goes into it is not pinned: no older product can be held to it")
@@ -82,8 +82,8 @@ def _adopted(home: Home, step: Step, because: str) -> str:
 
 def _record(home: Home, plan: Plan, file: Path, adopted: dict[str, str]) -> None:
     """Write a run that made nothing and names what was adopted."""
-    from posttrain.runtime.journal import Journal
-    from posttrain.runtime.runs import finish_run, new_run
+    from posttrain.runtime.keeping.journal import Journal
+    from posttrain.runtime.keeping.runs import finish_run, new_run
 
     folder = new_run(home, plan, file.absolute())
     journal = Journal(folder / "journal.sqlite")

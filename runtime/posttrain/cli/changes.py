@@ -13,7 +13,7 @@ from posttrain.compiler.differences.parts import at
 from posttrain.compiler.differences.plans import Comparison, StepChange
 from posttrain.compiler.differences.values import ABSENT, Difference, dotted
 from posttrain.compiler.differences.written import recipe_differences
-from posttrain.compiler.source import Request
+from posttrain.compiler.text.source import Request
 from posttrain.spec.plan import Step
 
 # What is not in the text of a recipe, and yet goes into a product.

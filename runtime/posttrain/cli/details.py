@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from posttrain.cli.estimates import money
-from posttrain.runtime.outlook import Prospect
+from posttrain.runtime.execution.outlook import Prospect
 from posttrain.runtime.report.figures import duration
 from posttrain.spec.plan import Step
 

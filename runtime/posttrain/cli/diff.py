@@ -35,7 +35,7 @@ def command(
     from posttrain.cli.changes import Report, shown, to_json
     from posttrain.cli.subjects import subject
     from posttrain.compiler.differences.plans import compare
-    from posttrain.runtime.outlook import outlook
+    from posttrain.runtime.execution.outlook import outlook
 
     where = home_of(home)
     old = subject(before, where, (), ())

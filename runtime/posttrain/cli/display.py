@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from posttrain.runtime.home import Home
+from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.report.figures import duration
 from posttrain.spec.plan import Plan
 

@@ -7,7 +7,7 @@ import click
 
 from posttrain.cli.loading import ERRORS, Misuse, colour_wanted, recipe_file
 from posttrain.compiler.format.recipe import Formatted, formatted
-from posttrain.compiler.source import Source
+from posttrain.compiler.text.source import Source
 
 
 @click.command("fmt")

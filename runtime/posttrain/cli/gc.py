@@ -7,8 +7,8 @@ import click
 
 from posttrain.cli.homes import home_of, home_option
 from posttrain.cli.loading import Misuse
-from posttrain.runtime.home import Home
-from posttrain.runtime.rubbish import Rubbish
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.rubbish import Rubbish
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400}
 
@@ -23,8 +23,8 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400}
 def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None) -> None:
     """Show what no run names any more, and delete it with --yes."""
     from posttrain.cli.tables import table
+    from posttrain.runtime.keeping.rubbish import Unreadable, rubbish, size
     from posttrain.runtime.report.figures import size as shown
-    from posttrain.runtime.rubbish import Unreadable, rubbish, size
 
     where = home_of(home)
     older_than = None if age is None else time.time() - seconds(age)
@@ -55,6 +55,6 @@ def seconds(age: str) -> float:
 
 def _delete(home: Home, found: list[Rubbish]) -> int:
     """Delete all of it; how many were in use after all."""
-    from posttrain.runtime.rubbish import remove
+    from posttrain.runtime.keeping.rubbish import remove
 
     return sum(not remove(home, item) for item in found)

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from posttrain.cli.loading import Misuse
-from posttrain.runtime.home import Home
-from posttrain.runtime.runs import last_run, runs
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.runs import last_run, runs
 
 
 def home_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from posttrain.runtime.surroundings import Stopping
+from posttrain.runtime.execution.surroundings import Stopping
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from posttrain.compiler.parse import MOST_BYTES
 from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.reading.parse import MOST_BYTES
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Diagnostic
 

@@ -40,10 +40,10 @@ def command(path: str, check: bool, upgrade: bool, form: str) -> None:
 
 def _needed(file: Path) -> dict[Id, str | None]:
     """What the recipe needs to be locked, as it stands and with each of its profiles."""
-    from posttrain.compiler.expand import profile_names
-    from posttrain.compiler.findings import Findings
+    from posttrain.compiler.diagnosis.findings import Findings
     from posttrain.compiler.locking.wanted import wanted
-    from posttrain.compiler.parse import parse
+    from posttrain.compiler.reading.expand import profile_names
+    from posttrain.compiler.reading.parse import parse
 
     outcome, request = compiled(file, (), (), tags_taken=True)
     if outcome.plan is None:

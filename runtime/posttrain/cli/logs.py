@@ -16,8 +16,8 @@ from posttrain.cli.loading import ERRORS, Misuse
 @click.option("--follow", "-f", is_flag=True, help="Go on printing while the stage runs.")
 def command(stage: str, home: str | None, name: str | None, follow: bool) -> None:
     """Print the log of STAGE."""
-    from posttrain.compiler.suggest import hint
-    from posttrain.runtime.runs import record_of, step_ids
+    from posttrain.compiler.diagnosis.suggest import hint
+    from posttrain.runtime.keeping.runs import record_of, step_ids
 
     where = home_of(home)
     folder = chosen_run(where, name)

@@ -52,7 +52,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
-            from posttrain.compiler.suggest import hint
+            from posttrain.compiler.diagnosis.suggest import hint
 
             ctx.fail(f"there is no command `{args[0]}`; {hint(args[0], _COMMANDS, what='commands')[0]}")
         return super().resolve_command(ctx, args)

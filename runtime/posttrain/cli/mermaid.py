@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from posttrain.cli.estimates import in_words
 from posttrain.cli.tables import PENDING
-from posttrain.runtime.outlook import Prospect
+from posttrain.runtime.execution.outlook import Prospect
 from posttrain.spec.plan import Plan, Step
 
 _STYLES = {

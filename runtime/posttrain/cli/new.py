@@ -19,7 +19,7 @@ _DESCRIPTION = re.compile(r"^description: (.*)$", re.MULTILINE)
 @click.option("--list", "listed", is_flag=True, help="List the kinds, and do nothing else.")
 def command(kind: str | None, path: str, listed: bool) -> None:
     """Write a recipe of KIND, with comments, into the folder PATH. Nothing is overwritten."""
-    from posttrain.compiler.suggest import hint
+    from posttrain.compiler.diagnosis.suggest import hint
 
     kinds = {folder.name: folder for folder in sorted(_STARTERS.iterdir()) if folder.is_dir()}
     if listed or kind is None:

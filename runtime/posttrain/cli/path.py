@@ -12,8 +12,8 @@ from posttrain.cli.loading import ERRORS, Misuse
 @click.option("--run", "name", metavar="NAME", help="A run by the beginning of its name; else the newest.")
 def command(stage: str, home: str | None, name: str | None) -> None:
     """Print the folder that holds the product of STAGE."""
-    from posttrain.compiler.suggest import hint
-    from posttrain.runtime.runs import product_of, step_ids
+    from posttrain.compiler.diagnosis.suggest import hint
+    from posttrain.runtime.keeping.runs import product_of, step_ids
 
     where = home_of(home)
     folder = chosen_run(where, name)

@@ -11,7 +11,7 @@ from posttrain.cli.reporting import diagnostics_option, must_compile
 from posttrain.cli.selecting import selected, selecting_options
 
 if TYPE_CHECKING:
-    from posttrain.runtime.outlook import Prospect
+    from posttrain.runtime.execution.outlook import Prospect
     from posttrain.spec.plan import Plan
 
 WORK_PENDING = 2
@@ -55,7 +55,7 @@ def command(
     exit_code: bool,
 ) -> None:
     """Compile the recipe at PATH and show its steps: cached, to resume or to run, and why."""
-    from posttrain.runtime.outlook import outlook
+    from posttrain.runtime.execution.outlook import outlook
 
     plan = must_compile(recipe_file(path), settings, profiles, form, locked).plan
     assert plan is not None, "a recipe that compiles has a plan"
@@ -91,7 +91,7 @@ def _detailed(plan: "Plan", prospects: "Mapping[str, Prospect]", names: tuple[st
     for name in names:
         found = [step for step in plan.steps if name in (step.id, step.id.partition("@")[0])]
         if not found:
-            from posttrain.compiler.suggest import hint
+            from posttrain.compiler.diagnosis.suggest import hint
 
             help, _ = hint(name, [step.id for step in plan.steps], what="steps")
             raise Misuse(f"the plan has no step `{name}`; {help}")

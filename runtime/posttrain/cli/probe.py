@@ -10,7 +10,7 @@ import click
 
 from posttrain.cli.homes import chosen_run, home_of, home_option
 from posttrain.cli.loading import ERRORS, Misuse
-from posttrain.runtime.home import Home
+from posttrain.runtime.keeping.home import Home
 from posttrain.spec.plan import Plan, Step
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Sample completions of the training stage STAGE, finished or not, and say what is striking."""
     from posttrain.runtime.faults import StepFault
-    from posttrain.runtime.runs import plan_of, product_of
+    from posttrain.runtime.keeping.runs import plan_of, product_of
     from posttrain.runtime.training.probing import Wanted, probe
 
     where = home_of(home)
@@ -65,7 +65,7 @@ def command(
 
 
 def _step(plan: Plan, stage: str, run: Path) -> Step:
-    from posttrain.compiler.suggest import hint
+    from posttrain.compiler.diagnosis.suggest import hint
 
     known = [step.id for step in plan.steps if step.kind == "train"]
     if stage not in known:
@@ -79,8 +79,8 @@ def _context(home: Home, run: Path, step: Step, scratch: Path) -> "Context":
     from posttrain.runtime.context import Context
     from posttrain.runtime.events import EventWriter
     from posttrain.runtime.faults import StepFault
-    from posttrain.runtime.journal import Journal
-    from posttrain.runtime.runs import key_of, product_of
+    from posttrain.runtime.keeping.journal import Journal
+    from posttrain.runtime.keeping.runs import key_of, product_of
 
     inputs: dict[str, Path] = {}
     for role, given in step.inputs.items():

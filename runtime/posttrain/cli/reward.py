@@ -63,8 +63,8 @@ def command(
 
 def _compiled(file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]) -> Compiled:
     """The reward's graph; what is wrong is printed and ends the command."""
+    from posttrain.compiler.diagnosis.suggest import hint
     from posttrain.compiler.rewards.alone import compile_reward
-    from posttrain.compiler.suggest import hint
 
     found = compile_reward(request_for(file, settings, profiles), name)
     if found.diagnostics:

@@ -12,12 +12,12 @@ from posttrain.cli.homes import home_of, home_option
 from posttrain.cli.loading import ERRORS, Misuse, locked_option, recipe_file, settings_option
 from posttrain.cli.reporting import must_compile
 from posttrain.cli.selecting import selected, selecting_options
-from posttrain.runtime.home import Home
+from posttrain.runtime.keeping.home import Home
 from posttrain.spec.plan import Plan, Step
 
 if TYPE_CHECKING:
+    from posttrain.runtime.execution.selection import Selection
     from posttrain.runtime.machine import Machine
-    from posttrain.runtime.selection import Selection
 
 INTERRUPTED = 130
 
@@ -50,7 +50,7 @@ def command(
     selection = selected(plan, only, first, last, skip)
     if dry_run:
         from posttrain.cli.tables import plan_table
-        from posttrain.runtime.outlook import outlook
+        from posttrain.runtime.execution.outlook import outlook
 
         plan_table(plan, outlook(plan, where, selection))
         return
@@ -67,8 +67,8 @@ def command(
 
 def _checked(plan: Plan, home: Home, selection: "Selection | None") -> "Machine":
     """This machine, when all that is to be run can be run on it."""
+    from posttrain.runtime.execution.selection import Unselectable, check
     from posttrain.runtime.machine import this_machine, too_large
-    from posttrain.runtime.selection import Unselectable, check
 
     def made(step: Step) -> bool:
         return step.pinned and home.store.find(step.key) is not None
@@ -89,12 +89,12 @@ def _checked(plan: Plan, home: Home, selection: "Selection | None") -> "Machine"
 def _run(plan: Plan, file: Path, home: Home, selection: "Selection | None", machine: "Machine") -> int:
     from posttrain.cli.display import Display
     from posttrain.cli.interrupts import interrupts
-    from posttrain.runtime.executor import execute
-    from posttrain.runtime.journal import Journal
-    from posttrain.runtime.locks import lock
-    from posttrain.runtime.progress import WELL
-    from posttrain.runtime.runs import finish_run, new_run
-    from posttrain.runtime.surroundings import Surroundings
+    from posttrain.runtime.execution.executor import execute
+    from posttrain.runtime.execution.progress import WELL
+    from posttrain.runtime.execution.surroundings import Surroundings
+    from posttrain.runtime.keeping.journal import Journal
+    from posttrain.runtime.keeping.locks import lock
+    from posttrain.runtime.keeping.runs import finish_run, new_run
 
     folder = new_run(home, plan, file.absolute())
     alive = lock(home.alive(folder))

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from posttrain.cli.homes import home_of, home_option
-from posttrain.runtime.home import Home
+from posttrain.runtime.keeping.home import Home
 
 
 @click.command("runs")
@@ -18,8 +18,8 @@ from posttrain.runtime.home import Home
 def command(home: str | None, as_json: bool) -> None:
     """Show all runs: when, how they ended, their steps, how long they took."""
     from posttrain.cli.tables import table
+    from posttrain.runtime.keeping.runs import runs
     from posttrain.runtime.report.figures import duration, moment
-    from posttrain.runtime.runs import runs
 
     where = home_of(home)
     found = [_told(where, run) for run in runs(where)]
@@ -38,8 +38,8 @@ def command(home: str | None, as_json: bool) -> None:
 
 def _told(home: Home, run: Path) -> dict[str, Any]:
     """What the journal of a run says of it."""
-    from posttrain.runtime.journal import DamagedJournal, Journal
-    from posttrain.runtime.locks import is_held
+    from posttrain.runtime.keeping.journal import DamagedJournal, Journal
+    from posttrain.runtime.keeping.locks import is_held
 
     try:
         journal = Journal(run / "journal.sqlite", read=True)

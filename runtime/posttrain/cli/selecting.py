@@ -9,7 +9,7 @@ from posttrain.cli.loading import Misuse
 from posttrain.spec.plan import Plan
 
 if TYPE_CHECKING:
-    from posttrain.runtime.selection import Selection
+    from posttrain.runtime.execution.selection import Selection
 
 _OPTIONS = (
     ("--only", "only", "These stages, with the models and datasets that they are made from."),
@@ -32,7 +32,7 @@ def selected(
     """What the options leave of the plan; None when none was given."""
     if not (only or first or last or skip):
         return None
-    from posttrain.runtime.selection import Unselectable, Wish, select
+    from posttrain.runtime.execution.selection import Unselectable, Wish, select
 
     wish = Wish(only=_names(only), first=_names(first), last=_names(last), skip=_names(skip))
     try:

@@ -9,7 +9,7 @@ import click
 from posttrain.cli.homes import chosen_run, home_of, home_option
 
 if TYPE_CHECKING:
-    from posttrain.runtime.journal import Entry
+    from posttrain.runtime.keeping.journal import Entry
 
 
 @click.command("status")
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def command(home: str | None, name: str | None, form: str) -> None:
     """Show the steps of a run: state, time, what came out."""
     from posttrain.cli.tables import table
-    from posttrain.runtime.journal import DamagedJournal, Journal
+    from posttrain.runtime.keeping.journal import DamagedJournal, Journal
 
     folder = chosen_run(home_of(home), name)
     try:

@@ -6,9 +6,9 @@ from pathlib import Path
 from posttrain.cli.homes import chosen_run
 from posttrain.cli.loading import Misuse, recipe_file, request_for
 from posttrain.cli.reporting import must_compile
-from posttrain.compiler.source import Request
-from posttrain.runtime.home import Home
-from posttrain.runtime.runs import plan_of
+from posttrain.compiler.text.source import Request
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.runs import plan_of
 from posttrain.spec.plan import Plan, from_json
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from posttrain.runtime.outlook import Prospect
+from posttrain.runtime.execution.outlook import Prospect
 from posttrain.spec.plan import Plan
 
 _COLOURS = {

@@ -7,7 +7,7 @@ import click
 
 from posttrain.cli.homes import home_of, home_option
 from posttrain.cli.loading import ERRORS
-from posttrain.runtime.home import Home
+from posttrain.runtime.keeping.home import Home
 
 if TYPE_CHECKING:
     from posttrain.runtime.verification.finding import Finding, Looked

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from posttrain.runtime import durable
-from posttrain.runtime.seals import read_sealed, sealed
+from posttrain.runtime.keeping.seals import read_sealed, sealed
 
 _NAME = re.compile(r"checkpoint-(\d+)\Z")
 MANIFEST = "complete.json"

@@ -21,7 +21,7 @@ from posttrain.runtime.catalog import load
 from posttrain.runtime.context import Context, Stop
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.faults import Interrupted, StepFault
-from posttrain.runtime.seals import sealed
+from posttrain.runtime.keeping.seals import sealed
 from posttrain.spec.plan import step_from
 
 if TYPE_CHECKING:

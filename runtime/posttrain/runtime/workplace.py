@@ -15,8 +15,8 @@ from typing import Any
 
 from posttrain.runtime import durable
 from posttrain.runtime.faults import StepFault
-from posttrain.runtime.seals import read_sealed
-from posttrain.runtime.store import Product, Store
+from posttrain.runtime.keeping.seals import read_sealed
+from posttrain.runtime.keeping.store import Product, Store
 from posttrain.runtime.worker import NO_ROOM
 from posttrain.spec.plan import Step, step_to_json
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from posttrain.compiler.examples import minimal
+from posttrain.compiler.diagnosis.examples import minimal
 from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.source import Request, Source
 from posttrain.compiler.stages.asking import engine_for
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.plan import Plan
 

@@ -14,7 +14,7 @@ from posttrain.compiler.benchmarks import known
 from posttrain.compiler.benchmarks.codes import benchmarked
 from posttrain.compiler.facts.tables import table
 from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.stack import installed_stack
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.stack import installed_stack
 

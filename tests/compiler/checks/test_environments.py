@@ -7,7 +7,7 @@ import pytest
 
 from posttrain.compiler.environments.codes import ACTING
 from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.plan import Step
 

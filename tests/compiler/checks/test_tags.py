@@ -3,12 +3,12 @@
 import pytest
 
 from posttrain.compiler.checks.tags import unwritable
-from posttrain.compiler.examples import minimal
+from posttrain.compiler.diagnosis.examples import minimal
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.models import Tokenizer
 from posttrain.spec.reading import read
-from posttrain.spec.recipe import Tokenizer
 
 _TOKENIZER = "tokenizer: {init: characters}"
 _COMPLETION = "{of: completion, to: answer}"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from posttrain.compiler.examples import minimal
+from posttrain.compiler.diagnosis.examples import minimal
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 
 _STAGE = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch: 4}"

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
 from posttrain.compiler.locking.wanted import Reason, stale, wanted
 from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.lockfile import Id, Lock, parse_lock, to_text
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Diagnostic
 from posttrain.spec.plan import Step

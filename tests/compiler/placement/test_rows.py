@@ -6,7 +6,7 @@ import pytest
 
 from posttrain.compiler.facts.rows import published_rows
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.plan import Plan
 

@@ -7,7 +7,7 @@ from tests.runtime.rewards.scoring import attempt
 
 from posttrain.compiler.checks.examples import training
 from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.types import Interval
 

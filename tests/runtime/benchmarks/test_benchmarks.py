@@ -11,7 +11,7 @@ from tests.runtime.engines.wild_server import Exchange, Wild, chat, prompt_of, r
 from tests.runtime.methods.workbench import Bench, compiled, recipe, warnings
 
 from posttrain.runtime import durable
-from posttrain.runtime.store import Product
+from posttrain.runtime.keeping.store import Product
 
 BOTH = "quoted: {benchmark: [base, sft], tasks: [sums.yaml, written.yaml], shots: 2}"
 ONE = "quoted: {benchmark: sft, tasks: [sums.yaml, written.yaml, likely.yaml]}"

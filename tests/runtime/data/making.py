@@ -7,7 +7,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG, load
 from posttrain.runtime.context import Context
 from posttrain.runtime.events import EventWriter

@@ -8,7 +8,7 @@ import pytest
 from tests.runtime.environments.acting import recipe
 from tests.runtime.methods.workbench import Bench, compiled
 
-from posttrain.runtime.store import Product
+from posttrain.runtime.keeping.store import Product
 
 pytestmark = pytest.mark.slow
 _DRAWS = "metrics: {success: solved, turns: {mean: turns}, score: {mean: score}}, sampling: {temperature: 1.0"

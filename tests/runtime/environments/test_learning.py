@@ -6,7 +6,7 @@ import pytest
 from tests.runtime.environments.acting import PARAMS, recipe
 from tests.runtime.methods.workbench import Bench, metrics
 
-from posttrain.runtime.store import Product
+from posttrain.runtime.keeping.store import Product
 
 pytestmark = pytest.mark.slow
 

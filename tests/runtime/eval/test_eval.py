@@ -8,7 +8,7 @@ import pyarrow.parquet as parquet
 import pytest
 from tests.runtime.methods.workbench import Bench, compiled, recipe
 
-from posttrain.runtime.store import Product
+from posttrain.runtime.keeping.store import Product
 
 EVAL = "data: sums.test, reward: solution, metrics: {right: right, shaped: format}"
 SHORT = "sampling: {max_tokens: 6}"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posttrain.runtime.evals.tables import add_passes, broken_down, compared_models
-from posttrain.runtime.measures import measure, pass_at
+from posttrain.runtime.figures.measures import measure, pass_at
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 8))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.recipe_command import TINY, call
 
-from posttrain.runtime.gating import closed, opens
-from posttrain.runtime.store import Product
+from posttrain.runtime.execution.gating import closed, opens
+from posttrain.runtime.keeping.store import Product
 from posttrain.spec.plan import Place, Step
 
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from posttrain.runtime.intervals import Estimate, difference, estimate, mcnemar
+from posttrain.runtime.figures.intervals import Estimate, difference, estimate, mcnemar
 from posttrain.spec.statistics import (
     binomial,
     pairs_to_show,

@@ -13,9 +13,9 @@ from tests.conftest import need
 from tests.recipe_command import wait_until, workers_of
 from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
 
-from posttrain.runtime.locks import try_lock
-from posttrain.runtime.runs import run_key
-from posttrain.runtime.store import Product
+from posttrain.runtime.keeping.locks import try_lock
+from posttrain.runtime.keeping.runs import run_key
+from posttrain.runtime.keeping.store import Product
 from posttrain.spec.plan import Launch, Plan, Step
 
 pytestmark = pytest.mark.slow

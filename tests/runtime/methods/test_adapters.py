@@ -8,10 +8,10 @@ import pytest
 from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
 
 from posttrain.runtime.faults import StepFault
+from posttrain.runtime.keeping.store import Product
 from posttrain.runtime.models import adapters, quantized
 from posttrain.runtime.models.agreement import check_agreement, probe
 from posttrain.runtime.models.load import load_model, load_tokenizer
-from posttrain.runtime.store import Product
 
 pytestmark = pytest.mark.slow
 

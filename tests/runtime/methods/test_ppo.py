@@ -10,10 +10,10 @@ import pytest
 from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe, warnings
 
 from posttrain.runtime.events import read_events
-from posttrain.runtime.locks import try_lock
+from posttrain.runtime.keeping.locks import try_lock
+from posttrain.runtime.keeping.runs import run_key
+from posttrain.runtime.keeping.store import Product
 from posttrain.runtime.models.load import load_model
-from posttrain.runtime.runs import run_key
-from posttrain.runtime.store import Product
 
 pytestmark = pytest.mark.slow
 

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime import workplace
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.events import read_events
-from posttrain.runtime.home import Home
-from posttrain.runtime.locks import try_lock
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.locks import try_lock
+from posttrain.runtime.keeping.runs import run_key
+from posttrain.runtime.keeping.store import Product
 from posttrain.runtime.runners.process import ProcessRunner
-from posttrain.runtime.runs import run_key
 from posttrain.runtime.stack import installed_stack
-from posttrain.runtime.store import Product
 from posttrain.spec.plan import Plan, Step
 
 # Each turn as it stands; the assistant's are marked as its own, and end.

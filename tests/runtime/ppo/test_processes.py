@@ -5,8 +5,8 @@ from tests.recipe_command import wait_until
 from tests.runtime.launch.test_processes import made, placed
 from tests.runtime.methods.workbench import Bench, metrics, recipe
 
-from posttrain.runtime.locks import try_lock
-from posttrain.runtime.runs import run_key
+from posttrain.runtime.keeping.locks import try_lock
+from posttrain.runtime.keeping.runs import run_key
 from posttrain.spec.plan import Step
 
 pytestmark = pytest.mark.slow

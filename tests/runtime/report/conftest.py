@@ -12,12 +12,12 @@ import pytest
 
 from posttrain.runtime import durable, workplace
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.home import Home
-from posttrain.runtime.journal import Journal
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.journal import Journal
+from posttrain.runtime.keeping.runs import finish_run, new_run, run_key
 from posttrain.runtime.report.collect import collect
 from posttrain.runtime.report.page import page
 from posttrain.runtime.report.record import RunRecord, StepRecord
-from posttrain.runtime.runs import finish_run, new_run, run_key
 from posttrain.spec.keys import digest, key_parts
 from posttrain.spec.plan import Input, Place, Plan, Step
 

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from posttrain.runtime.figures.verdicts import compared, decided, ruling
 from posttrain.runtime.report.gates import gates_section
 from posttrain.runtime.report.measured import ends_of, metrics_of
 from posttrain.runtime.report.metrics import metrics_section
 from posttrain.runtime.report.summary import cards, header
-from posttrain.runtime.verdicts import compared, decided, ruling
 
 
 def gate(make, *conditions, verdict="pass", state="done", on_fail="stop", export="done"):

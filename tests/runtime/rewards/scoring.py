@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 
 from posttrain.compiler.rewards.alone import Alone, compile_reward
 from posttrain.compiler.rewards.graph import Graph as Compiled
-from posttrain.compiler.source import Request, Source
+from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.rewards.graph import Graph, Scores
 

@@ -11,11 +11,11 @@ from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
 from tests.runtime.rewards.scoring import compiled as graph_of
 
 from posttrain.runtime.faults import StepFault
+from posttrain.runtime.keeping.store import Product
 from posttrain.runtime.products import read_rows
 from posttrain.runtime.rewards.graph import Graph
 from posttrain.runtime.rewards.scoring_model import ScoringModel, loaded
 from posttrain.runtime.runners.process import ProcessRunner
-from posttrain.runtime.store import Product
 
 pytestmark = pytest.mark.slow
 _LIKED = """\

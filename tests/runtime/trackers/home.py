@@ -6,9 +6,9 @@ from typing import Any
 
 from posttrain.runtime import workplace
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.home import Home
-from posttrain.runtime.runs import new_run
-from posttrain.runtime.store import Product
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.runs import new_run
+from posttrain.runtime.keeping.store import Product
 from posttrain.spec.keys import digest, key_parts
 from posttrain.spec.plan import Place, Plan, Step
 

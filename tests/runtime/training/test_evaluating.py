@@ -7,7 +7,7 @@ import pytest
 from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
 
 from posttrain.runtime import checkpoints
-from posttrain.runtime.store import Product
+from posttrain.runtime.keeping.store import Product
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,6 @@
 """What can be wrong with a benchmark."""
 
-from posttrain.compiler.examples import MINIMAL
+from posttrain.compiler.diagnosis.examples import MINIMAL
 from posttrain.spec.diagnostic import Code
 
 _OWN = """\

@@ -7,11 +7,11 @@ from typing import Any
 
 from posttrain.compiler.benchmarks.codes import BAD_TASK_FILE
 from posttrain.compiler.benchmarks.known import Kind, metrics_of, own_metrics
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.files import user_file
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.source import ReadFile
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.source import ReadFile
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
 

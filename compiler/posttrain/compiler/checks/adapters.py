@@ -3,9 +3,9 @@
 from posttrain.compiler.checks.examples import MINIMAL, training
 from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.checks.trl import arguments_of
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.parameters import linear_names
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.suggest import hint
 from posttrain.spec.diagnostic import Code
 
 _STAGE = "{train: sft, model: base, data: sums.train, adapter: {%s}}"

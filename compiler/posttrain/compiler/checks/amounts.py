@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from posttrain.compiler.checks.examples import training
 from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.spec.diagnostic import Code
 
 _DPO = "{train: dpo, model: base, data: sums.train, params: {%s}}"

@@ -4,14 +4,16 @@ from collections.abc import Mapping
 
 from posttrain.compiler.checks.examples import training
 from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named, Ref
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.resolution.names import Named, Ref
 from posttrain.compiler.rewards.scorers import models_of
 from posttrain.compiler.stages.training import Training
 from posttrain.spec.declared import is_given
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Catalog
-from posttrain.spec.stages import Benchmark, Evaluate, Export, Generate, Train
+from posttrain.spec.making import Export, Generate
+from posttrain.spec.measuring import Benchmark, Evaluate
+from posttrain.spec.training import Train
 
 _LORA = "{train: sft, model: base, data: sums.train, adapter: {rank: 16}}"
 _THEN = _LORA + "\n  then: {train: dpo, model: sft, data: sums.train, %s}"

@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.rewards.graph import Graph
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.stages import AnyStage, Evaluate, Generate, Train
+from posttrain.spec.making import Generate
+from posttrain.spec.measuring import Evaluate
+from posttrain.spec.recipe import AnyStage
+from posttrain.spec.training import Train
 
 _IMAGE = f"registry.example/posttrain-cpu@sha256:{'6d4c7a3f0e1b2958' * 4}"
 _NODE = "{code_tests: {of: completion, tests: {text: '[]'}%s}}"

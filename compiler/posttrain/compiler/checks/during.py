@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.stages.evals import Evaluation
 from posttrain.compiler.stages.training import Training
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.stages import During, Evaluate
+from posttrain.spec.measuring import Evaluate
+from posttrain.spec.training import During
 
 _TRAIN = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch: 4}}"
 _GRPO = (

@@ -1,6 +1,6 @@
 """The recipes that the pages of these checks vary: over a published model, and over pairs."""
 
-from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
 
 _SCRATCH = "    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}\n    tokenizer: {init: characters}\n"
 _PUBLISHED = "    from: Qwen/Qwen2.5-0.5B-Instruct\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n"

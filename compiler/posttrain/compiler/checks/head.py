@@ -2,7 +2,7 @@
 
 from posttrain.compiler.checks.examples import training
 from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.spec.diagnostic import Code
 
 _STAGE = "{train: sft, model: base, data: sums.train, adapter: {targets: [%s]}}"

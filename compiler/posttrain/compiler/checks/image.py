@@ -4,14 +4,14 @@ today is not what it points to tomorrow."""
 import re
 from collections.abc import Iterator
 
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.locking.pins import BY_TAG
-from posttrain.compiler.shape import Shaped
-from posttrain.compiler.source import Request
-from posttrain.compiler.tree import Path
+from posttrain.compiler.reading.shape import Shaped
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.recipe import Container
+from posttrain.spec.hardware import Container
 
 _DIGEST = "6d4c7a3f0e1b2958" * 4
 NOT_BY_DIGEST = Code(

@@ -4,14 +4,15 @@ from collections.abc import Mapping
 
 from posttrain.compiler.checks.examples import training
 from posttrain.compiler.checks.subject import Subject
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.facts.shapes import Shape
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.lineage import Line
-from posttrain.compiler.names import Named
+from posttrain.compiler.resolution.lineage import Line
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.stages.asking import Asking
 from posttrain.spec.declared import is_given
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.stages import Evaluate, Generate
+from posttrain.spec.making import Generate
+from posttrain.spec.measuring import Evaluate
 
 OVER_CONTEXT = Code(
     "PT0637",

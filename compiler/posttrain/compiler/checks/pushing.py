@@ -1,10 +1,10 @@
 """Exports that bring their model to a folder, which a container does not see."""
 
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.shape import Shaped
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.reading.shape import Shaped
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.stages import Export
+from posttrain.spec.making import Export
 
 _IMAGE = "registry.example/posttrain-cpu@sha256:" + "6d4c7a3f0e1b2958" * 4
 _STAGES = ("stages:\n", "stages:\n  out: {export: base, push: {%s}}\n")

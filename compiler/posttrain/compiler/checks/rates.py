@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from posttrain.compiler.checks.examples import published
 from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.spec.diagnostic import Code
 
 FAR_RATE = Code(

@@ -5,15 +5,15 @@ from typing import Any
 
 from posttrain.compiler.facts import parameters
 from posttrain.compiler.facts.shapes import Shape
-from posttrain.compiler.lineage import Line
-from posttrain.compiler.names import Named
+from posttrain.compiler.resolution.lineage import Line
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.stages.training import Training
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.declared import is_given
 from posttrain.spec.extension import Method
-from posttrain.spec.recipe import Adapter, Model
+from posttrain.spec.models import Adapter, Model
 from posttrain.spec.record import record
-from posttrain.spec.stages import Train
+from posttrain.spec.training import Train
 
 
 @record(kw_only=True)

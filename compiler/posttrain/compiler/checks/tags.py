@@ -3,17 +3,19 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.lineage import Line
-from posttrain.compiler.names import Named
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import nearest
+from posttrain.compiler.resolution.lineage import Line
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.rewards.graph import Graph
-from posttrain.compiler.source import ReadFile
-from posttrain.compiler.suggest import nearest
-from posttrain.compiler.tree import Leaf, Path, at, walk
+from posttrain.compiler.text.source import ReadFile
+from posttrain.compiler.text.tree import Leaf, Path, at, walk
 from posttrain.spec.diagnostic import Code, Label
-from posttrain.spec.recipe import Model, Tokenizer
-from posttrain.spec.stages import Evaluate, Generate, Train
+from posttrain.spec.making import Generate
+from posttrain.spec.measuring import Evaluate
+from posttrain.spec.models import Model, Tokenizer
+from posttrain.spec.training import Train
 
 _TOKENIZER = "tokenizer: {init: characters}"
 _LETTERS = 'tokenizer: {init: characters, alphabet: "0123456789+=?"%s}'

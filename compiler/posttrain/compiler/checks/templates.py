@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from posttrain.compiler.checks.examples import MINIMAL
 from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.data.datasets import Rows, table_of
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
-from posttrain.compiler.source import ReadFile
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.resolution.names import Named
+from posttrain.compiler.text.source import ReadFile
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.recipe import Model
+from posttrain.spec.models import Model
 
 _TOKENIZER = "tokenizer: {init: characters}"
 _WITH = _TOKENIZER + "\n    chat_template: "

@@ -1,10 +1,10 @@
 """The trackers that `tracking` names exist."""
 
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.shape import Shaped
-from posttrain.compiler.source import Request
-from posttrain.compiler.suggest import hint
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.reading.shape import Shaped
+from posttrain.compiler.text.source import Request
 from posttrain.spec.diagnostic import Code
 
 UNKNOWN_TRACKER = Code(

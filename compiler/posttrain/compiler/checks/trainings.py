@@ -13,8 +13,8 @@ from posttrain.compiler.checks import (
     trl,
 )
 from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.stages.training import Training
 from posttrain.spec.extension import Catalog
 

@@ -6,11 +6,11 @@ from typing import Any
 from posttrain.compiler.checks.examples import training
 from posttrain.compiler.checks.owned import owner_of
 from posttrain.compiler.checks.subject import Subject
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.tables import table
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import at
-from posttrain.compiler.validate import describe
+from posttrain.compiler.reading.validate import describe
+from posttrain.compiler.text.tree import at
 from posttrain.spec.diagnostic import Code
 
 _STAGE = "{train: sft, model: base, data: sums.train, trl: {%s}}"

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
-from posttrain.compiler.examples import MINIMAL, minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
-from posttrain.compiler.tree import Mapped
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.resolution.names import Named
+from posttrain.compiler.text.tree import Mapped
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.stages import Evaluate, Generate, Train
+from posttrain.spec.making import Generate
+from posttrain.spec.measuring import Evaluate
+from posttrain.spec.training import Train
 
 UNUSED = Code(
     "PT0304",

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from posttrain.compiler.checks.examples import training
 from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
-from posttrain.compiler.tree import Path
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.resolution.names import Named
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.recipe import Placement
-from posttrain.spec.stages import Evaluate, Generate
+from posttrain.spec.hardware import Placement
+from posttrain.spec.making import Generate
+from posttrain.spec.measuring import Evaluate
 
 _GPU = ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")
 _VLLM = ("{eval: sft,", "{eval: sft, engine: vllm,")

@@ -8,19 +8,19 @@ from posttrain.compiler.data import codes
 from posttrain.compiler.data.generated import written_columns
 from posttrain.compiler.data.steps import after_mistake, check_step_names, lowered_step, part_of
 from posttrain.compiler.data.tables import Table
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.files import rows_file
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named, Ref
+from posttrain.compiler.reading.validate import validate
+from posttrain.compiler.resolution.names import Named, Ref
 from posttrain.compiler.seeds import seed_for
-from posttrain.compiler.source import Request
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path, at
-from posttrain.compiler.validate import validate
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path, at
 from posttrain.spec.declared import written
 from posttrain.spec.extension import Extension, Params, Source
+from posttrain.spec.making import Generate
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
-from posttrain.spec.stages import Generate
 
 _ALL = frozenset({"all"})
 

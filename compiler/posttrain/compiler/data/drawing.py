@@ -19,7 +19,7 @@ from posttrain.compiler.data.tables import (
     need_column,
     operation,
 )
-from posttrain.compiler.suggest import hint
+from posttrain.compiler.diagnosis.suggest import hint
 
 
 def sample(value: Any, table: Table, seed: int, others: Others) -> Lowered:

@@ -1,6 +1,6 @@
 """The columns of the rows that generate stages write."""
 
-from posttrain.spec.stages import Generate
+from posttrain.spec.making import Generate
 from posttrain.spec.types import Columns
 
 _COMPLETION: Columns = {"completion": "text", "finish": "text"}

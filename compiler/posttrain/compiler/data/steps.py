@@ -8,12 +8,12 @@ from typing import Any
 from posttrain.compiler.data import codes
 from posttrain.compiler.data.relational import RELATIONAL
 from posttrain.compiler.data.tables import StepError, Table
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.source import Request
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Leaf, Path, at
-from posttrain.compiler.uses import Ref
-from posttrain.compiler.validate import validate
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.reading.validate import validate
+from posttrain.compiler.resolution.uses import Ref
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Leaf, Path, at
 from posttrain.spec.declared import written
 from posttrain.spec.diagnostic import Label, Span
 from posttrain.spec.extension import DataOp, Extension
@@ -80,7 +80,7 @@ def check_step_names(
 
 
 def _unknown(name: str, path: Path, request: Request, findings: Findings) -> None:
-    from posttrain.compiler.synonyms import key_hint
+    from posttrain.compiler.diagnosis.synonyms import key_hint
 
     help, meant = key_hint(name, (*RELATIONAL, *request.catalog.names("data")), what="data steps")
     message = f"there is no data step `{name}`"

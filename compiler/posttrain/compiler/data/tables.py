@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Any
 
 from posttrain.compiler.data.sql import SqlError, bind, check_expression
-from posttrain.compiler.suggest import hint
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.spec.record import record
 from posttrain.spec.types import Columns
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.differences.values import Difference, value_differences
-from posttrain.compiler.expand import expand
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.parse import parse
-from posttrain.compiler.source import Request
-from posttrain.compiler.tree import plain
+from posttrain.compiler.reading.expand import expand
+from posttrain.compiler.reading.parse import parse
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import plain
 
 
 def written(request: Request) -> Any:

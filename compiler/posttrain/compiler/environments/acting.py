@@ -4,16 +4,19 @@ from collections.abc import Mapping
 
 from posttrain.compiler.data import codes as data_codes
 from posttrain.compiler.data.datasets import Rows, table_of
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.environments.codes import CANNOT_ACT, NO_EPISODE, UNKNOWN_ENVIRONMENT
 from posttrain.compiler.environments.world import World
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.rewards.graph import Graph
-from posttrain.compiler.source import Request
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.extension import Method
-from posttrain.spec.stages import AnyStage, Evaluate, Generate, Train
+from posttrain.spec.making import Generate
+from posttrain.spec.measuring import Evaluate
+from posttrain.spec.recipe import AnyStage
+from posttrain.spec.training import Train
 from posttrain.spec.types import Interval, accepts
 
 _OP = "environment"

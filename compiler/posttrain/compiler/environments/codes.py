@@ -1,6 +1,6 @@
 """What can be wrong with an environment, and with a stage that acts in one."""
 
-from posttrain.compiler.examples import minimal
+from posttrain.compiler.diagnosis.examples import minimal
 from posttrain.spec.diagnostic import Code
 
 _PLACE = "environments:\n  place: {kind: guess, params: {low: 1, high: 9}}\nstages:"

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.environments.codes import UNKNOWN_KIND
 from posttrain.compiler.environments.world import World
 from posttrain.compiler.files import user_file
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.source import Request
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Mapped, Path, at
-from posttrain.compiler.validate import validate
+from posttrain.compiler.reading.validate import validate
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Mapped, Path, at
 from posttrain.spec.extension import Environment as Kind
 from posttrain.spec.extension import Params
+from posttrain.spec.materials import Environment
 from posttrain.spec.plan import UserFile
-from posttrain.spec.recipe import Environment
 
 
 def worlds(declared: Mapping[str, Environment], request: Request, findings: Findings) -> dict[str, World]:

@@ -6,8 +6,8 @@ from typing import Any
 from posttrain.spec.declared import written
 from posttrain.spec.extension import Environment as Kind
 from posttrain.spec.extension import Params
+from posttrain.spec.materials import Environment
 from posttrain.spec.plan import UserFile
-from posttrain.spec.recipe import Environment
 from posttrain.spec.record import record
 from posttrain.spec.types import Columns, Interval
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.format.layout import Line, block, joined
 from posttrain.compiler.format.sections import arranged
 from posttrain.compiler.format.syntax import Document, Unsafe, read_syntax, unspoken
-from posttrain.compiler.parse import parse
-from posttrain.compiler.source import Source
-from posttrain.compiler.tree import Leaf, Listed, Mapped, Node
+from posttrain.compiler.reading.parse import parse
+from posttrain.compiler.text.source import Source
+from posttrain.compiler.text.tree import Leaf, Listed, Mapped, Node
 from posttrain.spec.diagnostic import Diagnostic
 
 

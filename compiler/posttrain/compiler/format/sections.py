@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from posttrain.compiler.format.syntax import Document, Entry, Node, Word
 from posttrain.spec.declared import keys_of
-from posttrain.spec.stages import Recipe
+from posttrain.spec.recipe import Recipe
 
 
 def order() -> list[str]:

@@ -1,6 +1,6 @@
 """The diagnostic about locks."""
 
-from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.lockfile import to_text
 

@@ -1,10 +1,10 @@
 """Holds a compilation to its lock: with --locked, nothing is planned that the lock does not speak of."""
 
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.locking.codes import STALE
 from posttrain.compiler.locking.pins import Pins
 from posttrain.compiler.locking.wanted import Reason, in_words, of_step, one
-from posttrain.compiler.source import Source
+from posttrain.compiler.text.source import Source
 from posttrain.spec.diagnostic import Label, Span
 from posttrain.spec.lockfile import BadLock, Id, parse_lock
 from posttrain.spec.plan import Plan, Step

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import field, replace
 
-from posttrain.compiler.tree import Entry, Leaf, Mapped, Path, at
+from posttrain.compiler.text.tree import Entry, Leaf, Mapped, Path, at
 from posttrain.spec.diagnostic import Label, Span
 from posttrain.spec.lockfile import Id, Lock
 from posttrain.spec.record import record

@@ -2,7 +2,7 @@
 
 from posttrain.compiler.checks.examples import published
 from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.memory.remedies import remedies
 from posttrain.compiler.memory.terms import gib
 from posttrain.compiler.placement.choose import Chosen

@@ -13,8 +13,8 @@ from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.placement.target import Target
 from posttrain.compiler.placement.workloads import COMPLETION, PROMPT, element_of
 from posttrain.spec.asking import Sampling
+from posttrain.spec.models import Model
 from posttrain.spec.plan import Launch
-from posttrain.spec.recipe import Model
 
 _SHARE = 0.9
 _AT_ONCE = 256  # sequences that vLLM runs together

@@ -6,14 +6,15 @@ from posttrain.compiler.check import Checked
 from posttrain.compiler.checks.subject import Subject, subjects
 from posttrain.compiler.data.datasets import table_of
 from posttrain.compiler.data.tables import Table
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.placement.generating import place_generation, together
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.placement.target import Target, target_of
 from posttrain.compiler.placement.training import place_training
 from posttrain.compiler.placement.workloads import Beside, Reference
 from posttrain.compiler.stages.asking import Subject as Asked
-from posttrain.spec.stages import Benchmark, Evaluate, Generate
+from posttrain.spec.making import Generate
+from posttrain.spec.measuring import Benchmark, Evaluate
 
 
 def place(checked: Checked, findings: Findings) -> Mapping[str, Placed]:

@@ -3,12 +3,12 @@
 import re
 from typing import NamedTuple
 
-from posttrain.compiler.examples import minimal
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.accelerators import Device, accelerator, accelerators
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.suggest import hint
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.recipe import Hardware
+from posttrain.spec.hardware import Hardware
 
 UNKNOWN_GPU = Code(
     "PT1001",

@@ -5,19 +5,19 @@ from typing import Any, cast
 
 from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.data.tables import Table
-from posttrain.compiler.examples import MINIMAL, minimal
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.placement.choose import Chosen, Given, choose, divisors
 from posttrain.compiler.placement.estimates import training_estimate
 from posttrain.compiler.placement.fitting import report_misfit
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.placement.target import Target
 from posttrain.compiler.placement.workloads import Asked, Beside, asked, precision
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Footprint
+from posttrain.spec.hardware import Placement
 from posttrain.spec.plan import Launch
-from posttrain.spec.recipe import Placement
 
 # No process has the whole weights of a model.
 _DIVIDED = ("zero3", "fsdp")

@@ -11,7 +11,7 @@ from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory.duration import Schedule
 from posttrain.compiler.memory.workload import Adapter, Frozen, Rollout, Strategy, Workload
 from posttrain.compiler.placement.target import Target
-from posttrain.spec.recipe import Model
+from posttrain.spec.models import Model
 
 # What is not known before the data is made, and so assumed; the plan says that it is.
 PROMPT = 512  # tokens of the longest prompt before a completion

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from posttrain.compiler.codes import all_codes
+from posttrain.compiler.diagnosis.suggest import nearest
+from posttrain.compiler.diagnosis.synonyms import ours_of
 from posttrain.compiler.reference.extensions import KINDS, extension_topics
 from posttrain.compiler.reference.markdown import field_text, path_of, topic_text
 from posttrain.compiler.reference.topics import Field, Topic, definitions_of, language_topics
 from posttrain.compiler.render.page import page
-from posttrain.compiler.suggest import nearest
-from posttrain.compiler.synonyms import ours_of
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Catalog
 

@@ -10,7 +10,7 @@ from posttrain.compiler.schema.models import Definitions, Schema, parts
 from posttrain.compiler.schema.recipe import OVERLAYS
 from posttrain.compiler.schema.words import words
 from posttrain.spec.extension import Catalog
-from posttrain.spec.stages import SECTIONS, VERBS
+from posttrain.spec.recipe import SECTIONS, VERBS
 
 _TOP = "at the top of a recipe"
 

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any, cast
 
-from posttrain.compiler.scalars import resolve
+from posttrain.compiler.text.scalars import resolve
 
 _PLAIN = re.compile(r"[A-Za-z0-9_<>/.$](?:[A-Za-z0-9_<>/.$() =+-]*[A-Za-z0-9_<>/.$()+-])?\Z")
 

@@ -3,17 +3,17 @@ elsewhere in the file is not looked at. A file that others extend will do."""
 
 from collections.abc import Mapping
 
-from posttrain.compiler.expand import expand
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.interpolate import interpolate
-from posttrain.compiler.matrix import legs
-from posttrain.compiler.parse import parse
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.reading.expand import expand
+from posttrain.compiler.reading.interpolate import interpolate
+from posttrain.compiler.reading.matrix import legs
+from posttrain.compiler.reading.parse import parse
+from posttrain.compiler.reading.validate import validate
 from posttrain.compiler.rewards.graph import Graph, build
-from posttrain.compiler.source import Request
-from posttrain.compiler.tree import Entry, Mapped
-from posttrain.compiler.validate import validate
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Entry, Mapped
 from posttrain.spec.diagnostic import Diagnostic, in_file_order
-from posttrain.spec.recipe import Endpoint, Reward
+from posttrain.spec.materials import Endpoint, Reward
 from posttrain.spec.record import record
 
 

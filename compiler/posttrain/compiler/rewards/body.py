@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.reading.validate import UNKNOWN_KEY, validate
 from posttrain.compiler.rewards.codes import BAD_NODE
-from posttrain.compiler.tree import Mapped, Path, at, renamed
-from posttrain.compiler.validate import UNKNOWN_KEY, validate
+from posttrain.compiler.text.tree import Mapped, Path, at, renamed
 from posttrain.spec.declared import keys_of
 from posttrain.spec.extension import Params, RewardOp
 from posttrain.spec.record import record
@@ -64,7 +64,7 @@ def _is_no_list(op: RewardOp) -> bool:
 
 
 def _report(key: str, legal: tuple[str, ...], path: Path, findings: Findings) -> str | None:
-    from posttrain.compiler.synonyms import key_hint
+    from posttrain.compiler.diagnosis.synonyms import key_hint
 
     help, meant = key_hint(key, legal, what="operands and parameters")
     findings.add(UNKNOWN_KEY, path, f"unknown key `{key}`", key=True, help=help, replace=meant)

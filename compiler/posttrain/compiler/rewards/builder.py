@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.files import user_file
-from posttrain.compiler.findings import Findings
 from posttrain.compiler.rewards import codes
 from posttrain.compiler.rewards.body import Body, read_body
 from posttrain.compiler.rewards.operands import OperandReader
@@ -18,14 +19,13 @@ from posttrain.compiler.rewards.values import (
     ranges,
     within_type,
 )
-from posttrain.compiler.source import Request
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.declared import written
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Params, RewardOp
+from posttrain.spec.materials import Endpoint, Reward
 from posttrain.spec.plan import UserFile
-from posttrain.spec.recipe import Endpoint, Reward
 from posttrain.spec.types import Interval, Type, accepts
 
 MOST_NESTED = 100

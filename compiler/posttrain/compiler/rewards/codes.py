@@ -1,6 +1,6 @@
 """What can be wrong with a reward graph."""
 
-from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
 from posttrain.spec.diagnostic import Code
 
 UNKNOWN_OP = Code(

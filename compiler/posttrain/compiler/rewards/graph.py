@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.endpoints import asked
-from posttrain.compiler.findings import Findings
 from posttrain.compiler.rewards import codes
 from posttrain.compiler.rewards.builder import Builder
 from posttrain.compiler.rewards.varying import check_varying
-from posttrain.compiler.source import Request
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.extension import RewardOp
+from posttrain.spec.materials import Endpoint, Reward
 from posttrain.spec.plan import UserFile
-from posttrain.spec.recipe import Endpoint, Reward
 from posttrain.spec.record import record
 from posttrain.spec.types import Interval, Type, is_type
 
@@ -95,7 +95,7 @@ def _types_exist(reward: Reward, path: Path, findings: Findings) -> bool:
     good = True
     for name, type in reward.reads.items():
         if not is_type(type):
-            from posttrain.compiler.synonyms import key_hint
+            from posttrain.compiler.diagnosis.synonyms import key_hint
 
             types = ("text", "integer", "number", "boolean", "messages", "any")
             help, meant = key_hint(type, types, what="types")

@@ -6,7 +6,7 @@ from typing import Any, cast
 from posttrain.compiler.rewards import codes
 from posttrain.compiler.rewards.body import Body
 from posttrain.compiler.rewards.values import Value
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.extension import Operand, RewardOp
 from posttrain.spec.record import record
 from posttrain.spec.types import Type

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from posttrain.compiler.rewards.body import operands_of
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.extension import Catalog, Operand, RewardOp
-from posttrain.spec.recipe import Reward
+from posttrain.spec.materials import Reward
 
 
 def models_of(reward: Reward, path: Path, catalog: Catalog) -> Iterator[tuple[Path, str]]:

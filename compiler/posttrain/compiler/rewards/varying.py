@@ -1,9 +1,9 @@
 """Whether what a reward is made of can vary: nodes, and the reward itself."""
 
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.rewards import codes
 from posttrain.compiler.rewards.builder import Builder
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.tree import Path
 
 
 def check_varying(builder: Builder, returns: str, path: Path, findings: Findings) -> None:

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from posttrain.compiler.examples import MINIMAL
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.parse import parse
+from posttrain.compiler.diagnosis.examples import MINIMAL
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.reading.parse import parse
 from posttrain.compiler.schema.models import Definitions
-from posttrain.compiler.source import Source
-from posttrain.compiler.tree import plain
-from posttrain.spec.stages import SECTIONS, VERBS
+from posttrain.compiler.text.source import Source
+from posttrain.compiler.text.tree import plain
+from posttrain.spec.recipe import SECTIONS, VERBS
 
 
 def with_examples(found: Definitions) -> Definitions:

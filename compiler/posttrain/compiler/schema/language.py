@@ -9,7 +9,7 @@ from posttrain.compiler.schema.models import Definitions, Schema, definitions, r
 from posttrain.compiler.schema.nodes import TYPE, node, node_definitions
 from posttrain.compiler.schema.steps import step_definitions
 from posttrain.spec.extension import Catalog, Extension, Method
-from posttrain.spec.stages import VERBS, Recipe
+from posttrain.spec.recipe import VERBS, Recipe
 
 _METRIC: Schema = {
     "type": ["string", "object"],

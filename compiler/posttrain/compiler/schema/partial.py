@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from posttrain.compiler.schema.models import SAYS, Definitions, Schema, mapped, reference, union
-from posttrain.spec.stages import VERBS
+from posttrain.spec.recipe import VERBS
 
 PREFIX = "partial."
 

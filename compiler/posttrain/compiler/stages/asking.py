@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from posttrain.compiler.data.datasets import Rows
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.endpoints import asked
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named, Ref, writers_of
-from posttrain.compiler.source import Request
+from posttrain.compiler.resolution.names import Named, Ref, writers_of
 from posttrain.compiler.stages.asking_codes import CANNOT_ASK, NOT_DRAWN
 from posttrain.compiler.stages.prompting import Prompting, check_prompting
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.extension import Engine
-from posttrain.spec.recipe import Endpoint
+from posttrain.spec.making import Generate
+from posttrain.spec.materials import Endpoint
+from posttrain.spec.measuring import Evaluate
 from posttrain.spec.record import record
-from posttrain.spec.stages import Evaluate, Generate
 from posttrain.spec.types import Columns
 
 # Providers whose interfaces take conversations and nothing else.

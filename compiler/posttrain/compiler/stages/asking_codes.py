@@ -1,6 +1,6 @@
 """What can be wrong with how a stage asks its models."""
 
-from posttrain.compiler.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
 from posttrain.spec.diagnostic import Code
 
 _CHECK = "  check: {eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}}\n"

@@ -13,20 +13,20 @@ from posttrain.compiler.benchmarks.codes import (
 )
 from posttrain.compiler.benchmarks.known import Kind
 from posttrain.compiler.benchmarks.own import own_task
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.files import user_file
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named, writers_of
-from posttrain.compiler.source import Request
+from posttrain.compiler.resolution.names import Named, writers_of
 from posttrain.compiler.stages.asking import Asking, Subject
 from posttrain.compiler.stages.asking_codes import CANNOT_ASK
 from posttrain.compiler.stages.evals import Metric
 from posttrain.compiler.stages.prompting import Prompting
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.extension import Engine
+from posttrain.spec.measuring import Benchmark
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
-from posttrain.spec.stages import Benchmark
 from posttrain.spec.types import Interval
 
 _COMMIT = re.compile("[0-9a-f]{40}")  # a branch or a tag may come to name something else

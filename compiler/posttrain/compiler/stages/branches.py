@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.resolution.names import Named
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.stages import AnyStage, Branch, Gate
+from posttrain.spec.measuring import Branch, Gate
+from posttrain.spec.recipe import AnyStage
 
 _BRANCHED = (
     "  check: {eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}}\n",

@@ -7,19 +7,19 @@ from typing import Any, Protocol, cast
 
 from posttrain.compiler.data import codes as data_codes
 from posttrain.compiler.data.datasets import Rows, part_of, table_of
-from posttrain.compiler.examples import MINIMAL, minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.rewards.graph import Graph
-from posttrain.compiler.source import Request
 from posttrain.compiler.stages.asking import Asking, check_asking
 from posttrain.compiler.stages.asking_codes import NOT_DRAWN
 from posttrain.compiler.stages.training import check_reads, graph_of
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.measuring import Evaluate
 from posttrain.spec.record import record
-from posttrain.spec.stages import Evaluate
 from posttrain.spec.types import SCALARS, Columns, Interval
 
 BAD_METRIC = Code(

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.stages.evals import Measured, Metric
 from posttrain.compiler.stages.power import GATED, check_power
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
+from posttrain.spec.measuring import Condition, Gate
 from posttrain.spec.record import record
-from posttrain.spec.stages import Condition, Gate
 
 BAD_CONDITION = Code(
     "PT0701",

@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from posttrain.compiler.data.datasets import Rows, part_of, table_of
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.rewards.graph import Graph
-from posttrain.compiler.source import Request
 from posttrain.compiler.stages.asking import Asking, check_asking
 from posttrain.compiler.stages.asking_codes import BAD_DIALOGUE, BAD_KEEP, NOT_DRAWN
 from posttrain.compiler.stages.training import check_reads, graph_of
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.asking import Above, Dialogue
 from posttrain.spec.declared import written
+from posttrain.spec.making import Generate
 from posttrain.spec.record import record
-from posttrain.spec.stages import Generate
 from posttrain.spec.types import SCALARS, Columns
 
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")

@@ -1,11 +1,11 @@
 """Whether the rows of an eval can decide what a gate asks: known before anything runs."""
 
-from posttrain.compiler.examples import minimal
-from posttrain.compiler.findings import Findings
+from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.stages.evals import Metric
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.stages import Condition
+from posttrain.spec.measuring import Condition
 from posttrain.spec.statistics import pairs_to_show, pairs_to_tell, trials_to_show, trials_to_tell
 
 GATED = (

@@ -6,18 +6,19 @@ from typing import Any
 
 from posttrain.compiler.data import codes as data_codes
 from posttrain.compiler.data.datasets import Rows, part_of, table_of
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.files import user_file
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.seeds import seed_for
-from posttrain.compiler.source import Request
 from posttrain.compiler.stages.asking_codes import BAD_SHOTS, BAD_TEMPLATE
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Path
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Path
 from posttrain.spec.asking import Shots
+from posttrain.spec.making import Generate
+from posttrain.spec.measuring import Evaluate
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
-from posttrain.spec.stages import Evaluate, Generate
 from posttrain.spec.types import Columns
 
 PLACE = "{prompt}"

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 
 from posttrain.compiler.data import codes as data_codes
 from posttrain.compiler.data.datasets import Rows, part_of, table_of
-from posttrain.compiler.examples import MINIMAL, minimal
-from posttrain.compiler.findings import Findings
-from posttrain.compiler.names import Named
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.reading.validate import validate
+from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.rewards.graph import Graph
-from posttrain.compiler.source import Request
-from posttrain.compiler.suggest import hint
-from posttrain.compiler.tree import Mapped, Path, at
-from posttrain.compiler.validate import validate
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import Mapped, Path, at
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Method, Params, Schedule
 from posttrain.spec.record import record
-from posttrain.spec.stages import Train
+from posttrain.spec.training import Train
 from posttrain.spec.types import Columns, accepts
 
 UNKNOWN_METHOD = Code(

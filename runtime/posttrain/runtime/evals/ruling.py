@@ -7,8 +7,8 @@ from typing import Any
 
 from posttrain.runtime import durable
 from posttrain.runtime.context import Context
-from posttrain.runtime.measures import bounds_of
-from posttrain.runtime.verdicts import compared, decided, ruling
+from posttrain.runtime.figures.measures import bounds_of
+from posttrain.runtime.figures.verdicts import compared, decided, ruling
 from posttrain.spec.types import Interval
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from posttrain.runtime.measures import CONFIDENCE, bounds_of, item_means, item_values, measure
-from posttrain.runtime.verdicts import compared
+from posttrain.runtime.figures.measures import CONFIDENCE, bounds_of, item_means, item_values, measure
+from posttrain.runtime.figures.verdicts import compared
 
 Row = dict[str, Any]
 Metrics = Mapping[str, Mapping[str, Any]]

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.home import Home
-from posttrain.runtime.journal import DamagedJournal, Entry, Journal
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.journal import DamagedJournal, Entry, Journal
+from posttrain.runtime.keeping.runs import plan_of, run_key
+from posttrain.runtime.keeping.store import Product
 from posttrain.runtime.report import redaction
 from posttrain.runtime.report.figures import finite, table_of
 from posttrain.runtime.report.record import Events, RunRecord, StepRecord
 from posttrain.runtime.report.told import breakdowns_of, events_of, log_end
-from posttrain.runtime.runs import plan_of, run_key
-from posttrain.runtime.store import Product
 from posttrain.spec.plan import Place, Plan, Step
 
 _MADE = ("done", "cached")

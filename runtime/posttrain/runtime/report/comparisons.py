@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posttrain.runtime.measures import CONFIDENCE
+from posttrain.runtime.figures.measures import CONFIDENCE
 from posttrain.runtime.report.figures import NOTHING, between_signed, count, finite, plural, signed, table_of
 from posttrain.runtime.report.intervals import numbers, small
 from posttrain.runtime.report.markup import MANY, Markup, scrolling, tag

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from posttrain.runtime.measures import CONFIDENCE
+from posttrain.runtime.figures.measures import CONFIDENCE
 from posttrain.runtime.report.breakdowns import breakdowns_of
 from posttrain.runtime.report.figures import between, count, decimals, finite, share
 from posttrain.runtime.report.intervals import small

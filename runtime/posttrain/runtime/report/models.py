@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from posttrain.runtime.measures import CONFIDENCE
+from posttrain.runtime.figures.measures import CONFIDENCE
 from posttrain.runtime.report.comparisons import comparisons_of
 from posttrain.runtime.report.figures import between, count, decimals, finite, plural, share
 from posttrain.runtime.report.markup import MANY, Markup, scrolling, tag

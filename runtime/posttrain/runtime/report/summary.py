@@ -1,6 +1,6 @@
 """The top of the page: what this run was, how it ended, and its figures at a glance."""
 
-from posttrain.runtime.measures import CONFIDENCE
+from posttrain.runtime.figures.measures import CONFIDENCE
 from posttrain.runtime.report.figures import NOTHING, decimals, duration, finite, listed, moment, plural
 from posttrain.runtime.report.gates import conditions_of, held_by, verdict_of
 from posttrain.runtime.report.intervals import small

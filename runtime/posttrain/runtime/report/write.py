@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from posttrain.runtime import durable
-from posttrain.runtime.home import Home
+from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.report.collect import collect
 from posttrain.runtime.report.page import page
 

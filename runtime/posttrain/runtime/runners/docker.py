@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.faults import Interrupted, StepFault
-from posttrain.runtime.home import Home
+from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.runners import docker_container, docker_ending
 from posttrain.runtime.runners.docker_engine import address, connect, silent, told_plainly
 from posttrain.runtime.runners.docker_images import fetched

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posttrain.runtime.home import Home
-from posttrain.runtime.locks import try_lock
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.locks import try_lock
 from posttrain.runtime.runners.docker_engine import told_plainly
 from posttrain.runtime.runners.process import steady
 from posttrain.spec.keys import digest

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.home import Home
-from posttrain.runtime.runs import plan_of, run_key
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.runs import plan_of, run_key
 from posttrain.runtime.trackers.feed import Feed
 from posttrain.runtime.trackers.reading import Reading
 from posttrain.runtime.trackers.topic import Topic

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.home import Home
+from posttrain.runtime.keeping.home import Home
 
 EVENTS = "events.jsonl"
 

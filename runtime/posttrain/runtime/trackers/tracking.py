@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.home import Home
-from posttrain.runtime.runs import run_key
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.runs import run_key
 from posttrain.runtime.trackers.follow import KINDS, WARNINGS, state_of
 from posttrain.spec.extension import Tracker
 from posttrain.spec.plan import Plan

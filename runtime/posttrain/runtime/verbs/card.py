@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.store import Product, Store
+from posttrain.runtime.keeping.store import Product, Store
 from posttrain.spec.version import VERSION
 
 NAME = "README.md"

@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from posttrain.runtime import durable
-from posttrain.runtime.home import Home
-from posttrain.runtime.store import Product, Store
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.store import Product, Store
 from posttrain.runtime.verification.finding import Finding, Looked
 
 

@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 from sqlite3 import DatabaseError
 
-from posttrain.runtime.home import Home
-from posttrain.runtime.journal import DamagedJournal, Journal
-from posttrain.runtime.locks import is_held
-from posttrain.runtime.runs import plan_digest, plan_of, run_key
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.journal import DamagedJournal, Journal
+from posttrain.runtime.keeping.locks import is_held
+from posttrain.runtime.keeping.runs import plan_digest, plan_of, run_key
 from posttrain.runtime.verification.finding import Finding, Looked
 from posttrain.spec.plan import Plan
 

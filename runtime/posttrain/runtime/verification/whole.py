@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from posttrain.runtime.home import Home
-from posttrain.runtime.locks import Lock, try_lock
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.locks import Lock, try_lock
 from posttrain.runtime.verification.finding import Finding, Looked
 from posttrain.runtime.verification.products import products, volume
 from posttrain.runtime.verification.runs import runs

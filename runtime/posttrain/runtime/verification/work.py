@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from posttrain.runtime import checkpoints, durable, workplace
-from posttrain.runtime.home import Home
-from posttrain.runtime.locks import is_held
-from posttrain.runtime.seals import read_sealed
+from posttrain.runtime.keeping.home import Home
+from posttrain.runtime.keeping.locks import is_held
+from posttrain.runtime.keeping.seals import read_sealed
 from posttrain.runtime.verification.finding import Finding, Looked
 from posttrain.runtime.verification.products import dangling
 

@@ -1,0 +1,91 @@
+"""Collects what the passes find, turning paths into places."""
+
+from posttrain.compiler.text.tree import Mapped, Node, Path, at, key_span
+from posttrain.spec.diagnostic import Code, Diagnostic, Edit, Label, Severity, Span, has_errors
+
+
+class Findings:
+    """The diagnostics so far. A pass reports by path; the tree tells where that is."""
+
+    def __init__(self) -> None:
+        self.found: list[Diagnostic] = []
+        self._root: Node | None = None
+        self._refused: set[Span] = set()
+
+    def attach(self, root: Node) -> None:
+        """From here on, paths are looked up in this tree."""
+        self._root = root
+
+    @property
+    def root(self) -> Node:
+        assert self._root is not None, "a path needs a tree"
+        return self._root
+
+    @property
+    def failed(self) -> bool:
+        return has_errors(self.found)
+
+    def refuse(self, span: Span) -> None:
+        """What stands here has been reported: passes that stumble over it add nothing."""
+        self._refused.add(span)
+
+    def at_span(
+        self,
+        code: Code,
+        span: Span,
+        message: str,
+        *,
+        help: str = "",
+        labels: tuple[Label, ...] = (),
+        edit: Edit | None = None,
+        severity: Severity | None = None,
+        hides: Span | None = None,
+    ) -> None:
+        kind = severity or code.severity
+        self.found.append(Diagnostic(code.id, kind, message, span, labels, help, edit, hides))
+
+    def add(
+        self,
+        code: Code,
+        path: Path,
+        message: str,
+        *,
+        key: bool = False,
+        help: str = "",
+        labels: tuple[Label, ...] = (),
+        replace: str | None = None,
+        severity: Severity | None = None,
+        secret: bool = False,
+    ) -> None:
+        """Report at a path: at its value, or at its key. `replace` becomes a suggested edit.
+
+        The value of a `secret` is not shown with the source lines.
+        """
+        span = self.span(path, key=key)
+        if span in self._refused:
+            return
+        edit = Edit(span, replace) if replace is not None else None
+        self.at_span(
+            code,
+            span,
+            message,
+            help=help,
+            labels=(*labels, *self._via(path)),
+            edit=edit,
+            severity=severity,
+            hides=at(self.root, path)[0].span if secret else None,
+        )
+
+    def span(self, path: Path, *, key: bool = False) -> Span:
+        if key and path:
+            return key_span(self.root, path)
+        node, taken = at(self.root, path)
+        # What is missing from a mapping is reported at the mapping's own key: its body is long.
+        if isinstance(node, Mapped) and taken and (taken < len(path) or len(node.entries) > 1):
+            return key_span(self.root, path[:taken])
+        if isinstance(node, Mapped) and path and not taken and node.entries:
+            return next(iter(node.entries.values())).key_span  # not the whole file
+        return node.span
+
+    def _via(self, path: Path) -> tuple[Label, ...]:
+        return at(self.root, path)[0].via

@@ -1,0 +1,1 @@
+"""From what was checked and placed to the steps of a plan."""

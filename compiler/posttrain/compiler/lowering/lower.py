@@ -1,0 +1,140 @@
+"""Last pass: a checked recipe to the steps of a plan, each with its key."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from posttrain.compiler.check import Checked
+from posttrain.compiler.lowering.drafting import Draft, step_id
+from posttrain.compiler.lowering.drafts import draft, laid
+from posttrain.compiler.placement.placed import Placed
+from posttrain.compiler.stages.branches import gates_before
+from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.tree import key_span
+from posttrain.spec.declared import written
+from posttrain.spec.keys import key_of, key_parts
+from posttrain.spec.plan import Place, Plan, Resources, Step
+from posttrain.spec.stage import Stage
+
+# A recipe that names no target is computed where it is run, in single precision.
+_NOWHERE = Placed()
+
+
+def lower(checked: Checked, placed: Mapping[str, Placed], request: Request) -> Plan:
+    recipe = checked.named.recipe
+    steps: dict[str, Step] = {}
+    gates = gates_before(checked.named)
+    for node in _needed(checked):
+        thing, _, name = node.partition(":")
+        stage = recipe.stages[name] if thing == "stage" else None
+        id = step_id(thing, name)
+        drafted = draft(node, checked, request)
+        if thing == "stage":
+            drafted = laid(drafted, placed.get(name, _NOWHERE))
+        steps[id] = _step(node, drafted, stage, gates.get(name, ()), steps, checked, request)
+    return Plan(
+        name=recipe.name,
+        description=recipe.description,
+        seed=recipe.seed,
+        steps=tuple(steps.values()),
+        target=written(recipe.hardware),
+        tracking=recipe.tracking,
+    )
+
+
+def _needed(checked: Checked) -> list[str]:
+    """The stages and what they are made from, in order: what nothing uses is not made."""
+    made_from: dict[str, list[str]] = {}
+    for (owner, _), ref in checked.named.refs.items():
+        made_from.setdefault(owner, []).append(ref.node)
+    needed: set[str] = set()
+    for node in reversed(checked.named.order):
+        if node.startswith("stage:") or node in needed:
+            needed.update((node, *made_from.get(node, ())))
+    return [node for node in checked.named.order if node in needed]
+
+
+def _step(
+    node: str,
+    drafted: Draft,
+    stage: Stage | None,
+    gates: tuple[str, ...],
+    before: Mapping[str, Step],
+    checked: Checked,
+    request: Request,
+) -> Step:
+    thing, _, name = node.partition(":")
+    container = (stage.container if stage else None) or checked.named.recipe.container
+    image = container.image if container else None
+    values = _key_values(drafted, image, before, request)
+    parts = key_parts(values)
+    section = {"model": "models", "dataset": "datasets"}.get(thing, "stages")
+    span = key_span(checked.named.recipe.root, (section, name))
+    return Step(
+        id=step_id(thing, name),
+        kind=drafted.kind,
+        entry=request.catalog.entry(*drafted.entry),
+        params=drafted.params,
+        place=Place(file=span.file, line=span.line, column=span.column),
+        key=key_of(parts),
+        key_parts=parts,
+        key_values=values,
+        pinned=drafted.pinned and all(before[i.step].pinned for i in drafted.inputs.values()),
+        inputs=drafted.inputs,
+        files=drafted.files,
+        secrets=drafted.secrets,
+        resources=_resources(drafted, stage),
+        launch=drafted.launch,
+        image=image,
+        attempts=stage.retry.attempts if stage else 1,
+        wait_seconds=stage.retry.wait_seconds if stage else 0.0,
+        timeout_minutes=stage.timeout_minutes if stage else None,
+        on_failure=stage.on_failure if stage else "stop",
+        gates=gates if thing == "stage" else (),
+        expect=drafted.expect,
+        estimate=drafted.estimate,
+    )
+
+
+def _resources(drafted: Draft, stage: Stage | None) -> Resources:
+    """What the step takes; of the memory it is for the recipe to say."""
+    if stage is None or stage.memory_gb is None:
+        return drafted.resources
+    return replace(drafted.resources, memory_gb=stage.memory_gb)
+
+
+def _key_values(
+    drafted: Draft, image: str | None, before: Mapping[str, Step], request: Request
+) -> dict[str, Any]:
+    """Everything that the result depends on, by name: a miss is explained with these."""
+    extension = request.catalog.find(*drafted.entry)
+    assert extension is not None, f"the catalog lost {drafted.entry}"
+    used = {f"{type(e).__name__.lower()}:{e.name}": e for e in (extension, *drafted.used)}
+    stack = sorted({name for e in used.values() for name in e.stack})
+    environment = {"image": image} if image else {name: request.stack.get(name) for name in stack}
+    values: dict[str, Any] = {
+        "kind": drafted.kind,
+        "environment": environment,
+        "extensions": {name: e.version for name, e in used.items()},
+    }
+    for name, value in _flat(drafted.params, drafted.neutral):
+        values[f"params.{name}"] = value
+    for role, given in drafted.inputs.items():
+        values[f"input.{role}"] = {"key": before[given.step].key, "part": given.part}
+    for role, file in drafted.files.items():
+        values[f"file.{role}"] = file.sha256
+    return values
+
+
+def _flat(params: Mapping[str, Any], neutral: frozenset[str]) -> list[tuple[str, Any]]:
+    """Parameters by dotted name, so that a changed one can be told from its neighbours."""
+    found: list[tuple[str, Any]] = []
+    for name, value in params.items():
+        if name in neutral:
+            continue
+        if isinstance(value, dict) and name in ("params", "sampling"):
+            inner: dict[str, Any] = value
+            found += [(f"{name}.{k}", v) for k, v in inner.items() if f"{name}.{k}" not in neutral]
+        else:
+            found.append((name, value))
+    return found

@@ -1,0 +1,1 @@
+"""From bytes to typed declarations: the passes before anything is resolved."""

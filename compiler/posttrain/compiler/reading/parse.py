@@ -1,0 +1,278 @@
+"""First pass: text to a tree with spans. YAML 1.2, in bounded time and memory."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.text.scalars import resolve
+from posttrain.compiler.text.source import Source
+from posttrain.compiler.text.tree import Entry, Leaf, Listed, Mapped, Node
+from posttrain.spec.diagnostic import Code, Label, Span
+
+MOST_BYTES = 4 * 1024 * 1024
+MOST_DEPTH = 64
+MOST_NODES = 400_000
+
+YAML_ERROR = Code(
+    "PT0101",
+    "the file is not YAML",
+    "error",
+    "The text breaks a rule of YAML, such as a bracket that is not closed, a tab used to indent, or"
+    " a wrong indentation. Nothing else can be checked until it is mended.",
+    wrong=minimal(("{init: characters}", "{init: characters")),
+    right=MINIMAL,
+)
+NOT_TEXT = Code(
+    "PT0102",
+    "the file is not UTF-8 text",
+    "error",
+    "A recipe is UTF-8 text without control characters. Save the file as UTF-8.",
+    wrong=minimal(("name: demo", "name: demo\x07")),
+    right=MINIMAL,
+)
+DUPLICATE_KEY = Code(
+    "PT0103",
+    "a key is written twice",
+    "error",
+    "One mapping holds the same key twice. YAML readers keep one of them and drop the other in"
+    " silence, so this is an error here. Keep one.",
+    wrong=minimal(("name: demo", "name: demo\nname: again")),
+    right=MINIMAL,
+)
+TOO_LARGE = Code(
+    "PT0104",
+    "the file is too large, too deep or expands without bound",
+    "error",
+    f"A recipe has at most {MOST_BYTES // 2**20} MiB, {MOST_DEPTH} levels and {MOST_NODES} nodes,"
+    " counted after aliases are expanded. Data belongs in data files, which datasets name.",
+    wrong=minimal(("name: demo", "name: " + "[" * 80 + "]" * 80)),
+    right=MINIMAL,
+)
+NO_MAPPING = Code(
+    "PT0105",
+    "the file holds no recipe",
+    "error",
+    "A recipe is one YAML document whose top level is a mapping from section names to sections.",
+    wrong="- recipe\n- 1\n",
+    right=MINIMAL,
+)
+UNSUPPORTED = Code(
+    "PT0106",
+    "YAML tags and complex keys have no meaning in a recipe",
+    "error",
+    "Keys are words, and values have the types that the language gives them: tags such as `!!int` or"
+    " `!custom`, and keys that are lists or mappings, are refused. The merge key `<<` takes mappings alone.",
+    wrong=minimal(("name: demo", "name: !!str demo")),
+    right=MINIMAL,
+)
+CODES = (YAML_ERROR, NOT_TEXT, DUPLICATE_KEY, TOO_LARGE, NO_MAPPING, UNSUPPORTED)
+
+
+class _Stop(Exception):
+    """Ends the parse; the reason has been reported."""
+
+
+def parse(source: Source, findings: Findings) -> Mapped | None:
+    """The tree of a file, or None when its text cannot be read as a recipe."""
+    try:
+        text = _decode(source, findings)
+        root = _Composer(source.name, text, findings).compose()
+    except _Stop:
+        return None
+    if not isinstance(root, Mapped):
+        from posttrain.compiler.text.unreadable import kind_of
+
+        message, help = kind_of(text)
+        findings.at_span(NO_MAPPING, _first(source.name), message, help=help)
+        return None
+    return root
+
+
+def _first(file: str) -> Span:
+    return Span(file, 1, 1, 1, 2)
+
+
+def _decode(source: Source, findings: Findings) -> str:
+    if len(source.data) > MOST_BYTES:
+        message = f"the file has more than {MOST_BYTES // 2**20} MiB, the most that a recipe has"
+        help = "put data into files that `datasets` name"
+        findings.at_span(TOO_LARGE, _first(source.name), message, help=help)
+        raise _Stop
+    try:
+        return source.data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        from posttrain.compiler.text.unreadable import not_utf8
+
+        span, message, help = not_utf8(source, error)
+        findings.at_span(NOT_TEXT, span, message, help=help)
+        raise _Stop from None
+
+
+class _Composer:
+    """Builds the tree from the parser's events, counting as it goes."""
+
+    def __init__(self, file: str, text: str, findings: Findings) -> None:
+        self.file = file
+        self.findings = findings
+        self.anchors: dict[str, tuple[Node, int]] = {}
+        self.nodes = 0
+        self.events: Iterator[Any] = self._parse(text)
+
+    def compose(self) -> Node | None:
+        root: Node | None = None
+        for event in self.events:
+            name = type(event).__name__
+            if name == "DocumentStartEvent" and event.version not in (None, (1, 2)):
+                asked = ".".join(str(number) for number in event.version)
+                message = f"the file asks for YAML {asked}; a recipe is YAML 1.2"
+                self.findings.at_span(UNSUPPORTED, self._span(event), message, help="remove the line `%YAML`")
+            if name == "DocumentStartEvent" and root is not None:
+                message, help = (
+                    "a second document begins here",
+                    "a recipe is one; the other is a file of its own",
+                )
+                self.findings.at_span(NO_MAPPING, self._span(event), message, help=help)
+                raise _Stop
+            if name not in ("StreamStartEvent", "DocumentStartEvent") and not name.endswith("EndEvent"):
+                root = self._node(event, 0)
+        return root
+
+    def _parse(self, text: str) -> Iterator[Any]:
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+        try:
+            yield from YAML(typ="safe", pure=True).parse(text)
+        except MarkedYAMLError as error:
+            self._yaml_error(error, text)
+            raise _Stop from None
+        except YAMLError as error:  # the reader's: a character that YAML forbids
+            from posttrain.compiler.text.unreadable import forbidden
+
+            span, message, help = forbidden(text, getattr(error, "position", 0), self.file)
+            self.findings.at_span(NOT_TEXT, span, message, help=help)
+            raise _Stop from None
+        except (AssertionError, AttributeError, IndexError, TypeError, ValueError) as error:
+            from posttrain.compiler.text.unreadable import gives_up
+
+            span, message, help = gives_up(error, text, self.file)
+            self.findings.at_span(YAML_ERROR, span, message, help=help)
+            raise _Stop from None
+
+    def _yaml_error(self, error: Any, text: str) -> None:
+        from posttrain.compiler.text.unreadable import told
+
+        span, message, help, labels = told(error, text, self.file)
+        self.findings.at_span(YAML_ERROR, span, message, labels=labels, help=help)
+
+    def _node(self, event: Any, depth: int) -> Node:
+        kind = type(event).__name__
+        if kind == "AliasEvent":
+            return self._alias(event)
+        self._count(event, 1, depth)
+        tag = str(getattr(event, "ctag", None))
+        if tag not in ("None", "!") or (tag == "!" and kind == "ScalarEvent" and event.style is None):
+            self.findings.at_span(
+                UNSUPPORTED, self._span(event), f"the tag `{event.ctag}` has no meaning here"
+            )
+        before = self.nodes
+        match kind:
+            case "ScalarEvent":
+                node: Node = self._scalar(event)
+            case "SequenceStartEvent":
+                node = self._sequence(event, depth)
+            case _:
+                node = self._mapping(event, depth)
+        if event.anchor:
+            self.anchors[event.anchor] = (node, self.nodes - before + 1)
+        return node
+
+    def _alias(self, event: Any) -> Node:
+        known = self.anchors.get(event.anchor)
+        if known is None:
+            message = f"no anchor `&{event.anchor}` before this alias"
+            help, _ = hint(event.anchor, self.anchors, what="anchors")
+            self.findings.at_span(YAML_ERROR, self._span(event), message, help=help)
+            raise _Stop
+        node, size = known
+        self._count(event, size, 0)
+        return node
+
+    def _count(self, event: Any, size: int, depth: int) -> None:
+        self.nodes += size
+        if depth > MOST_DEPTH or self.nodes > MOST_NODES:
+            what = f"more than {MOST_DEPTH} levels" if depth > MOST_DEPTH else f"more than {MOST_NODES} nodes"
+            self.findings.at_span(TOO_LARGE, self._span(event), f"the file has {what} here")
+            raise _Stop
+
+    def _scalar(self, event: Any) -> Leaf:
+        plain = event.style is None
+        value = resolve(event.value) if plain else event.value
+        return Leaf(value, self._span(event), event.value, plain)
+
+    def _sequence(self, event: Any, depth: int) -> Listed:
+        items: list[Node] = []
+        for item in self.events:
+            if type(item).__name__ == "SequenceEndEvent":
+                return Listed(tuple(items), self._between(event, item))
+            items.append(self._node(item, depth + 1))
+        raise _Stop
+
+    def _mapping(self, event: Any, depth: int) -> Mapped:
+        entries: dict[str, Entry] = {}
+        merged: list[Node] = []
+        for item in self.events:
+            if type(item).__name__ == "MappingEndEvent":
+                return Mapped(_with_merged(entries, merged), self._between(event, item))
+            key, span = self._key(item)
+            value = self._node(next(self.events), depth + 1)
+            if isinstance(value, Leaf) and not value.text and value.span.column == value.span.end_column:
+                value = replace(value, span=span)  # nothing was written: the key says where
+            if key == "<<" and item.style is None:
+                merged += self._merged(value)
+            elif key in entries:
+                first = Label(entries[key].key_span, "first written here")
+                self.findings.at_span(
+                    DUPLICATE_KEY, span, f"the key `{key}` is written twice", labels=(first,)
+                )
+            else:
+                entries[key] = Entry(span, value)
+        raise _Stop
+
+    def _merged(self, value: Node) -> list[Node]:
+        """The mappings that `<<` brings in."""
+        sources = value.items if isinstance(value, Listed) else (value,)
+        for source in sources:
+            if not isinstance(source, Mapped):
+                message = "`<<` brings the keys of other mappings in: it takes a mapping, or a list of them"
+                self.findings.at_span(UNSUPPORTED, source.span, message)
+        return list(sources)
+
+    def _key(self, event: Any) -> tuple[str, Span]:
+        span = self._span(event)
+        if type(event).__name__ != "ScalarEvent":
+            braces = type(event).__name__ == "MappingStartEvent" and event.flow_style
+            help = '`{{ ... }}` is not filled in: write "${vars.NAME}"' if braces else ""
+            self.findings.at_span(UNSUPPORTED, span, "a key must be a word", help=help)
+            raise _Stop
+        self._count(event, 1, 0)
+        return event.value, span
+
+    def _span(self, event: Any) -> Span:
+        return self._between(event, event)
+
+    def _between(self, first: Any, last: Any) -> Span:
+        start, end = first.start_mark, last.end_mark
+        return Span(self.file, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+
+
+def _with_merged(entries: dict[str, Entry], merged: list[Node]) -> dict[str, Entry]:
+    """`<<: *defaults`: the keys of the other mapping that this one does not write itself."""
+    for source in merged:
+        if isinstance(source, Mapped):
+            for key, entry in source.entries.items():
+                entries.setdefault(key, entry)
+    return entries

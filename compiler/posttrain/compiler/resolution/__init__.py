@@ -1,0 +1,1 @@
+"""What every name stands for, and what is made from what."""

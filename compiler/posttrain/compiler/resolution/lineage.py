@@ -1,0 +1,39 @@
+"""Lines of models: what each stage's weights go back to, and what is trained of them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from posttrain.compiler.resolution.names import Named
+from posttrain.compiler.text.tree import Path
+from posttrain.spec.models import Adapter
+from posttrain.spec.record import record
+from posttrain.spec.training import Train
+
+
+@record
+class Line:
+    """Where a line of models begins, and the adapter that holds at this point of it."""
+
+    # The declared model at the beginning; None when a script made it, or when it is mistaken.
+    origin: str | None
+    adapter: Adapter | None
+    # Where that adapter is written.
+    adapter_path: Path
+
+
+def lines(named: Named) -> Mapping[str, Line]:
+    """The line of every model and of every stage that has one, by node."""
+    found: dict[str, Line] = {}
+    for name, model in named.recipe.models.items():
+        found[f"model:{name}"] = Line(name, model.adapter, ("models", name, "adapter"))
+    for node in named.order:  # what a stage goes back to is already there
+        thing, _, name = node.partition(":")
+        stage = named.recipe.stages.get(name) if thing == "stage" else None
+        ref = named.refs.get((node, "model"))
+        if stage is None or ref is None:
+            continue
+        line = found.get(ref.node, Line(None, None, ("stages", name)))
+        if isinstance(stage, Train) and stage.adapter is not None:
+            line = replace(line, adapter=stage.adapter, adapter_path=("stages", name, "adapter"))
+        found[node] = line
+    return found

@@ -1,0 +1,1 @@
+"""The text of a recipe as values that know where they stand."""

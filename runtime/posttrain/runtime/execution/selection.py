@@ -1,0 +1,134 @@
+"""Which steps of a plan a run is to carry out: `--only`, `--from`, `--until`, `--skip`.
+
+What comes before and after is judged by what steps read and by the gates that hold them. Models and
+datasets come along with the stages that need them. A gate that is left out without being skipped
+still holds what stands behind it; one that is skipped by name holds nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from posttrain.spec.plan import Plan, Step
+from posttrain.spec.record import record
+
+_DECLARED = ("model", "data")
+
+
+@record(kw_only=True)
+class Wish:
+    """Stages as the user named them."""
+
+    only: Sequence[str] = ()
+    first: Sequence[str] = ()
+    last: Sequence[str] = ()
+    skip: Sequence[str] = ()
+
+
+@record(kw_only=True)
+class Selection:
+    """The steps to carry out, and those that the user left out by name."""
+
+    steps: frozenset[str]
+    skipped: frozenset[str] = frozenset()
+
+
+class Unselectable(ValueError):
+    """A wish that fits no plan, or that cannot be carried out: what is wrong, and what to do."""
+
+
+def select(plan: Plan, wish: Wish) -> Selection:
+    """The steps that a wish means. Raises `Unselectable` for a name that the plan does not have."""
+    needs = {step.id: needed(step) for step in plan.steps}
+    skipped = _named(plan, wish.skip)
+    chosen = {step.id for step in plan.steps if step.kind not in _DECLARED}
+    if wish.only:
+        chosen = _named(plan, wish.only)
+    if wish.first:
+        chosen &= _reached(_named(plan, wish.first), _turned(needs))
+    if wish.last:
+        chosen &= _reached(_named(plan, wish.last), needs)
+    chosen -= skipped
+    if not chosen:
+        raise Unselectable("no stage is left to run: what is asked for excludes each other")
+    return Selection(steps=frozenset(_with_declared(plan, chosen) - skipped), skipped=frozenset(skipped))
+
+
+def _with_declared(plan: Plan, chosen: set[str]) -> set[str]:
+    """The chosen steps with the models and datasets that they are made from."""
+    declared = {step.id for step in plan.steps if step.kind in _DECLARED}
+    return _reached(chosen, {step.id: declared.intersection(_inputs(step)) for step in plan.steps})
+
+
+def check(plan: Plan, selection: Selection, made: Callable[[Step], bool]) -> None:
+    """Raises `Unselectable` when a step that is to run needs what is neither made nor to be made."""
+    steps = {step.id: step for step in plan.steps}
+    absent = {id for id, step in steps.items() if id not in selection.steps and not made(step)}
+    for step in plan.steps if absent else ():
+        if step.id not in selection.steps:
+            continue
+        for gate in holding(step, steps, selection.skipped):
+            if gate in absent:
+                raise Unselectable(
+                    f"`{step.id}` stands behind the gate `{gate}`, which is not among the stages to run and"
+                    f" has not been decided; run `{gate}` too, or pass it by with --skip {gate}"
+                )
+        for other in () if made(step) else _inputs(step):
+            if other in absent:
+                raise Unselectable(_lacking(step, other, selection))
+
+
+def _lacking(step: Step, other: str, selection: Selection) -> str:
+    what = f"`{step.id}` reads `{other}`, which is not among the stages to run and has not been made"
+    if other in selection.skipped:
+        return f"{what}; leave --skip {other} away, or skip `{step.id}` too"
+    return f"{what}; run `{other}` first, or name it too"
+
+
+def holding(step: Step, steps: Mapping[str, Step], skipped: Iterable[str]) -> list[str]:
+    """The gates that hold a step: in the place of one that is skipped, those that held it."""
+    found: list[str] = []
+    for gate in step.gates:
+        found += holding(steps[gate], steps, skipped) if gate in skipped else [gate]
+    return found
+
+
+def needed(step: Step) -> tuple[str, ...]:
+    """What must have ended before a step can begin."""
+    return (*step.gates, *_inputs(step))
+
+
+def _inputs(step: Step) -> tuple[str, ...]:
+    return tuple(given.step for given in step.inputs.values())
+
+
+def _named(plan: Plan, names: Iterable[str]) -> set[str]:
+    """The steps of these names; the name of a stage stands for the stage in every leg of a matrix."""
+    ids = [step.id for step in plan.steps]
+    found: set[str] = set()
+    for name in names:
+        matching = {id for id in ids if name in (id, id.partition("@")[0])}
+        if not matching:
+            from posttrain.compiler.diagnosis.suggest import hint
+
+            raise Unselectable(f"the recipe has no stage `{name}`; {hint(name, ids, what='stages')[0]}")
+        found |= matching
+    return found
+
+
+def _reached(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """All that can be come to from here, with the start itself."""
+    found: set[str] = set()
+    ahead = list(start)
+    while ahead:
+        id = ahead.pop()
+        if id not in found:
+            found.add(id)
+            ahead += edges.get(id, ())
+    return found
+
+
+def _turned(edges: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for id, others in edges.items():
+        for other in others:
+            found.setdefault(other, []).append(id)
+    return found

@@ -1,0 +1,1 @@
+"""Figures with their intervals, and what may be concluded from them."""

@@ -1,0 +1,1 @@
+"""What outlives a process: the store, the journal, and who may touch them."""

@@ -1,0 +1,65 @@
+"""The verb `train`, and evals while it goes on."""
+
+from typing import Any, Literal
+
+from posttrain.spec.asking import PROMPTS, Prompts
+from posttrain.spec.declared import Declaration, field
+from posttrain.spec.forms import Name
+from posttrain.spec.hardware import Placement
+from posttrain.spec.models import Adapter
+from posttrain.spec.stage import Stage
+
+
+class During(Declaration):
+    """Measure a model while it is trained, by evals of the recipe, and say what follows from it."""
+
+    every: int = field(
+        ge=1,
+        description="Optimizer steps between evaluations, rounded up to where the method resumes exactly;"
+        " there is one after the last step too.",
+    )
+    evals: list[Name] = field(
+        min_length=1, description="Eval stages: their data, reward, sampling and metrics, on this model."
+    )
+    metric: str | None = field(
+        default=None, description="EVAL.METRIC that `keep: best` and `patience` go by."
+    )
+    better: Literal["higher", "lower"] = field(default="higher", description="Which value is the better.")
+    gain: float = field(
+        default=0.0, ge=0, description="An evaluation counts as better if it is so by more than this."
+    )
+    keep: Literal["last", "best"] = field(
+        default="last", description="The weights that the stage gives: the last, or those measured best."
+    )
+    patience: int | None = field(
+        default=None, ge=1, description="Evaluations in a row without a better one that end the training."
+    )
+
+
+class Train(Stage):
+    """Train a model by a method."""
+
+    train: str = field(description="The method: sft, dpo, grpo and so on.")
+    model: str = field(description="A model, or the earlier stage whose product is trained further.")
+    data: str = field(description="A dataset, or one of its parts as NAME.PART.")
+    reward: str | None = field(default=None, description="The reward graph, for methods that need one.")
+    environment: str | None = field(
+        default=None, description="The environment to act in, over several turns, for methods that can."
+    )
+    reference: str | None = field(
+        default=None,
+        description="The frozen model compared with; the starting weights if not given.",
+    )
+    prompts: Prompts = field(default="auto", description=PROMPTS)
+    adapter: Adapter | None = field(default=None, description="What is trained; else the model's.")
+    placement: Literal["auto"] | Placement = field(
+        default="auto", description="How it lies on the target; auto lets the compiler choose."
+    )
+    params: dict[str, Any] = field(default_factory=dict[str, Any], description="The method's parameters.")
+    evaluate: During | None = field(
+        default=None, description="Evals of the model while it is trained, and what follows from them."
+    )
+    trl: dict[str, Any] = field(
+        default_factory=dict[str, Any],
+        description="Further arguments of TRL's own, passed as they are.",
+    )
