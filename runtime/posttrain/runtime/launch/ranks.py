@@ -21,6 +21,7 @@ from posttrain.runtime import durable
 from posttrain.runtime.context import Context
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.launch.building import may_build
 from posttrain.runtime.launch.meeting import Meeting, join
 
 # Among the facts, for the worker to take: what the GPU with the most memory in use has held.
@@ -43,6 +44,8 @@ class Process:
 def run_together(context: Context, run: Run, process: Process) -> None:
     """Run a step in as many processes as its launch says; the facts are those of the first."""
     size = context.step.launch.processes
+    if context.step.launch.strategy.startswith("zero"):
+        may_build()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(size)

@@ -1,0 +1,42 @@
+"""Where DeepSpeed's kernels are compiled at their first use, so that no killed builder stops the next.
+
+torch marks a build that is under way by a file, and whoever finds one waits until it is gone: for
+ever, if the builder was killed. So the folder is one of our own, and whoever may build in it holds
+a lock that the kernel frees. Where nobody holds it, a mark is that of a dead builder.
+"""
+
+import fcntl
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+_TOLD = "TORCH_EXTENSIONS_DIR"
+
+
+def folder() -> Path:
+    """What was compiled for this interpreter and this torch."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"
+    return cache / "posttrain" / "torch_extensions" / f"{python}-torch{version('torch')}"
+
+
+def may_build() -> None:
+    """Let this process and those forked from it compile here, as long as they live."""
+    if _TOLD in os.environ:  # a folder of the user's, in which others may be building
+        return
+    place = folder()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(place / "builders", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError:  # a home that cannot be written: an image has them compiled
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pass
+    else:
+        for mark in place.glob("*/lock"):
+            mark.unlink(missing_ok=True)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    os.environ[_TOLD] = str(place)
