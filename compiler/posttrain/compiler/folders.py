@@ -28,7 +28,17 @@ NO_WEIGHTS = Code(
         ("whole/model.safetensors", "(weights)"),
     ),
 )
-CODES = (NO_WEIGHTS,)
+ALSO_HERE = Code(
+    "PT0815",
+    "a hub name that is a folder here too",
+    "warning",
+    "`from: models/mine` is the repository `mine` of `models` on the hub. A folder beside the recipe begins with"
+    " `./`, so that the same words never mean another thing on another machine.",
+    wrong=minimal((_INIT, "    from: models/mine\n")),
+    right=minimal((_INIT, "    from: ./models/mine\n")),
+    beside=(("models/mine/config.json", "{}"), ("models/mine/model.safetensors", "(weights)")),
+)
+CODES = (NO_WEIGHTS, ALSO_HERE)
 # The part of a step's roles for files under which they stand.
 ROLE = "model/"
 _INDEX, _WHOLE = "model.safetensors.index.json", "model.safetensors"
@@ -48,6 +58,13 @@ _MAY_BE_THERE = (
 def is_folder(origin: str) -> bool:
     """Whether a model's origin is a folder beside the recipe, and no name on the hub."""
     return origin.startswith((".", "/"))
+
+
+def check_hub_name(origin: str, path: Path, request: Request, findings: Findings) -> None:
+    """Whether a folder of this name stands beside the recipe, and may have been meant."""
+    if request.read(posixpath.join(origin, "config.json")) is not None:
+        message = f"`{origin}` is a name on the hub, and beside the recipe stands a folder of that name"
+        findings.add(ALSO_HERE, path, message, help=f"the folder is ./{origin}", replace=f"./{origin}")
 
 
 def model_folder(origin: str, path: Path, request: Request, findings: Findings) -> dict[str, UserFile]:

@@ -118,6 +118,8 @@ def check_models(named: Named, request: Request, findings: Findings) -> dict[str
             findings.add(TWO_TEMPLATES, (*path, "tags"), message, key=True, help="remove one of them")
         if model.from_ is not None and folders.is_folder(model.from_):
             files |= folders.model_folder(model.from_, (*path, "from"), request, findings)
+        elif model.from_ is not None:
+            folders.check_hub_name(model.from_, (*path, "from"), request, findings)
         found[name] = files
     return found
 
