@@ -1,9 +1,22 @@
 """Models as a recipe declares them: where the weights come from, and what of them is trained."""
 
+import re
 from typing import Literal
 
 from posttrain.spec.declared import Declaration, field
 from posttrain.spec.forms import Pair
+
+_HUB = "https://huggingface.co/"
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[\w.-]{1,96})?", re.ASCII)
+
+
+def origin(name: str | None) -> None:
+    """ValueError for what is neither a name on the hub nor a folder."""
+    if name is None or name.startswith((".", "/")) or _HUB_NAME.fullmatch(name):
+        return
+    if name.startswith(_HUB):
+        raise ValueError(f"is an address; on the hub it is called {name.removeprefix(_HUB)}")
+    raise ValueError("is neither ORG/NAME on the hub nor a folder beside the recipe, written ./NAME")
 
 
 class Scratch(Declaration):
@@ -44,7 +57,10 @@ class Tokenizer(Declaration):
         default_factory=list, description="Strings that get one token each, such as tags."
     )
     from_: str | None = field(
-        default=None, key="from", description="A hub name or a path to take the tokenizer from."
+        default=None,
+        key="from",
+        check=origin,
+        description="A hub name or a path to take the tokenizer from.",
     )
     revision: str | None = field(default=None, description="The revision on the hub.")
 
@@ -88,6 +104,7 @@ class Model(Declaration):
     from_: str | None = field(
         default=None,
         key="from",
+        check=origin,
         description="ORG/NAME on the hub, or a folder beside the recipe, written ./NAME.",
     )
     revision: str | None = field(

@@ -29,6 +29,10 @@ class Findings:
         """What stands here has been reported: passes that stumble over it add nothing."""
         self._refused.add(span)
 
+    def refused(self, span: Span) -> bool:
+        """Whether what stands here has been reported."""
+        return span in self._refused
+
     def at_span(
         self,
         code: Code,

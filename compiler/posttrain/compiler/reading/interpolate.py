@@ -126,6 +126,8 @@ class _Filler:
         return replace(leaf, value="", text="")
 
     def _through(self, leaf: Leaf, found: Leaf, value: str | int | float | bool | None) -> Leaf:
+        if self.findings.refused(found.span):
+            self.findings.refuse(leaf.span)
         label = Label(found.span, "the variable's value")
         via = (*leaf.via, label, *found.via)[:_MOST_PLACES]
         return Leaf(value, leaf.span, found.text, found.plain, via)
