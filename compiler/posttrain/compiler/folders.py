@@ -32,8 +32,8 @@ ALSO_HERE = Code(
     "PT0815",
     "a hub name that is a folder here too",
     "warning",
-    "`from: models/mine` is the repository `mine` of `models` on the hub. A folder beside the recipe begins with"
-    " `./`, so that the same words never mean another thing on another machine.",
+    "`from: models/mine` is the repository `mine` of `models` on the hub. A folder beside the recipe begins"
+    " with `./`, so that the same words never mean another thing on another machine.",
     wrong=minimal((_INIT, "    from: models/mine\n")),
     right=minimal((_INIT, "    from: ./models/mine\n")),
     beside=(("models/mine/config.json", "{}"), ("models/mine/model.safetensors", "(weights)")),
