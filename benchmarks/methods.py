@@ -113,8 +113,6 @@ FIGURES = {
     "ppo": "reward",
 }
 _SCORERS = ("reward_model",)
-# Steps that are timed are of a model with some work in them, though still of a few tenths of a second.
-_TIMED_RECIPE = RECIPE.replace("layers: 2, hidden: 64", "layers: 4, hidden: 256")
 _FIRST, _LAST = 3, 3  # steps whose mean is the figure before, and after
 _FEW = 12  # steps of the second method of a pair
 # The writers; what a reward_model makes writes nothing, and only another one goes on from it.
@@ -155,14 +153,12 @@ _ABOUT_PAIRS = (
     " product."
 )
 _ABOUT_BESIDE = (
-    "A model of 4 layers and width 256: at width 64, where a step takes 0.02 to 0.05 s, the medians of these"
-    " ratios lay between 0.97 and 1.05, and those of single rounds between 0.88 and 1.19. The same trainer"
-    " with the same arguments in a script (`benchmarks/by_hand.py`), with as many checkpoints. Stage and"
-    " script are forked from one process and take turns. Seconds are the CPU's, the process's own and the"
-    " kernel's, medians of {rounds} rounds: `whole` from loading the model to the saved product, `steps` from"
-    " the first step to the last. In brackets the least and the greatest ratio of a round. What ours does"
-    " besides: it seals and prunes checkpoints, writes events, watches for trouble, and keeps what the"
-    " reward's nodes gave. PPO has no trainer in TRL to stand beside."
+    "The same trainer with the same arguments in a script (`benchmarks/by_hand.py`), with as many"
+    " checkpoints. Stage and script are forked from one process and take turns. Seconds are the CPU's, the"
+    " process's own and the kernel's, medians of {rounds} rounds: `whole` from loading the model to the saved"
+    " product, `steps` from the first step to the last. In brackets the least and the greatest ratio of a"
+    " round. What ours does besides: it seals and prunes checkpoints, writes events, watches for trouble, and"
+    " keeps what the reward's nodes gave. PPO has no trainer in TRL to stand beside."
 )
 _LOAD = "The machine's load was {least:.0f} to {most:.0f} meanwhile, on {cores} cores."
 _HEAD = (
@@ -202,18 +198,18 @@ def sections(text: str) -> dict[str, list[str]]:
     return found
 
 
-def run(stages: Mapping[str, str], recipe: str = RECIPE) -> Home:
+def run(stages: Mapping[str, str]) -> Home:
     """Carry a recipe of these stages out with the command that users have."""
-    folder = folder_of(stages, recipe)
+    folder = folder_of(stages)
     command = [sys.executable, "-m", "posttrain.cli.main", "run", str(folder), "--home", str(folder / "home")]
     subprocess.run(command, check=True)
     return Home(folder / "home")
 
 
-def folder_of(stages: Mapping[str, str], recipe: str = RECIPE) -> Path:
+def folder_of(stages: Mapping[str, str]) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="posttrain-methods-"))
     lines = [f"  {name}: {{{what}}}" for name, what in stages.items()]
-    (folder / "recipe.yaml").write_text(recipe + "\n".join(lines) + "\n")
+    (folder / "recipe.yaml").write_text(RECIPE + "\n".join(lines) + "\n")
     (folder / "chat.jinja").write_text(TEMPLATE)
     return folder
 
@@ -318,11 +314,10 @@ def mean(values: list[float]) -> float:
 def beside(rounds: int) -> list[str]:
     """The same training by TRL alone, called by hand: its losses, and the CPU's time."""
     start = {"sft": from_(*STAGES["sft"])}
-    made = products(run(start, _TIMED_RECIPE), iter(("sft", "datasets.sums")))
+    made = products(run(start), iter(("sft", "datasets.sums")))
     inputs = {"model": str(made["sft"].files), "data": str(made["datasets.sums"].files)}
     stages = {f"timed_{name}": from_("sft", f"train: {name}, {what}") for name, what in _TIMED.items()}
-    folder = folder_of({**start, **stages}, _TIMED_RECIPE)
-    plan = compiled(folder / "recipe.yaml", (), ())[0].plan
+    plan = compiled(folder_of({**start, **stages}) / "recipe.yaml", (), ())[0].plan
     assert plan is not None, "the stages that are timed compile"
     lines = [
         _ABOUT_BESIDE.format(rounds=rounds),
