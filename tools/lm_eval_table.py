@@ -75,7 +75,7 @@ def metrics_of(cfg: Mapping[str, Any], output: str) -> dict[str, bool]:
     given = cfg.get("metric_list") or [{"metric": name} for name in _BY_DEFAULT[output]]
     found: dict[str, bool] = {}
     for one in given:
-        name = str(one["metric"]).rpartition("/")[2].rpartition(".")[2]
+        name = _name(one["metric"])
         how = one.get("aggregation")
         averaged = how == "mean" if how is not None else get_metric_aggregation(name) is mean
         for each in filters:
@@ -97,12 +97,17 @@ def group_of(cfg: Mapping[str, Any], index: Mapping[str, Any]) -> dict[str, Any]
         one for one in (listed if isinstance(listed, list) else [listed]) if one.get("weight_by_size", True)
     ]
     pooled = {
-        f"{one['metric']}.{each}" if each != "none" else one["metric"]: None
+        f"{_name(one['metric'])}.{each}" if each != "none" else _name(one["metric"]): None
         for one in sums
         if one.get("aggregation", "mean") == "mean"
         for each in _filters(one.get("filter_list", "none"))
     }
     return {**found, "metrics": list(pooled)} if pooled else found
+
+
+def _name(metric: object) -> str:
+    """A metric's name; a function beside the task is named by its path on this machine."""
+    return str(metric).rpartition("/")[2].rpartition(".")[2]
 
 
 def _filters(given: Any) -> list[str]:

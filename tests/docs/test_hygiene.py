@@ -93,3 +93,13 @@ def test_no_uv_lock_is_tracked():
 def test_posttrain_is_a_namespace():
     inits = [f"{root}/posttrain/__init__.py" for root in ("spec", "compiler", "runtime")]
     assert [path for path in inits if (REPOSITORY / path).exists()] == []
+
+
+def test_no_file_names_a_place_of_one_machine():
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    files = [REPOSITORY / name for name in tracked if name]
+    place = re.compile(rb"/[\w./-]+/(\.venv|site-packages)/")
+    named = [file.name for file in files if file.is_file() and place.search(file.read_bytes())]
+    assert named == []

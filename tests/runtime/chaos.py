@@ -154,19 +154,27 @@ def began_again(scene: Scene) -> list[str]:
 
 
 def ran_twice(home: Path) -> list[str]:
-    """Steps that ran again after they had finished, by the journals. What was damaged has to."""
+    """Steps that ran again after they had finished, by the journals. What was damaged has to.
+
+    Of two clients at once, one may have been killed over a step that the other then took: its row, which
+    says that the step is running, began before the other's ended.
+    """
     damaged = {path.name.partition("-")[0] for path in (home / "store").glob(".damaged/*")}
-    finished: set[str] = set()
+    finished: dict[str, float] = {}
     twice: list[str] = []
     for run in sorted((home / "runs").iterdir()):
         try:
             with closing(sqlite3.connect(run / "journal.sqlite")) as db:
-                rows = db.execute("SELECT id, key, state FROM step").fetchall()
+                rows = db.execute("SELECT id, key, state, began, ended FROM step").fetchall()
         except sqlite3.Error:  # a damaged journal, or a client that died before it had one
             continue
-        again = [(id, key) for id, key, state in rows if state in ("running", "done") and key in finished]
+        again = [
+            (id, key)
+            for id, key, state, began, _ in rows
+            if state in ("running", "done") and began is not None and began > finished.get(key, began)
+        ]
         twice += [f"{id} ran again after it had finished" for id, key in again if key not in damaged]
-        finished |= {key for _, key, state in rows if state == "done"}
+        finished |= {key: ended for _, key, state, _, ended in rows if state == "done"}
     return twice
 
 
