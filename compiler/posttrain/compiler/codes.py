@@ -19,14 +19,15 @@ from posttrain.compiler.environments import codes as environments
 from posttrain.compiler.locking import codes as locking
 from posttrain.compiler.placement import fitting, target
 from posttrain.compiler.placement import training as placement
-from posttrain.compiler.reading import expand, interpolate, matrix, parse, sections, shape, validate
+from posttrain.compiler.reading import codes as reading
+from posttrain.compiler.reading import expand, interpolate, matrix, sections, shape, validate
 from posttrain.compiler.resolution import names
 from posttrain.compiler.rewards import codes as rewards
 from posttrain.compiler.stages import asking_codes, branches, evals, gates, power, training
 from posttrain.spec.diagnostic import Code
 
 _DEFINERS = (
-    parse,
+    reading,
     sections,
     expand,
     interpolate,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.reading.parse import MOST_BYTES
+from posttrain.compiler.reading.codes import MOST_BYTES
 from posttrain.compiler.text.source import Request, Source
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Diagnostic

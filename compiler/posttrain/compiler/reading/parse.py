@@ -4,71 +4,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
 from posttrain.compiler.diagnosis.findings import Findings
 from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.reading.codes import (
+    DUPLICATE_KEY,
+    MOST_BYTES,
+    MOST_DEPTH,
+    MOST_NODES,
+    NO_MAPPING,
+    NOT_TEXT,
+    TOO_LARGE,
+    UNSUPPORTED,
+    YAML_ERROR,
+)
 from posttrain.compiler.text.scalars import resolve
 from posttrain.compiler.text.source import Source
 from posttrain.compiler.text.tree import Entry, Leaf, Listed, Mapped, Node
-from posttrain.spec.diagnostic import Code, Label, Span
-
-MOST_BYTES = 4 * 1024 * 1024
-MOST_DEPTH = 64
-MOST_NODES = 400_000
-
-YAML_ERROR = Code(
-    "PT0101",
-    "the file is not YAML",
-    "error",
-    "The text breaks a rule of YAML, such as a bracket that is not closed, a tab used to indent, or"
-    " a wrong indentation. Nothing else can be checked until it is mended.",
-    wrong=minimal(("{init: characters}", "{init: characters")),
-    right=MINIMAL,
-)
-NOT_TEXT = Code(
-    "PT0102",
-    "the file is not UTF-8 text",
-    "error",
-    "A recipe is UTF-8 text without control characters. Save the file as UTF-8.",
-    wrong=minimal(("name: demo", "name: demo\x07")),
-    right=MINIMAL,
-)
-DUPLICATE_KEY = Code(
-    "PT0103",
-    "a key is written twice",
-    "error",
-    "One mapping holds the same key twice. YAML readers keep one of them and drop the other in"
-    " silence, so this is an error here. Keep one.",
-    wrong=minimal(("name: demo", "name: demo\nname: again")),
-    right=MINIMAL,
-)
-TOO_LARGE = Code(
-    "PT0104",
-    "the file is too large, too deep or expands without bound",
-    "error",
-    f"A recipe has at most {MOST_BYTES // 2**20} MiB, {MOST_DEPTH} levels and {MOST_NODES} nodes,"
-    " counted after aliases are expanded. Data belongs in data files, which datasets name.",
-    wrong=minimal(("name: demo", "name: " + "[" * 80 + "]" * 80)),
-    right=MINIMAL,
-)
-NO_MAPPING = Code(
-    "PT0105",
-    "the file holds no recipe",
-    "error",
-    "A recipe is one YAML document whose top level is a mapping from section names to sections.",
-    wrong="- recipe\n- 1\n",
-    right=MINIMAL,
-)
-UNSUPPORTED = Code(
-    "PT0106",
-    "YAML tags and complex keys have no meaning in a recipe",
-    "error",
-    "Keys are words, and values have the types that the language gives them: tags such as `!!int` or"
-    " `!custom`, and keys that are lists or mappings, are refused. The merge key `<<` takes mappings alone.",
-    wrong=minimal(("name: demo", "name: !!str demo")),
-    right=MINIMAL,
-)
-CODES = (YAML_ERROR, NOT_TEXT, DUPLICATE_KEY, TOO_LARGE, NO_MAPPING, UNSUPPORTED)
+from posttrain.spec.diagnostic import Label, Span
 
 
 class _Stop(Exception):
