@@ -95,11 +95,22 @@ def test_accumulating_never_takes_less(workload):
 
 
 @given(workloads())
-def test_wider_weights_hardly_ever_take_less(workload):
-    """A norm in fp32 keeps a wide copy of a narrow stream, which a wide stream needs not: where long rows
-    meet a small model, this can outweigh the weights by a little."""
+def test_wider_weights_take_more_of_what_is_held_throughout(workload):
+    """Not in all: a norm in fp32 keeps a wide copy of a narrow stream, which a wide stream needs not, and
+    where long rows meet a small model that outweighs the weights."""
     assume(workload.autocast)
-    assert 1.1 * total(replace(workload, element=4)) >= total(replace(workload, element=2))
+    wide, narrow = held(replace(workload, element=4)), held(replace(workload, element=2))
+    assert narrow["weights"] > 0
+    assert wide["weights"] >= narrow["weights"]
+    assert sum(wide.values()) >= sum(narrow.values())
+
+
+def held(workload):
+    """What lies in memory at every moment, by its name."""
+    terms = estimate(workload, H100).terms
+    return {
+        name: sum(t.bytes for t in terms if t.name == name) for name in ("weights", "optimizer", "adapter")
+    }
 
 
 @given(workloads(sharded=["zero1", "zero2", "zero3", "fsdp"]))
