@@ -30,6 +30,8 @@ from posttrain.spec.plan import step_to_json
 
 HERE = Path(__file__).parent
 TEMPLATE = (HERE.parent / "tests/recipes/tiny/chat.jinja").read_text()
+_SMALL = "layers: 2, hidden: 64"  # as the recipe has it
+_LARGER = "layers: 4, hidden: 256"
 RECIPE = """\
 recipe: 1
 name: methods
@@ -154,11 +156,12 @@ _ABOUT_PAIRS = (
 )
 _ABOUT_BESIDE = (
     "The same trainer with the same arguments in a script (`benchmarks/by_hand.py`), with as many"
-    " checkpoints. Stage and script are forked from one process and take turns. Seconds are the CPU's, the"
-    " process's own and the kernel's, medians of {rounds} rounds: `whole` from loading the model to the saved"
-    " product, `steps` from the first step to the last. In brackets the least and the greatest ratio of a"
-    " round. What ours does besides: it seals and prunes checkpoints, writes events, watches for trouble, and"
-    " keeps what the reward's nodes gave. PPO has no trainer in TRL to stand beside."
+    " checkpoints. Stage and script are forked from one process onto one core and take turns at every step."
+    " Seconds are the CPU's, the process's own and the kernel's, medians of {rounds} rounds: `whole` from"
+    " loading the model to the saved product, `steps` from the first step to the last. In brackets the least"
+    " and the greatest ratio of a round. What ours does besides: it seals and prunes checkpoints, writes"
+    " events, watches for trouble, and keeps what the reward's nodes gave. PPO has no trainer in TRL to stand"
+    " beside."
 )
 _LOAD = "The machine's load was {least:.0f} to {most:.0f} meanwhile, on {cores} cores."
 _HEAD = (
@@ -198,18 +201,19 @@ def sections(text: str) -> dict[str, list[str]]:
     return found
 
 
-def run(stages: Mapping[str, str]) -> Home:
+def run(stages: Mapping[str, str], size: str = _SMALL) -> Home:
     """Carry a recipe of these stages out with the command that users have."""
-    folder = folder_of(stages)
+    folder = folder_of(stages, size)
     command = [sys.executable, "-m", "posttrain.cli.main", "run", str(folder), "--home", str(folder / "home")]
     subprocess.run(command, check=True)
     return Home(folder / "home")
 
 
-def folder_of(stages: Mapping[str, str]) -> Path:
+def folder_of(stages: Mapping[str, str], size: str = _SMALL) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="posttrain-methods-"))
     lines = [f"  {name}: {{{what}}}" for name, what in stages.items()]
-    (folder / "recipe.yaml").write_text(RECIPE + "\n".join(lines) + "\n")
+    recipe = RECIPE.replace(_SMALL, size)
+    (folder / "recipe.yaml").write_text(recipe + "\n".join(lines) + "\n")
     (folder / "chat.jinja").write_text(TEMPLATE)
     return folder
 
@@ -313,28 +317,30 @@ def mean(values: list[float]) -> float:
 
 def beside(rounds: int) -> list[str]:
     """The same training by TRL alone, called by hand: its losses, and the CPU's time."""
+    warm()
+    lines = [_ABOUT_BESIDE.format(rounds=rounds), ""]
+    for size in (_SMALL, _LARGER):
+        lines += [f"The model of `{size}`:", "", _HEAD, "|---|---|---|---|---|---|---|---|---|"]
+        loads = [os.getloadavg()[0]]
+        for found in timed(size, rounds):
+            assert found.alike, f"called by hand, TRL has other losses for {found.name}"
+            lines.append(told(found))
+            loads.append(os.getloadavg()[0])
+            print(lines[-1], flush=True)
+        lines += ["", _LOAD.format(least=min(loads), most=max(loads), cores=os.cpu_count()), ""]
+    return lines[:-1]
+
+
+def timed(size: str, rounds: int) -> Iterator[Compared]:
     start = {"sft": from_(*STAGES["sft"])}
-    made = products(run(start), iter(("sft", "datasets.sums")))
+    made = products(run(start, size), iter(("sft", "datasets.sums")))
     inputs = {"model": str(made["sft"].files), "data": str(made["datasets.sums"].files)}
     stages = {f"timed_{name}": from_("sft", f"train: {name}, {what}") for name, what in _TIMED.items()}
-    plan = compiled(folder_of({**start, **stages}) / "recipe.yaml", (), ())[0].plan
+    plan = compiled(folder_of({**start, **stages}, size) / "recipe.yaml", (), ())[0].plan
     assert plan is not None, "the stages that are timed compile"
-    lines = [
-        _ABOUT_BESIDE.format(rounds=rounds),
-        "",
-        _HEAD,
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    warm()
-    loads = [os.getloadavg()[0]]
     for name in _TIMED:
         step = json.loads(step_to_json(plan.step(f"timed_{name}")))
-        found = compared(name, step, inputs, rounds)
-        assert found.alike, f"called by hand, TRL has other losses for {name}"
-        lines.append(told(found))
-        loads.append(os.getloadavg()[0])
-        print(lines[-1], flush=True)
-    return [*lines, "", _LOAD.format(least=min(loads), most=max(loads), cores=os.cpu_count())]
+        yield compared(name, step, inputs, rounds)
 
 
 def told(found: Compared) -> str:

@@ -1,4 +1,8 @@
-"""Checkpoints of a step under way. One counts only when its own manifest is complete and true."""
+"""Checkpoints of a step under way. One counts only when its own manifest is complete and true.
+
+What its files hold is told by XXH3, at a quarter of what sha256 takes: it has to show damage and nothing
+else, since a checkpoint never leaves its machine and its contents name nothing.
+"""
 
 import re
 import shutil
@@ -9,14 +13,14 @@ from posttrain.runtime.keeping.seals import read_sealed, sealed
 
 _NAME = re.compile(r"checkpoint-(\d+)\Z")
 MANIFEST = "complete.json"
+_PART = 1 << 18  # bytes, which stay in the processor's cache
 
 
 def seal(checkpoint: Path) -> None:
     """Bring a checkpoint to the disk and declare it complete."""
-    digests = durable.digests(checkpoint)
-    digests.pop(MANIFEST, None)
+    files = {name: {"xxh3": _xxh3(path)} for name, path in durable.files_in(checkpoint) if name != MANIFEST}
     durable.sync_tree(checkpoint)
-    durable.write_json(checkpoint / MANIFEST, sealed({"files": digests}))
+    durable.write_json(checkpoint / MANIFEST, sealed({"files": files}))
     durable.sync_folder(checkpoint.parent)
 
 
@@ -70,8 +74,16 @@ def whole(checkpoint: Path) -> bool:
     if manifest is None:
         return False
     try:
-        return all(
-            durable.sha256_of(checkpoint / name) == item["sha256"] for name, item in manifest["files"].items()
-        )
-    except OSError:
+        return all(_xxh3(checkpoint / name) == item["xxh3"] for name, item in manifest["files"].items())
+    except (KeyError, OSError):
         return False
+
+
+def _xxh3(path: Path) -> str:
+    import xxhash
+
+    found, part = xxhash.xxh3_128(), memoryview(bytearray(_PART))
+    with path.open("rb", buffering=0) as file:
+        while read := file.readinto(part):
+            found.update(part[:read])
+    return found.hexdigest()
