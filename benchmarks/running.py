@@ -3,8 +3,9 @@
     python benchmarks/running.py [--rounds 7] [--steps 1000] [--gigabytes 4] [PART ...]
 
 Parts: `idle` (a run with nothing to do, CPU time against the floor), `steps` (wall time that a small step
-takes beyond its own work), `commit` (a product brought into the store, against sha256sum and cp), `stage`
-(a training stage through the runner, against the same training called directly).
+takes beyond its own work), `commit` (a product brought into the store, against sha256sum and cp), `seal`
+(a checkpoint that is sealed, against sha256 and fsync), `stage` (a training stage through the runner,
+against the same training called directly).
 """
 
 import argparse
@@ -22,7 +23,7 @@ from pathlib import Path
 from floor import RECIPE, in_turns, show
 
 from posttrain.cli.loading import compiled
-from posttrain.runtime import durable, workplace
+from posttrain.runtime import checkpoints, durable, workplace
 from posttrain.runtime.execution.executor import execute
 from posttrain.runtime.execution.surroundings import Surroundings
 from posttrain.runtime.keeping.home import Home
@@ -152,11 +153,12 @@ def commit(folder: Path, rounds: int, gigabytes: float) -> None:
         print(f"{gigabytes:g} GB, {name:24} {middle:7.2f} s  {middle / floor:5.2f}", flush=True)
 
 
-def _random_file(path: Path, size: int) -> None:
+def _random_file(path: Path, size: int, *, sync: bool = True) -> None:
     with path.open("wb") as file:
         while (left := size - file.tell()) > 0:
             file.write(os.urandom(min(left, 1 << 24)))
-        os.fsync(file.fileno())
+        if sync:
+            os.fsync(file.fileno())
 
 
 def _by_hand(source: Path, copy: Path, *, sync: bool = False) -> float:
@@ -183,6 +185,29 @@ def _stored(source: Path, home: Path) -> float:
     took = time.monotonic() - began
     shutil.rmtree(home)
     return took
+
+
+def seal(folder: Path, rounds: int, gigabytes: float) -> None:
+    """Wall time to seal a checkpoint that has just been written; training goes on meanwhile."""
+    taken: dict[str, list[float]] = {"sha256 + fsync": [], "sealed": []}
+    for _ in range(rounds):
+        for name, made in (("sha256 + fsync", _summed), ("sealed", checkpoints.seal)):
+            checkpoint = folder / "checkpoint-1"
+            checkpoint.mkdir()
+            _random_file(checkpoint / "model.safetensors", int(gigabytes * 2**30), sync=False)
+            began = time.monotonic()
+            made(checkpoint)
+            taken[name].append(time.monotonic() - began)
+            shutil.rmtree(checkpoint)
+    floor = statistics.median(taken["sha256 + fsync"])
+    for name, times in taken.items():
+        middle = statistics.median(times)
+        print(f"{gigabytes:g} GB, {name:24} {middle:7.2f} s  {middle / floor:5.2f}", flush=True)
+
+
+def _summed(checkpoint: Path) -> None:
+    durable.digests(checkpoint)
+    durable.sync_tree(checkpoint)
 
 
 def stage(folder: Path, rounds: int) -> None:
@@ -250,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--steps", type=int, default=1000)
     options.add_argument("--gigabytes", type=float, default=4)
     options.add_argument("--folder", help="where to work: on the disk that is to be measured")
-    options.add_argument("parts", nargs="*", default=["idle", "steps", "commit", "stage"])
+    options.add_argument("parts", nargs="*", default=["idle", "steps", "commit", "seal", "stage"])
     given = options.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
@@ -258,6 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "idle": lambda: idle(folder, given.rounds, given.steps),
             "steps": lambda: steps(folder),
             "commit": lambda: commit(folder, min(given.rounds, 3), given.gigabytes),
+            "seal": lambda: seal(folder, min(given.rounds, 3), given.gigabytes),
             "stage": lambda: stage(folder, min(given.rounds, 5)),
         }
         for part in given.parts:
