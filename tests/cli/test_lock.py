@@ -189,3 +189,46 @@ def test_a_recipe_of_another_name_has_a_lock_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("recipe: 1\nname: it\nstages: {a: {script: [sh, -c, exit]}}\n")
     assert call("lock", tmp_path / "other.yaml").returncode == 0
     assert (tmp_path / "other.lock").exists()
+
+
+BENCHMARK = """\
+recipe: 1
+name: quoted
+models:
+  base: {from: org/small, revision: stable}
+stages:
+  quoted: {benchmark: base, tasks: [gsm8k], revisions: {org/rows: main, org/tasks: COMMIT}}
+""".replace("COMMIT", COMMITS["f"])
+
+
+def test_the_data_of_a_benchmark_is_pinned_as_datasets_are(folder: Folder) -> None:
+    (folder.path / "recipe.yaml").write_text(BENCHMARK)
+    loose = from_json(folder.call("plan", folder.path, "--format", "json").stdout)
+    assert not loose.step("quoted").pinned
+    refused = folder.call("plan", folder.path, "--locked")
+    assert refused.returncode != 0
+    values = folder.locked()
+    assert {id: value for id, value in values.items() if id[0] == "dataset"} == {
+        ("dataset", "org/rows@main"): COMMITS["d"],
+        ("dataset", f"org/tasks@{COMMITS['f']}"): COMMITS["f"],
+    }
+    assert not any("org/tasks" in path for path in folder.asked), "a commit is not asked for"
+    assert folder.reasons() == []
+    folder.address = "http://127.0.0.1:1"  # nobody is there
+    plan = from_json(folder.call("plan", folder.path, "--locked", "--format", "json").stdout)
+    step = plan.step("quoted")
+    assert step.params["revisions"] == {"org/rows": COMMITS["d"], "org/tasks": COMMITS["f"]}
+    assert step.pinned
+
+
+def test_a_revision_that_the_lock_lacks_is_told_at_its_place(folder: Folder) -> None:
+    (folder.path / "recipe.yaml").write_text(BENCHMARK)
+    folder.locked()
+    (folder.path / "recipe.yaml").write_text(BENCHMARK.replace("org/rows: main", "org/rows: next"))
+    refused = folder.call("plan", folder.path, "--locked")
+    assert refused.returncode == 1
+    assert "recipe.lock holds no revision of the dataset `org/rows@next`" in refused.stderr
+    assert "recipe.yaml:6:67" in refused.stderr
+    ended = folder.call("lock", folder.path)
+    assert ended.returncode == 1
+    assert "the dataset `org/rows` has no revision `next`" in ended.stderr

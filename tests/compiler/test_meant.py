@@ -2,8 +2,10 @@
 
 import pytest
 
+from posttrain.compiler.diagnosis import synonyms
 from posttrain.compiler.diagnosis.suggest import hint, nearest
-from posttrain.compiler.diagnosis.synonyms import elsewhere, key_hint, key_meant
+from posttrain.compiler.diagnosis.synonyms import elsewhere, key_hint, key_meant, op_hint
+from posttrain.runtime.catalog import CATALOG
 
 GRPO = [
     "learning_rate",
@@ -51,6 +53,41 @@ def test_the_nearest_word(word: str, legal: list[str], meant: str | None) -> Non
 )
 def test_words_of_other_tools(word: str, meant: str | None) -> None:
     assert key_meant(word, GRPO) == meant
+
+
+OPS = CATALOG.names("reward")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("if", "score"),
+        ("IfElse", "score"),
+        ("switch", "cases"),
+        ("and", "all"),
+        ("or", "any"),
+        ("add", "sum"),
+        ("multiply", "product"),
+        ("exact_match", "equal"),
+        ("contain", "contains"),
+        ("socre", "score"),
+        ("frobnicate", None),
+    ],
+)
+def test_reward_ops_as_others_call_them(word: str, meant: str | None) -> None:
+    assert op_hint(word, OPS)[1] == meant
+
+
+def test_a_condition_is_told_with_its_form() -> None:
+    help, _ = op_hint("if", OPS)
+    assert help == "did you mean `score`? it is written `{score: {when: CONDITION, then: 1.0, else: 0.0}}`"
+
+
+def test_no_word_for_an_op_is_an_op_itself() -> None:
+    words = [word for theirs in synonyms._OPS.values() for word in theirs.split()]
+    assert set(synonyms._OPS) <= set(OPS)
+    assert not set(words) & set(OPS)
+    assert len(words) == len(set(words))
 
 
 def test_a_short_list_stands_beside_what_was_meant() -> None:

@@ -156,6 +156,10 @@ def _check_together(found: Checked, request: Request, findings: Findings) -> Non
         from posttrain.compiler.checks.contained import check_contained
 
         check_contained(named, found.graphs, findings)
+    if any(one.table.gaps for one in found.rows.values()):
+        from posttrain.compiler.checks.filled import check_filled
+
+        check_filled(named, found.rows, found.graphs, found.trainings, findings)
     check_pushes(named.recipe, findings)
     check_tracking(named.recipe, request, findings)
     if request.as_written:

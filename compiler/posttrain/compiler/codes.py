@@ -5,6 +5,7 @@ from posttrain.compiler.benchmarks import codes as benchmarks
 from posttrain.compiler.checks import (
     contained,
     during,
+    filled,
     image,
     pushing,
     tags,
@@ -38,6 +39,7 @@ _DEFINERS = (
     shape,
     names,
     data,
+    filled,
     files,
     rewards,
     training,

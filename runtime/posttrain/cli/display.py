@@ -2,12 +2,13 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from posttrain.cli.outcomes import told
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.report.figures import duration
 from posttrain.spec.plan import Plan
@@ -21,7 +22,9 @@ _MARKS = {
     "interrupted": ("~", "yellow"),
     "waiting": ("~", "yellow"),
     "skipped": (".", "bright_black"),
+    "warning": ("!", "yellow"),
 }
+_WARNINGS = 10  # of one step; the report has them all
 
 
 class Display:
@@ -35,6 +38,7 @@ class Display:
         self.bars: Any = None
         self.tasks: dict[str, Any] = {}
         self.shown: dict[str, float] = {}
+        self.warned: dict[str, int] = {}
         self.terminal = sys.stdout.isatty()
 
     def __enter__(self) -> "Display":
@@ -50,6 +54,8 @@ class Display:
                 self._progress(id, known)
             case "running":
                 self._begin(id)
+            case "warning":
+                self._warn(id, known)
             case _:
                 self._end(id, state, known)
 
@@ -78,9 +84,19 @@ class Display:
             self.shown[id] = time.monotonic()
             click.echo(f"  {id.ljust(self.width)}  {what}")
 
+    def _warn(self, id: str, known: Mapping[str, Any]) -> None:
+        count = self.warned[id] = self.warned.get(id, 0) + 1
+        if count < _WARNINGS:
+            self._tell(id, "warning", known)
+        elif count == _WARNINGS:
+            self._tell(id, "warning", {"reason": "there are more of them: the report has them all"})
+
     def _end(self, id: str, state: str, known: Mapping[str, Any]) -> None:
         if id in self.tasks:
             self.bars.remove_task(self.tasks.pop(id))
+        self._tell(id, state, known)
+
+    def _tell(self, id: str, state: str, known: Mapping[str, Any]) -> None:
         mark, colour = _MARKS[state]
         detail = _detail(state, known)
         line = f"{mark} {id.ljust(self.width)}  {state}" + (f"  {detail}" if detail else "")
@@ -120,35 +136,8 @@ def _near(path: Path) -> str:
 def _detail(state: str, known: Mapping[str, Any]) -> str:
     if state not in ("done", "cached"):
         return str(known.get("reason", ""))
-    facts: Mapping[str, Any] = known.get("facts", {})
     parts = [duration(known["cost"]["seconds"])] if state == "done" else []
-    for name, metric in facts.get("metrics", {}).items():
-        if metric["value"] is not None:
-            low, high = metric["low"], metric["high"]
-            ends = "" if low is None else f" [{low:.3f}, {high:.3f}]"  # of one item there are none
-            parts.append(f"{name} {metric['value']:.3f}{ends}")
-    parts += [f"{facts[key]:.1%} {word}" for key, word in _SHARES.items() if facts.get(key)]
-    parts += [f"verdict: {facts['verdict']}", *_undecided(facts)] if "verdict" in facts else []
-    parts += [
-        f"{n} rows" if k == "rows.all" else f"{n} {k[5:]} rows"
-        for k, n in facts.items()
-        if k.startswith("rows.")
-    ]
-    return "  ".join(parts)
-
-
-# The shares of an eval's completions that nobody wants, by their names among its facts.
-_SHARES = {"unscored": "unscored", "cut": "cut short", "timed_out": "timed out", "failed": "without a reply"}
-
-
-def _undecided(facts: Mapping[str, Any]) -> Iterator[str]:
-    """The conditions of a gate that did not pass, with what they were decided by."""
-    for one in facts.get("conditions", ()):
-        if one["verdict"] != "pass":
-            numbers = (
-                "" if one["low"] is None else f": {one['value']:.3g} [{one['low']:.3g}, {one['high']:.3g}]"
-            )
-            yield f"{one['verdict']}: {one['text']}{numbers}"
+    return "  ".join(parts + told(known.get("facts", {})))
 
 
 def _bars() -> Any:

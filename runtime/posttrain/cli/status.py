@@ -1,15 +1,18 @@
-"""`recipe status`: where the newest run stands."""
+"""`recipe status`: where the newest run stands, and what came out so far."""
 
 import json
 from sqlite3 import DatabaseError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from posttrain.cli.homes import chosen_run, home_of, home_option
 
 if TYPE_CHECKING:
+    from posttrain.runtime.keeping.home import Home
     from posttrain.runtime.keeping.journal import Entry
+
+_MOST = 3  # metrics of a step that are told in its line
 
 
 @click.command("status")
@@ -23,7 +26,8 @@ def command(home: str | None, name: str | None, form: str) -> None:
     from posttrain.cli.tables import table
     from posttrain.runtime.keeping.journal import DamagedJournal, Journal
 
-    folder = chosen_run(home_of(home), name)
+    place = home_of(home)
+    folder = chosen_run(place, name)
     try:
         journal = Journal(folder / "journal.sqlite", read=True)
         entries = journal.entries()
@@ -31,16 +35,32 @@ def command(home: str | None, name: str | None, form: str) -> None:
         advice = "what was finished is kept in the store: `recipe run` goes on from there"
         raise click.ClickException(f"{damage}; {advice}") from None
     if form == "json":
-        steps = [vars(entry) for entry in entries]
+        steps = [{**vars(entry), "outcome": _made(place, entry)[0]} for entry in entries]
         about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
         click.echo(json.dumps({"run": folder.name, **about, "steps": steps}, indent=1, sort_keys=True))
         return
     click.echo(f"run {folder.name}: {journal.get('result', 'under way, or cut short')}")
-    rows = [(e.id, e.state, *_figures(e), e.reason) for e in entries]
+    rows = [(e.id, e.state, *_figures(e), "  ".join(_made(place, e)[1]), e.reason) for e in entries]
     # A column in which nothing stands is left out.
-    shown = [0, 1, *(column for column in range(2, 6) if any(row[column] for row in rows)), 6]
-    header = ("step", "state", "took", "expected", "memory", "expected", "why")
+    shown = [0, 1, *(column for column in range(2, 7) if any(row[column] for row in rows)), 7]
+    header = ("step", "state", "took", "expected", "memory", "expected", "result", "why")
     table([header[c] for c in shown], [[row[c] for c in shown] for row in rows], state=1)
+
+
+def _made(home: "Home", entry: "Entry") -> tuple[dict[str, Any], list[str]]:
+    """What came out of a step, as data and in words: by its sealed product where that is still there, and
+    for a training with the figures that it told last."""
+    from posttrain.cli.outcomes import figures, outcome, told
+    from posttrain.runtime.events import last_figures
+
+    if entry.state not in ("done", "cached", "running"):
+        return {}, []
+    product = home.store.stated(entry.key)
+    facts = product.facts if product else entry.facts
+    record = product.record if product else home.work(entry.key) / "record"
+    last = last_figures(record / "events.jsonl")
+    about = outcome(facts)
+    return ({**about, "figures": last} if last else about), [*figures(last), *told(facts, _MOST)]
 
 
 def _figures(entry: "Entry") -> tuple[str, str, str, str]:

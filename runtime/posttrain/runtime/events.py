@@ -5,6 +5,7 @@ Every event has `at` (seconds since the epoch) and `kind`; `KINDS` lists the kin
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,11 +31,13 @@ class EventWriter:
         if cut_short:
             self._file.write("\n")
         self._last_progress = 0.0
+        self._one_line = threading.Lock()  # checkpoints are sealed in a thread that has news too
 
     def emit(self, kind: str, **fields: Any) -> None:
         assert set(fields) <= set(KINDS[kind]), f"an event {kind} has no {set(fields) - set(KINDS[kind])}"
         line = json.dumps({"at": round(time.time(), 3), "kind": kind, **fields}, ensure_ascii=False)
-        self._file.write(line + "\n")
+        with self._one_line:
+            self._file.write(line + "\n")
 
     def progress(self, done: int, total: int, unit: str) -> None:
         """Report progress, a few times a second at most."""
@@ -54,6 +57,8 @@ class EventTail:
         self._path = path
         self._offset = 0
         self._figures = ""
+        self._heard: set[str] = set()
+        self._news: list[dict[str, Any]] = []
 
     def progress(self) -> dict[str, Any] | None:
         """The newest progress since the last call, with the newest figures beside it."""
@@ -72,7 +77,15 @@ class EventTail:
                 latest = event
             elif event["kind"] == "metrics" and isinstance(event.get("values"), dict):
                 self._figures = _figures(event["values"])
+            elif event["kind"] == "warning" and event.get("message") not in self._heard:
+                self._heard.add(str(event.get("message")))
+                self._news.append({"reason": str(event.get("message")), "advice": event.get("advice", "")})
         return {**latest, "figures": self._figures} if latest else None
+
+    def warnings(self) -> list[dict[str, Any]]:
+        """What the step has warned of in what was read, each thing once."""
+        news, self._news = self._news, []
+        return news
 
 
 _SHOWN = ("loss", "reward")
@@ -80,6 +93,26 @@ _SHOWN = ("loss", "reward")
 
 def _figures(values: Mapping[str, float]) -> str:
     return " ".join(f"{name} {values[name]:.4g}" for name in _SHOWN if name in values)
+
+
+_END = 256 * 1024  # bytes in which the last figures are looked for
+
+
+def last_figures(path: Path) -> dict[str, float]:
+    """The figures that a training told last, of those that are shown; from the end of its events alone."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _END))
+            lines = file.read().splitlines()
+    except OSError:
+        return {}
+    for line in reversed(lines):
+        event = _event(line) or _NOTHING
+        if event["kind"] == "metrics" and isinstance(event.get("values"), dict):
+            found = {name: event["values"][name] for name in _SHOWN if name in event["values"]}
+            if found:
+                return found
+    return {}
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:

@@ -60,6 +60,8 @@ class Schedule:
     # Checkpoints land only on multiples of this many optimizer steps.
     boundary: int = 1
     rows_per_step: int = 0
+    # Whether these are the most there can be: how many there are is known when the rows are prepared.
+    at_most: bool = False
 
 
 def _batch(params: Any) -> int:
@@ -108,6 +110,26 @@ class Method(Extension):
 
 
 @record(kw_only=True)
+class Gap:
+    """Rows that have nothing in a column: where the first stands, and how many of how many looked at."""
+
+    first: str
+    rows: int
+    of: int
+
+
+@record(kw_only=True)
+class Content:
+    """What the content of files tells of the rows in it."""
+
+    columns: Columns
+    # The number of rows, where all were counted.
+    rows: int | None
+    # The columns that are not filled in every row, as far as rows were looked at.
+    gaps: Mapping[str, Gap] = field(default_factory=dict[str, Gap])
+
+
+@record(kw_only=True)
 class Source(Extension):
     """Where rows come from. `columns` and `rows` tell what is known before anything runs."""
 
@@ -115,9 +137,9 @@ class Source(Extension):
     rows: Callable[[Any], int | None] = lambda _: None
     # The user files that the rows are read from; their content is part of the key.
     files: Callable[[Any], Sequence[str]] = lambda _: ()
-    # Columns and the number of rows, where it can be told, from the content of the files. Raises
-    # ValueError when they are not as the parameters say, or must be written there.
-    infer: Callable[[Any, Sequence[bytes]], tuple[Columns, int | None]] | None = None
+    # What can be told from the content of the files. Raises ValueError when they are not as the
+    # parameters say, or when these must say more.
+    infer: Callable[[Any, Sequence[bytes]], Content] | None = None
     # Whether it is content with the beginning of a file that is too large to be held.
     beginnings: bool = False
     # Whether the parameters name one content for good; otherwise the rows are never taken as known.
@@ -154,6 +176,8 @@ class Operand:
     fields: Mapping[str, "Operand"] = field(default_factory=dict[str, "Operand"])
     default: float | bool | str | None = None
     required: bool = True
+    # One sentence that says what is given here.
+    description: str = ""
 
 
 Ranges = Mapping[str, Sequence[Interval]]

@@ -68,8 +68,8 @@ class Benchmark(Stage):
     batch: int = field(default=16, ge=1, description="Requests that are computed together.")
     revisions: dict[str, str] = field(
         default_factory=dict[str, str],
-        description="The commits of the tasks' data sets, by ORG/NAME on the hub. Without them the data may"
-        " change, and the stage is computed anew in every run.",
+        description="The commits of the tasks' data sets, by ORG/NAME on the hub; `recipe lock` pins branches"
+        " and tags. Without them the data may change, and the stage is computed anew in every run.",
     )
     unsafe_code: bool = field(
         default=False,

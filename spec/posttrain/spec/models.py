@@ -118,7 +118,9 @@ class Model(Declaration):
     )
     tags: Tags | None = field(default=None, description="Tags for a generated chat template.")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(
-        default="auto", description="The precision of the weights; auto keeps what is stored."
+        default="auto",
+        description="The precision of the weights. auto keeps what is stored, but trains whole weights in"
+        " float32, where small steps are not lost, and gives them in what was stored.",
     )
     quantize: Literal["none", "int8", "nf4"] = field(
         default="none", description="Quantise the frozen weights when loading."

@@ -148,6 +148,6 @@ def test_what_grpo_cannot_compute_is_refused(params: str) -> None:
     assert {d.severity for d in found} == {"error"}
 
 
-def test_packing_wants_its_steps() -> None:
-    assert codes_of(stage("sft", "params: {packing: true}")) == ["PT0604"]
+def test_packing_takes_steps_or_epochs() -> None:
     assert codes_of(stage("sft", "params: {packing: true, steps: 10}")) == []
+    assert codes_of(stage("sft", "params: {packing: true, epochs: 2}")) == []

@@ -1,6 +1,6 @@
-"""The tracer of benchmarks/memory.py, as a fixture: tests measure what the benchmark measures."""
+"""The tracer of benchmarks/traced.py, as a fixture: tests measure what the benchmark measures."""
 
-import importlib.util
+import importlib
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,7 @@ settings.load_profile("memory")
 
 @pytest.fixture(scope="session")
 def tracer():
-    path = Path(__file__).parents[3] / "benchmarks" / "memory.py"
-    spec = importlib.util.spec_from_file_location("memory_benchmark", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    folder = Path(__file__).parents[3] / "benchmarks"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)  # as it is when the benchmark is run
+        return importlib.import_module("traced")

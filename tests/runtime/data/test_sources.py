@@ -145,12 +145,15 @@ def test_parquet_and_zstandard_are_read_with_declared_columns(tmp_path: Path):
 
 def test_parquet_that_is_not_as_declared_ends_the_step(tmp_path: Path):
     data = in_database(tmp_path, "rows.parquet", "SELECT 1.5::DOUBLE AS x", "FORMAT parquet")
-    for columns, said in (
-        ({"x": "integer"}, "declared as integer, and holds DOUBLE"),
-        ({"y": "number"}, "no column `y`; they have x"),
-    ):
-        with pytest.raises(StepFault, match=said):
-            from_files(Path(tempfile.mkdtemp(dir=tmp_path)), {"rows.parquet": data}, columns=columns)
+    with pytest.raises(StepFault, match="declared as integer, and holds DOUBLE"):
+        from_files(Path(tempfile.mkdtemp(dir=tmp_path)), {"rows.parquet": data}, columns={"x": "integer"})
+
+
+def test_a_column_that_parquet_does_not_have_is_told_before_it_is_read(tmp_path: Path):
+    data = in_database(tmp_path, "rows.parquet", "SELECT 1.5::DOUBLE AS x", "FORMAT parquet")
+    files = {"path": "rows.parquet", "columns": {"y": "number"}}
+    (found,) = outcome({"it": {"from": {"files": files}}}, {"rows.parquet": data}).diagnostics
+    assert (found.code, found.message) == ("PT0410", "`rows.parquet` has no column `y`; it has x")
 
 
 def test_several_files_are_read_one_after_the_other(tmp_path: Path):
@@ -283,3 +286,14 @@ def test_a_dataset_of_the_hub_is_pinned_by_a_commit_only():
     assert not step("main").pinned
     assert step("main").resources.network
     assert not planned({"it": {"from": {"rows": [{"a": 1}]}}}).step("datasets.it").resources.network
+
+
+def test_a_column_that_is_null_throughout_ends_nothing_when_nobody_declared_it(tmp_path: Path):
+    rows = [{"prompt": "a", "note": None}, {"prompt": "b", "note": None}]
+    assert from_files(tmp_path, {"rows.jsonl": lines(rows)}).rows("it") == rows
+
+
+def test_a_column_that_one_of_several_files_lacks_is_null_there(tmp_path: Path):
+    files = {"a.jsonl": lines([{"x": 1}]), "b.jsonl": lines([{"x": 2, "y": "b"}])}
+    found = from_files(tmp_path, files, columns={"x": "integer", "y": "text"})
+    assert found.rows("it") == [{"x": 1, "y": None}, {"x": 2, "y": "b"}]

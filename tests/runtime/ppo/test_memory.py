@@ -41,13 +41,13 @@ def step(workload: Workload, pair: Any) -> Any:
 
 def traced(tracer: Any, workload: Workload) -> int:
     """The peak of the second step, when the optimizer has its states."""
-    with tracer._as_on_a_gpu(workload):
-        policy = tracer._model(workload)
+    with tracer.as_on_a_gpu(workload):
+        policy = tracer.model_of(workload)
         with torch.device("meta"):
             pair = paired(policy, "own" if workload.value else "shared", 1.0, False).train()
             held = torch.nn.ModuleList([pair, frozen(policy)])
         with FakeTensorMode(), tracer.Tracker() as tracker:
-            tracer._fill(held)
+            tracer.fill(held)
             if workload.checkpointing:
                 how = {"preserve_rng_state": False, "use_reentrant": False}
                 pair.gradient_checkpointing_enable(gradient_checkpointing_kwargs=how)

@@ -161,12 +161,69 @@ def test_a_slow_judge_is_not_waited_for(model: Model):
 def test_what_never_had_its_turn_is_told_apart_from_what_had_no_answer(model: Model):
     release = threading.Event()
     model.answer = lambda body: (release.wait(60), (200, "VERDICT: 5"))[1]
-    scores = judged(model, [f"text {n}" for n in range(12)], timeout_seconds=0.5)
+    scores = judged(model, [f"text {n}" for n in range(7)], timeout_seconds=0.5)
     release.set()
     reasons = [str(reason) for reason in scores.reasons["node"]]
-    assert scores.values["node"] == [None] * 12
-    assert len(model.seen) < 12
-    assert sum("it was never its turn" in reason for reason in reasons) == 12 - len(model.seen)
+    assert scores.values["node"] == [None] * 7
+    assert len(model.seen) < 7
+    assert sum("it was never its turn" in reason for reason in reasons) == 7 - len(model.seen)
+
+
+TEXTS = [f"text {number}" for number in range(60)]
+
+
+def test_a_judge_that_fails_for_one_cause_is_soon_asked_no_more(model: Model):
+    model.answer = lambda body: (503, "overloaded")
+    scores = judged(model, TEXTS, {"concurrency": 8}, on_error=-1.0, on_timeout=-2.0, timeout_seconds=600)
+    assert scores.values["node"] == [-1.0] * 60
+    assert len(model.seen) < 40, "every text was asked about, and more than once"
+    reasons = [str(reason) for reason in scores.reasons["node"]]
+    assert sum("requests failed: vllm answers 503" in reason for reason in reasons) > 50
+
+
+def test_a_judge_that_hangs_costs_one_deadline_and_not_one_for_each_wave(model: Model):
+    release = threading.Event()
+    model.answer = lambda body: (release.wait(60), (200, "VERDICT: 5"))[1]
+    scores = judged(model, TEXTS, {"concurrency": 16}, timeout_seconds=1.0, on_error=-1.0, on_timeout=-2.0)
+    release.set()
+    assert scores.values["node"] == [-2.0] * 60
+    reasons = [str(reason) for reason in scores.reasons["node"]]
+    assert sum("requests failed: no reply in time" in reason for reason in reasons) >= 60 - 16
+    assert len(model.seen) <= 16
+
+
+def test_a_judge_that_fails_now_and_then_is_asked_about_every_text(model: Model):
+    lock, count = threading.Lock(), [0]
+
+    def answer(body: dict[str, Any]) -> tuple[int, str]:
+        with lock:
+            count[0] += 1
+            return (500, "oops") if count[0] % 2 else (200, "VERDICT: 5")
+
+    model.answer = answer
+    scores = judged(model, TEXTS[:20], {"concurrency": 4}, attempts=20, timeout_seconds=600)
+    assert scores.values["node"] == [5.0] * 20
+
+
+def test_what_was_answered_before_the_judge_broke_down_is_kept(model: Model):
+    lock, count = threading.Lock(), [0]
+
+    def answer(body: dict[str, Any]) -> tuple[int, str]:
+        with lock:
+            count[0] += 1
+            return (200, "VERDICT: 5") if count[0] <= 20 else (502, "gone")
+
+    model.answer = answer
+    scores = judged(model, TEXTS, {"concurrency": 4}, timeout_seconds=600)
+    assert scores.values["node"].count(5.0) == 20
+    assert scores.values["node"].count(None) == 40
+
+
+def test_each_batch_asks_anew(model: Model):
+    model.answer = lambda body: (503, "overloaded")
+    assert judged(model, TEXTS, timeout_seconds=600).values["node"] == [None] * 60
+    model.answer = lambda body: (200, "VERDICT: 5")
+    assert judged(model, TEXTS, timeout_seconds=600).values["node"] == [5.0] * 60
 
 
 def test_a_server_that_is_not_there_is_an_error_and_not_a_crash():

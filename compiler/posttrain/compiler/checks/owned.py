@@ -80,6 +80,7 @@ _SHARED: Mapping[str, str] = {
     **dict.fromkeys(
         ("use_cpu", "fsdp", "fsdp_config", "deepspeed", "parallelism_config", "local_rank"), _HARDWARE
     ),
+    "remove_unused_columns": "the columns that the method and its reward read are kept",
     "use_liger_kernel": "set `params.liger`",
     "torch_compile": "set `params.compile`",
     "resume_from_checkpoint": _RESUME,
@@ -100,9 +101,32 @@ _REFERENCE = {
 _BETA = {"beta": "set `params.beta`"}
 _LOSS = {"loss_type": "set `params.loss`"}
 _SMOOTHING = {"label_smoothing": "set `params.label_smoothing`"}
+_PLACED = "say it under the stage's `placement: {rollouts: ...}`"
+_SERVED = "the stage starts a server of its own: `placement: {rollouts: {mode: server}}`"
 _ROLLOUT = {
     **_BETA,
     **_REFERENCE,
+    **dict.fromkeys(
+        (
+            "use_vllm",
+            "vllm_mode",
+            "vllm_gpu_memory_utilization",
+            "vllm_tensor_parallel_size",
+            "vllm_enable_sleep_mode",
+        ),
+        _PLACED,
+    ),
+    **dict.fromkeys(
+        (
+            "vllm_server_base_url",
+            "vllm_server_host",
+            "vllm_server_port",
+            "vllm_server_timeout",
+            "vllm_group_port",
+        ),
+        _SERVED,
+    ),
+    "reward_weights": "weigh the nodes in the reward graph",
     "num_train_epochs": "set `params.steps`",
     "per_device_train_batch_size": "set `params.prompts`, `params.generations` and `params.micro_batch`",
     "gradient_accumulation_steps": "set `params.micro_batch`",
@@ -123,6 +147,8 @@ _OWN: Mapping[str, Mapping[str, str]] = {
     "SFTConfig": {
         **_LENGTH,
         "packing": "set `params.packing`",
+        "dataset_text_field": "the column is `text`: rename yours in the dataset's steps",
+        "dataset_kwargs": "rows are prepared by the dataset's steps",
         "completion_only_loss": "set `params.loss_on`",
         "assistant_only_loss": "set `params.loss_on`",
     },

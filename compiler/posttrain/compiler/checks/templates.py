@@ -11,6 +11,7 @@ from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.text.source import ReadFile
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.models import Model
+from posttrain.spec.types import Columns
 
 _TOKENIZER = "tokenizer: {init: characters}"
 _WITH = _TOKENIZER + "\n    chat_template: "
@@ -48,7 +49,17 @@ NO_MARKS = Code(
     right=MINIMAL.replace(_TOKENIZER, _WITH + "marked.jinja").replace(*_TALK),
     beside=_TEMPLATES,
 )
-CODES = (NO_END, NO_MARKS)
+NO_TEMPLATE = Code(
+    "PT0816",
+    "conversations for a model without a chat template",
+    "error",
+    "Turns become text by the chat template. A model made from nothing has none but the one that the recipe"
+    " gives it, by `chat_template` or `tags`. Text columns (prompt, completion) need none.",
+    wrong=MINIMAL.replace(*_TALK),
+    right=MINIMAL.replace(_TOKENIZER, _WITH + "marked.jinja").replace(*_TALK),
+    beside=_TEMPLATES,
+)
+CODES = (NO_END, NO_MARKS, NO_TEMPLATE)
 # How the templates of published models end a turn, and how a tokenizer of characters does.
 _PUBLISHED = (
     *("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<turn|>", "</s>", "<|end|>"),
@@ -66,6 +77,8 @@ def check_templates(
     findings: Findings,
 ) -> None:
     """Each template once, by the first stage that learns by it."""
+    for subject in trained:
+        _check_there(subject, named, rows, findings)
     told: set[tuple[str, str]] = set()
     for subject, name, text in _learning(named, trained, read):
         origin = subject.origin
@@ -86,6 +99,29 @@ def check_templates(
                 "write {% generation %} before the assistant's text, {% endgeneration %} after its end token"
             )
             findings.add(NO_MARKS, path, message, help=help)
+
+
+def _check_there(subject: Subject, named: Named, rows: Mapping[str, Rows], findings: Findings) -> None:
+    """Whether a model made from nothing has the template that the rows need."""
+    origin = subject.origin
+    if origin is None or origin.init is None or origin.chat_template is not None or origin.tags is not None:
+        return
+    ref = named.refs.get((f"stage:{subject.name}", "data"))
+    table = table_of(ref, rows, named) if ref is not None else None
+    wanted = _read_of(subject, table.columns) if table is not None else {}
+    talks = [name for name, type in wanted.items() if type == "messages"]
+    if talks:
+        message = f"`{talks[0]}` holds conversations, and the model has no chat template"
+        help = "give the model a `chat_template` or `tags`, or train on columns of text"
+        findings.add(NO_TEMPLATE, (*subject.path, "data"), message, help=help)
+
+
+def _read_of(subject: Subject, columns: Columns) -> Columns:
+    """The first of the method's column sets that the rows have."""
+    for wanted in subject.method.accepts:
+        if all(name in columns and columns[name] == type for name, type in wanted.items()):
+            return wanted
+    return {}
 
 
 def _learning(named: Named, trained: Sequence[Subject], read: ReadFile) -> Iterator[tuple[Subject, str, str]]:

@@ -132,6 +132,8 @@ def _start(
                 exact=table.exact,
                 guessed=_ALL if table.guesses(ref.part) else frozenset(),
                 about=table.about,
+                gaps=table.gaps,
+                all_come=table.all_come and ref.part is None,
             ),
             source=None,
             params={},
@@ -200,11 +202,11 @@ def _source_table(
     if source.infer is None:
         return Table(columns=source.columns(params) or {}, parts={"all": source.rows(params)})
     try:
-        columns, rows = source.infer(params, contents)
+        told = source.infer(params, contents)
     except ValueError as error:
         findings.add(codes.UNSUITABLE_ROWS, path, str(error))
         return None
-    return Table(columns=columns, parts={"all": rows})
+    return Table(columns=told.columns, parts={"all": told.rows}, gaps=told.gaps)
 
 
 def _others(name: str, named: Named, done: Mapping[str, Rows], findings: Findings) -> dict[str, Table]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from posttrain.spec.types import Columns
+from posttrain.compiler.diagnosis.suggest import nearest
+from posttrain.spec.types import Columns, accepts
 
 _STEPS = {
     ("instruction", "input", "output"): "derive: {prompt: \"instruction || chr(10) || coalesce(input, '')\","
@@ -23,6 +24,10 @@ _MADE = {"prompt", "completion", "messages"}
 def column_advice(columns: Columns, accepted: Sequence[Columns]) -> str:
     """How rows of these columns become rows that a method reads."""
     for wanted in accepted:
+        misspelt = _misspelt(columns, wanted)
+        if misspelt:
+            return f"add the step `rename: {{{misspelt}}}`"
+    for wanted in accepted:
         if wanted.keys() <= columns.keys():
             types = ", ".join(f"{name}: {type}" for name, type in wanted.items())
             return f"declare their types in the source: `columns: {{{types}}}`"
@@ -33,3 +38,13 @@ def column_advice(columns: Columns, accepted: Sequence[Columns]) -> str:
         if readable and all(name in columns for name in names):
             return f"add the step `{step}`"
     return "rename or derive columns in the dataset's steps"
+
+
+def _misspelt(columns: Columns, wanted: Columns) -> str:
+    """The one column of a set that stands under a name near to its own, as `rename` takes it."""
+    missing = [name for name in wanted if name not in columns]
+    if len(missing) != 1 or any(n in columns and not accepts(t, columns[n]) for n, t in wanted.items()):
+        return ""
+    others = [name for name, type in columns.items() if name not in wanted and type == wanted[missing[0]]]
+    meant = nearest(missing[0], others)
+    return f"{meant}: {missing[0]}" if meant else ""

@@ -47,7 +47,8 @@ def lowered_step(
     relational = RELATIONAL.get(name)
     if relational is not None:
         try:
-            return (*relational(value, table, seed, others), None)
+            operations, after = relational(value, table, seed, others)
+            return operations, _with_gaps(name, value, table, after), None
         except StepError as error:
             _report(error, (*path, name, *error.at), findings)
             return None
@@ -56,6 +57,15 @@ def lowered_step(
         _unknown(name, (*path, name), request, findings)
         return None
     return _extension_step(op, (*path, name), table, seed, others, request, findings)
+
+
+def _with_gaps(name: str, value: Any, before: Table, after: Table) -> Table:
+    """The table after a relational step, with the empty places that can still be spoken of."""
+    if not before.gaps:
+        return after
+    from posttrain.compiler.data.gaps import gaps_after
+
+    return gaps_after(name, value, before, after)
 
 
 def after_mistake(step: Mapping[str, Any], table: Table) -> Table | None:
@@ -139,7 +149,7 @@ def _extension_step(
     }
     parts = {part: op.rows(params, rows) for part, rows in table.parts.items()}
     exact = table.exact and op.exact
-    return [operation], replace(table, columns=columns, parts=parts, exact=exact), op
+    return [operation], replace(table, columns=columns, parts=parts, exact=exact, gaps={}), op
 
 
 def part_of(ref: Ref, table: Table, path: Path, findings: Findings, *, key: bool = False) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from posttrain.compiler.data.sql import SqlError, bind, check_expression
 from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.spec.extension import Gap
 from posttrain.spec.record import record
 from posttrain.spec.types import Columns
 
@@ -24,6 +25,9 @@ class Table:
     # Parts whose count is no more than a guess, good for estimates and for no check; and what it goes by.
     guessed: frozenset[str] = frozenset()
     about: str = ""
+    # The columns that rows were seen to leave empty, and whether all those rows are sure to come this far.
+    gaps: Mapping[str, Gap] = field(default_factory=dict[str, Gap])
+    all_come: bool = True
 
     def bound(self, part: str | None) -> int | None:
         """The most rows that there can be, of one part or of all; None where that is not known."""

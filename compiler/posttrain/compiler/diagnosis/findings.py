@@ -11,6 +11,7 @@ class Findings:
         self.found: list[Diagnostic] = []
         self._root: Node | None = None
         self._refused: set[Span] = set()
+        self._guessed: list[Span] = []
 
     def attach(self, root: Node) -> None:
         """From here on, paths are looked up in this tree."""
@@ -33,6 +34,10 @@ class Findings:
         """Whether what stands here has been reported."""
         return span in self._refused
 
+    def guess(self, span: Span) -> None:
+        """How this stretch is to be read was guessed: nothing is said of what stands in it."""
+        self._guessed.append(span)
+
     def at_span(
         self,
         code: Code,
@@ -45,6 +50,8 @@ class Findings:
         severity: Severity | None = None,
         hides: Span | None = None,
     ) -> None:
+        if any(_begins_in(span, whole) for whole in self._guessed):
+            return
         kind = severity or code.severity
         self.found.append(Diagnostic(code.id, kind, message, span, labels, help, edit, hides))
 
@@ -93,3 +100,8 @@ class Findings:
 
     def _via(self, path: Path) -> tuple[Label, ...]:
         return at(self.root, path)[0].via
+
+
+def _begins_in(span: Span, whole: Span) -> bool:
+    begins, ends = (whole.line, whole.column), (whole.end_line, whole.end_column)
+    return span.file == whole.file and begins <= (span.line, span.column) < ends

@@ -6,7 +6,7 @@ not lead from `lr` to `learning_rate`, nor from a file's top level to a stage's 
 
 from collections.abc import Iterable
 
-from posttrain.compiler.diagnosis.suggest import listed, nearest, proposed
+from posttrain.compiler.diagnosis.suggest import hint, listed, nearest, proposed
 from posttrain.compiler.text.unreadable import lookalike_in
 
 # Ours first, then how others call it. A word counts where ours is legal.
@@ -108,6 +108,40 @@ _OTHERS = {
     "timeout_minutes": "timeout time_limit",
     "timeout_seconds": "timeout",
 }
+# The same of reward ops, which have a table of their own: `and` and `if` are words of reward graphs alone.
+_OPS = {
+    "score": "if ifelse if_else iff ternary conditional where select",
+    "cases": "switch case elif cond",
+    "all": "and every both",
+    "any": "or some either",
+    "not": "negate negation no",
+    "sum": "add plus total",
+    "product": "multiply times mul prod",
+    "mean": "average avg",
+    "max": "maximum",
+    "min": "minimum",
+    "weighted": "weights weighted_sum linear combine",
+    "clip": "clamp bound",
+    "equal": "equals eq exact exact_match same",
+    "compare": "greater less gt lt ge le at_least at_most",
+    "math_equal": "math math_verify is_equiv symbolic",
+    "numeric": "isclose close approx",
+    "contains": "includes substring in",
+    "matches": "match test search",
+    "regex": "extract pattern findall",
+    "between": "tag tags xml_tag",
+    "length": "len tokens",
+    "present": "exists defined",
+    "judge": "llm llm_judge critic",
+    "reward_model": "rm scorer",
+    "code_tests": "unit_tests tests run_tests",
+    "python": "function custom lambda",
+    "similarity": "bleu rouge levenshtein",
+}
+_SHAPES = {
+    "score": "`{score: {when: CONDITION, then: 1.0, else: 0.0}}`",
+    "cases": "`{cases: {of: [{when: CONDITION, then: 1.0}], otherwise: 0.0}}`",
+}
 
 _PARAMS = "`stages.NAME.params`"
 # Where keys stand that people look for elsewhere.
@@ -178,6 +212,16 @@ def key_hint(word: str, legal: Iterable[str], *, what: str) -> tuple[str, str | 
         return elsewhere(word) or listed(known, what), None
     instead = _INSTEAD.get(_folded(word), "")
     return "; ".join(filter(None, (instead, proposed(meant, known, what)))), meant
+
+
+def op_hint(word: str, legal: Iterable[str]) -> tuple[str, str | None]:
+    """What to say of an unknown reward op, and what to put in its place, if that is plain."""
+    known = sorted(legal)
+    meant = next((ours for ours, theirs in _OPS.items() if _folded(word) in theirs.split()), None)
+    if meant not in known:
+        return hint(word, known, what="reward ops")
+    shape = _SHAPES.get(meant)
+    return proposed(meant, known, "reward ops") + (f" it is written {shape}" if shape else ""), meant
 
 
 def elsewhere(word: str) -> str:

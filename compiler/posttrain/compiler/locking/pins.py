@@ -48,10 +48,36 @@ def pin(root: Mapped, pins: Pins) -> Mapped:
             continue
         pins.asked.add((kind, named))
         if pins.lock is not None and commit_in(named) is None:
-            root = _pinned(root, path, key, (kind, named), pins)
+            name = holder.entries[key]
+            root = _pinned(root, (*path, "revision"), name.key_span, name.node.span, (kind, named), pins)
+    for path in _revisions(root):
+        root = _with_commit(root, path, pins)
     for path in _containers(root):
         root = _with_digest(root, path, pins)
     return root
+
+
+def _revisions(root: Mapped) -> Iterator[Path]:
+    """The revisions of data sets that benchmarks name, each under its data set's name."""
+    for stage in _keys(root, ("stages",)):
+        if "benchmark" in _keys(root, ("stages", stage)):
+            for name in _keys(root, ("stages", stage, "revisions")):
+                yield ("stages", stage, "revisions", name)
+
+
+def _with_commit(root: Mapped, path: Path, pins: Pins) -> Mapped:
+    """The tree with the revision of a benchmark's data set as the lock has it."""
+    name = str(path[-1])
+    holder = at(root, path[:-1])[0]
+    revision = _text(holder, name) if isinstance(holder, Mapped) else None
+    if revision is None or not isinstance(holder, Mapped) or not _ON_THE_HUB.match(name):
+        return root
+    id = ("dataset", f"{name}@{revision}")
+    pins.asked.add(id)
+    if pins.lock is None or commit_in(id[1]) is not None:
+        return root
+    entry = holder.entries[name]
+    return _pinned(root, path, entry.key_span, entry.node.span, id, pins)
 
 
 def _containers(root: Mapped) -> Iterator[Path]:
@@ -113,19 +139,16 @@ def _text(holder: Mapped, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _pinned(root: Mapped, path: Path, key: str, id: Id, pins: Pins) -> Mapped:
-    holder = at(root, path)[0]
-    assert isinstance(holder, Mapped), "a place is a mapping"
-    name = holder.entries[key]
+def _pinned(root: Mapped, path: Path, key: Span, place: Span, id: Id, pins: Pins) -> Mapped:
+    """The tree with the locked commit at `path`; the recipe names at `place` what it is of."""
     assert pins.lock is not None, "only a lock pins"
     commit = pins.lock.values.get(id)
     if commit is None:
-        pins.lacking.setdefault(id, name.node.span)
+        pins.lacking.setdefault(id, place)
         return root
     line = pins.lock.lines[id]
     told = Label(Span(pins.file, line, 1, line, 2), "the locked revision")
-    leaf = Leaf(commit, name.node.span, commit, True, (told,))
-    return _with(root, (*path, "revision"), Entry(name.key_span, leaf))
+    return _with(root, path, Entry(key, Leaf(commit, place, commit, True, (told,))))
 
 
 def _with(root: Mapped, path: Path, entry: Entry) -> Mapped:

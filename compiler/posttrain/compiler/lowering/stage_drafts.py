@@ -19,6 +19,7 @@ from posttrain.compiler.lowering.drafting import (
     with_reward,
     with_world,
 )
+from posttrain.compiler.resolution.lineage import trained_wide
 from posttrain.compiler.seeds import seed_for
 from posttrain.compiler.stages.branches import lowered
 from posttrain.spec.asking import Sampling
@@ -44,6 +45,7 @@ def _train(name: str, stage: Train, checked: Checked) -> Draft:
             "adapter": dumped(checked.lines[f"stage:{name}"].adapter),
             "reward": None,
             "seed": seed_of(name, checked),
+            **_width(name, checked),
         },
         neutral=frozenset(f"params.{key}" for key in training.method.neutral(training.params)),
         used=(training.method,),
@@ -52,6 +54,14 @@ def _train(name: str, stage: Train, checked: Checked) -> Draft:
     )
     drafted = with_world(with_reward(drafted, training.graph), checked.worlds.get(stage.environment or ""))
     return _measuring(drafted, name, stage, checked)
+
+
+def _width(name: str, checked: Checked) -> dict[str, Any]:
+    """What whole weights are trained in, where that may not be what they are stored in."""
+    line, models = checked.lines[f"stage:{name}"], checked.named.recipe.models
+    whole = line.adapter is None or line.adapter.kind == "full"
+    wide = whole and trained_wide(models[line.origin] if line.origin else None)
+    return {"weights": "float32"} if wide else {}
 
 
 def _measuring(drafted: Draft, name: str, stage: Train, checked: Checked) -> Draft:

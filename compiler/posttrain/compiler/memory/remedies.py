@@ -5,7 +5,7 @@ costs machines, then what trains something else. Where no single change is enoug
 leave the result alone are taken together, and the others tried on top of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -29,11 +29,12 @@ def remedies(workload: Workload, device: Device) -> tuple[Remedy, ...]:
     """Changes that make the workload fit, the smallest first. Empty where it fits already."""
     if estimate(workload, device).fits:
         return ()
-    found = [*_each(workload, device, "", (*HARMLESS, *COSTLY))]
+    found = [*_each(workload, device)]
     if not any(r.workload.gpus == workload.gpus for r in found):
         done, changed = _all_harmless(workload, device)
         alone = _fitting(done, changed, device)
-        found += [alone] if alone else _each(changed, device, done, COSTLY)
+        told = {remedy.change for remedy in found}
+        found += [alone] if alone else [r for r in _eased(workload, device) if r.change not in told]
     return (*found, *_larger_device(workload, device))
 
 
@@ -45,10 +46,21 @@ def fitting_rows(workload: Workload, device: Device) -> Workload | None:
     return next((w for w in smaller if estimate(w, device).fits), None)
 
 
-def _each(workload: Workload, device: Device, done: str, kinds: Iterable[Kind]) -> Iterator[Remedy]:
-    for kind in kinds:
+def _each(workload: Workload, device: Device) -> Iterator[Remedy]:
+    """Single changes that are enough."""
+    for kind in (*HARMLESS, *COSTLY):
+        fitting = (_fitting(change, changed, device) for change, changed in kind(workload, device))
+        remedy = next((one for one in fitting if one), None)
+        if remedy:
+            yield remedy
+
+
+def _eased(workload: Workload, device: Device) -> Iterator[Remedy]:
+    """Costly changes, with everything that leaves the result alone on top of each."""
+    for kind in COSTLY:
         for change, changed in kind(workload, device):
-            remedy = _fitting(f"{done}, {change}" if done else change, changed, device)
+            done, eased = _all_harmless(changed, device)
+            remedy = _fitting(f"{done}, {change}" if done else change, eased, device)
             if remedy:
                 yield remedy
                 break

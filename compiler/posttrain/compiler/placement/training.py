@@ -13,9 +13,9 @@ from posttrain.compiler.placement.fitting import report_misfit
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.placement.target import Target
 from posttrain.compiler.placement.workloads import Asked, Beside, asked, precision
+from posttrain.compiler.placement.writing import chosen_rollouts, engine_of, given_rollouts, unserved
 from posttrain.compiler.text.tree import Path
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.extension import Footprint
 from posttrain.spec.hardware import Placement
 from posttrain.spec.plan import Launch
 
@@ -106,7 +106,7 @@ def _given(subject: Subject, target: Target, beside: Beside, findings: Findings)
         strategy="ddp" if strategy == "single" and processes > 1 else strategy,
         micro=subject.value("micro_batch") or (None if target.gpus else batch // processes),
         checkpointing=_checkpointing(subject, target),
-        engine=_engine(wanted, target, foot) if foot.writes else None,
+        engine=engine_of(subject, wanted, target) if foot.writes else None,
         server=server,
         utilisation=rollouts.utilisation,
         tensor_parallel=rollouts.tensor_parallel,
@@ -136,7 +136,7 @@ def _problem(
         return f"a batch of {batch} does not divide over {by}"
     if parallel and (server or processes) % parallel:
         return f"tensor_parallel ({parallel}) does not divide {server or processes} GPUs"
-    return _unfit(subject, wanted, processes)
+    return _unfit(subject, wanted, processes) or unserved(subject, wanted, target)
 
 
 def _no_room(processes: int, server: int, target: Target) -> str:
@@ -147,7 +147,7 @@ def _no_room(processes: int, server: int, target: Target) -> str:
 
 
 def _unfit(subject: Subject, wanted: Placement, processes: int) -> str:
-    """Why a strategy, or what writes completions, does not go with the method or with its weights."""
+    """Why a strategy does not go with the method or with its weights."""
     method, foot, strategy = subject.method.name, subject.method.footprint, wanted.strategy
     if strategy == "single" and processes > 1:
         return f"`strategy: single` is one process, and {processes} are asked for"
@@ -155,8 +155,6 @@ def _unfit(subject: Subject, wanted: Placement, processes: int) -> str:
         return f"`strategy: {strategy}` divides over processes, and there is one"
     if strategy != "auto" and strategy not in foot.strategies:
         return f"`{method}` cannot be divided by `{strategy}`; it can by {', '.join(foot.strategies)}"
-    if foot.writes and wanted.rollouts.engine not in ("auto", *foot.engines):
-        return f"`{method}` cannot write by {wanted.rollouts.engine}; it can by {', '.join(foot.engines)}"
     if strategy in _DIVIDED and _quantised(subject):
         return f"quantised weights cannot be divided by `{strategy}`; ddp keeps a copy on each GPU"
     return ""
@@ -210,12 +208,6 @@ def _checkpointing(subject: Subject, target: Target) -> bool | None:
     return bool(subject.value("gradient_checkpointing")) if written else None
 
 
-def _engine(wanted: Placement, target: Target, foot: Footprint) -> str:
-    if wanted.rollouts.engine != "auto":
-        return wanted.rollouts.engine
-    return "vllm" if target.gpus and "vllm" in foot.engines else "transformers"
-
-
 def _check_idle(subject: Subject, given: Given, target: Target, findings: Findings) -> None:
     used = given.processes + given.server
     if target.gpus and used < target.processes and _wanted(subject).processes is None:
@@ -236,7 +228,7 @@ def _placed(subject: Subject, stage: Asked, chosen: Chosen, given: Given, target
             processes=chosen.choice.processes,
             strategy=chosen.choice.strategy,
             engine=given.engine,
-            rollouts=_rollouts(chosen, given),
+            rollouts=chosen_rollouts(chosen, given),
         ),
         gpus=chosen.choice.processes + given.server if target.gpus else 0,
         params=params,
@@ -244,23 +236,11 @@ def _placed(subject: Subject, stage: Asked, chosen: Chosen, given: Given, target
     )
 
 
-def _rollouts(chosen: Chosen, given: Given) -> dict[str, Any]:
-    rollout = chosen.choice.rollout
-    if rollout is None or rollout.engine != "vllm":
-        return {}
-    return {
-        "mode": "server" if given.server else "colocate",
-        "gpus": given.server,
-        "utilisation": rollout.utilisation,
-        "tensor_parallel": rollout.tensor_parallel,
-        "sleep": rollout.sleeps,
-    }
-
-
 def _unknown(subject: Subject, target: Target, given: Given) -> Placed:
     """One process, or those that the recipe gives: what cannot be computed is not invented."""
     processes = _wanted(subject).processes or 1
     strategy = given.strategy or ("single" if processes == 1 else "ddp")
-    launch = Launch(processes=processes, strategy=strategy, engine=given.engine)
+    rollouts = given_rollouts(given)
+    launch = Launch(processes=processes, strategy=strategy, engine=given.engine, rollouts=rollouts)
     gpus = processes + given.server if target.gpus else 0
     return Placed(launch=launch, gpus=gpus, params={"precision": precision(subject, target)})

@@ -11,6 +11,7 @@ from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory.duration import Schedule
 from posttrain.compiler.memory.workload import Adapter, Frozen, Rollout, Strategy, Workload
 from posttrain.compiler.placement.target import Target
+from posttrain.compiler.resolution.lineage import trained_wide
 from posttrain.spec.models import Model
 
 # What is not known before the data is made, and so assumed; the plan says that it is.
@@ -80,7 +81,7 @@ def asked(subject: Subject, target: Target, beside: Beside, rows: Table | None =
         adapter=_adapter(subject, shape),
         frozen=_frozen(subject, shape, beside),
         value=shape if foot.values(params) else None,
-        element=element_of(subject.origin),
+        element=_element(subject),
         autocast=precision(subject, target) != "float32",
         written=foot.writes(params) if foot.writes else 0,
         steps=steps,
@@ -152,6 +153,11 @@ def element_of(model: Model | None) -> int:
     return 2
 
 
+def _element(subject: Subject) -> int:
+    """Bytes of a weight of the model that is trained: a whole one is float32, unless it says otherwise."""
+    return 4 if not subject.adapted and trained_wide(subject.origin) else element_of(subject.origin)
+
+
 def _lengths(subject: Subject, shape: Shape) -> tuple[int, int]:
     """The longest prompt, where completions follow it, and the longest row."""
     completion = subject.value("max_tokens")
@@ -191,4 +197,4 @@ def _reference(subject: Subject, shape: Shape, reference: Reference | None) -> t
         return ()
     if reference is not None:
         return (Frozen("reference", reference.shape or shape, element_of(reference.model)),)
-    return () if subject.adapted else (Frozen("reference", shape, element_of(subject.origin)),)
+    return () if subject.adapted else (Frozen("reference", shape, _element(subject)),)

@@ -12,7 +12,8 @@ YAML_ERROR = Code(
     "the file is not YAML",
     "error",
     "The text breaks a rule of YAML, such as a bracket that is not closed, a tab used to indent, or"
-    " a wrong indentation. Nothing else can be checked until it is mended.",
+    " a wrong indentation. A bracket that is not closed is taken as closed before the next line that begins a"
+    " block, and the rest is checked; after any other slip nothing is until it is mended.",
     wrong=minimal(("{init: characters}", "{init: characters")),
     right=MINIMAL,
 )

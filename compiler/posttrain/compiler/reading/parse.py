@@ -1,6 +1,6 @@
 """First pass: text to a tree with spans. YAML 1.2, in bounded time and memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from posttrain.compiler.reading.codes import (
 )
 from posttrain.compiler.text.scalars import resolve
 from posttrain.compiler.text.source import Source
-from posttrain.compiler.text.tree import Entry, Leaf, Listed, Mapped, Node
+from posttrain.compiler.text.tree import Entry, Leaf, Listed, Mapped, Node, with_merged
 from posttrain.spec.diagnostic import Label, Span
 
 
@@ -31,8 +31,16 @@ def parse(source: Source, findings: Findings) -> Mapped | None:
     """The tree of a file, or None when its text cannot be read as a recipe."""
     try:
         text = _decode(source, findings)
-        root = _Composer(source.name, text, findings).compose()
     except _Stop:
+        return None
+    composer = _Composer(source.name, text)
+    root = composer.attempt()
+    if composer.broken is not None:
+        from posttrain.compiler.reading.recover import further
+
+        composer, root = further(composer, root, findings)
+    findings.found += composer.findings.found
+    if composer.stopped:
         return None
     if not isinstance(root, Mapped):
         from posttrain.compiler.text.unreadable import kind_of
@@ -66,14 +74,32 @@ def _decode(source: Source, findings: Findings) -> str:
 class _Composer:
     """Builds the tree from the parser's events, counting as it goes."""
 
-    def __init__(self, file: str, text: str, findings: Findings) -> None:
+    def __init__(self, file: str, text: str, added: Mapping[int, tuple[int, ...]] | None = None) -> None:
         self.file = file
-        self.findings = findings
+        self.text = text
+        # The columns of characters that are not the user's, by line.
+        self.added = added or {}
+        self.findings = Findings()
+        self.stopped = False
+        # Where the parser gave up.
+        self.broken: tuple[int, int] | None = None
         self.anchors: dict[str, tuple[Node, int]] = {}
         self.nodes = 0
         self.events: Iterator[Any] = self._parse(text)
 
-    def compose(self) -> Node | None:
+    def attempt(self) -> Node | None:
+        """The tree, if the text is one; what is wrong with it is in `findings` either way."""
+        try:
+            return self._document()
+        except _Stop:
+            self.stopped = True
+            return None
+
+    def anew(self, text: str, added: Mapping[int, tuple[int, ...]]) -> "_Composer":
+        """For another text of the same file."""
+        return _Composer(self.file, text, added)
+
+    def _document(self) -> Node | None:
         root: Node | None = None
         for event in self.events:
             name = type(event).__name__
@@ -82,10 +108,8 @@ class _Composer:
                 message = f"the file asks for YAML {asked}; a recipe is YAML 1.2"
                 self.findings.at_span(UNSUPPORTED, self._span(event), message, help="remove the line `%YAML`")
             if name == "DocumentStartEvent" and root is not None:
-                message, help = (
-                    "a second document begins here",
-                    "a recipe is one; the other is a file of its own",
-                )
+                message = "a second document begins here"
+                help = "a recipe is one; the other is a file of its own"
                 self.findings.at_span(NO_MAPPING, self._span(event), message, help=help)
                 raise _Stop
             if name not in ("StreamStartEvent", "DocumentStartEvent") and not name.endswith("EndEvent"):
@@ -99,7 +123,12 @@ class _Composer:
         try:
             yield from YAML(typ="safe", pure=True).parse(text)
         except MarkedYAMLError as error:
-            self._yaml_error(error, text)
+            from posttrain.compiler.text.unreadable import told
+
+            span, message, help, labels = told(error, text, self.file)
+            self.findings.at_span(YAML_ERROR, span, message, labels=labels, help=help)
+            mark: Any = error.problem_mark or error.context_mark
+            self.broken = (mark.line, mark.column)
             raise _Stop from None
         except YAMLError as error:  # the reader's: a character that YAML forbids
             from posttrain.compiler.text.unreadable import forbidden
@@ -113,12 +142,6 @@ class _Composer:
             span, message, help = gives_up(error, text, self.file)
             self.findings.at_span(YAML_ERROR, span, message, help=help)
             raise _Stop from None
-
-    def _yaml_error(self, error: Any, text: str) -> None:
-        from posttrain.compiler.text.unreadable import told
-
-        span, message, help, labels = told(error, text, self.file)
-        self.findings.at_span(YAML_ERROR, span, message, labels=labels, help=help)
 
     def _node(self, event: Any, depth: int) -> Node:
         kind = type(event).__name__
@@ -178,7 +201,7 @@ class _Composer:
         merged: list[Node] = []
         for item in self.events:
             if type(item).__name__ == "MappingEndEvent":
-                return Mapped(_with_merged(entries, merged), self._between(event, item))
+                return Mapped(with_merged(entries, merged), self._between(event, item))
             key, span = self._key(item)
             value = self._node(next(self.events), depth + 1)
             if isinstance(value, Leaf) and not value.text and value.span.column == value.span.end_column:
@@ -218,13 +241,11 @@ class _Composer:
 
     def _between(self, first: Any, last: Any) -> Span:
         start, end = first.start_mark, last.end_mark
-        return Span(self.file, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+        from_, to = start.column, end.column
+        if self.added:
+            from_, to = self.given(start.line, from_), self.given(end.line, to)
+        return Span(self.file, start.line + 1, from_ + 1, end.line + 1, to + 1)
 
-
-def _with_merged(entries: dict[str, Entry], merged: list[Node]) -> dict[str, Entry]:
-    """`<<: *defaults`: the keys of the other mapping that this one does not write itself."""
-    for source in merged:
-        if isinstance(source, Mapped):
-            for key, entry in source.entries.items():
-                entries.setdefault(key, entry)
-    return entries
+    def given(self, line: int, column: int) -> int:
+        """A column as the user's text has it."""
+        return column - sum(one < column for one in self.added.get(line, ()))

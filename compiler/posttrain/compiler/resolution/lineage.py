@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from posttrain.compiler.resolution.names import Named
 from posttrain.compiler.text.tree import Path
-from posttrain.spec.models import Adapter
+from posttrain.spec.models import Adapter, Model
 from posttrain.spec.record import record
 from posttrain.spec.training import Train
 
@@ -19,6 +19,14 @@ class Line:
     adapter: Adapter | None
     # Where that adapter is written.
     adapter_path: Path
+
+
+def trained_wide(model: Model | None) -> bool:
+    """Whether the whole weights of such a line are trained in float32, whatever they are stored in.
+
+    Steps of the size that post-training takes are mostly lost when they are added to bfloat16.
+    """
+    return model is None or (model.dtype == "auto" and model.init is None)
 
 
 def lines(named: Named) -> Mapping[str, Line]:

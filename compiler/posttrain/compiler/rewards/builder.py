@@ -137,7 +137,9 @@ class Builder:
         op = self.request.catalog.find("reward", name)
         where = (*path, name)
         if not isinstance(op, RewardOp):
-            help, meant = hint(name, ("text", *self.request.catalog.names("reward")), what="reward ops")
+            from posttrain.compiler.diagnosis.synonyms import op_hint
+
+            help, meant = op_hint(name, ("text", *self.request.catalog.names("reward")))
             message = f"there is no reward op `{name}`"
             return self.fail(codes.UNKNOWN_OP, where, message, key=True, help=help, replace=meant)
         read = read_body(op, body, where, self.findings)

@@ -78,6 +78,8 @@ def _operand(operand: Operand) -> Schema:
         made = {"type": "object", "additionalProperties": made, "minProperties": 1}
     elif operand.many:
         made = {"type": "array", "items": made, "minItems": 1}
+    if operand.description:
+        made = {**made, "description": operand.description}
     return made if operand.default is None else {**made, "default": operand.default}
 
 

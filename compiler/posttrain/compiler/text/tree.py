@@ -118,3 +118,12 @@ def renamed(root: Node, path: Sequence[str | int], meant: str | None) -> Node:
     kept = [(names.get(name, name), entry) for name, entry in mapping.entries.items()]
     entries = {str(name): entry for name, entry in kept if name is not None}
     return replaced(root, path[:-1], replace(mapping, entries=entries))
+
+
+def with_merged(entries: dict[str, Entry], merged: Sequence[Node]) -> dict[str, Entry]:
+    """`<<: *defaults`: the keys of the other mapping that this one does not write itself."""
+    for source in merged:
+        if isinstance(source, Mapped):
+            for key, entry in source.entries.items():
+                entries.setdefault(key, entry)
+    return entries

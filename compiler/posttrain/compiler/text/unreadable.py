@@ -5,8 +5,10 @@ can be told from the characters about the place.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
+from posttrain.compiler.text.brackets import Unclosed
 from posttrain.compiler.text.source import Source
 from posttrain.spec.diagnostic import Label, Span
 
@@ -48,6 +50,23 @@ def told(error: Any, text: str, file: str) -> Told:
         return _span(file, start.line, start.column), message, odd or help, ()
     labels = () if start is None else (Label(_span(file, start.line, start.column), str(error.context)),)
     return here, message, odd or help, labels
+
+
+def never_closed(found: Unclosed, file: str, column: Callable[[int, int], int]) -> Told:
+    """Brackets that were taken as closed: the innermost, with the others that it stands in.
+
+    `column` gives the column of a place as the user's text has it.
+    """
+
+    def span(line: int, at: int) -> Span:
+        return _span(file, line, column(line, at))
+
+    *outer, inner = found.brackets
+    message = f"the {inner.sign} that stands here is never closed"
+    labels = tuple(Label(span(one.line, one.column), "nor is this one") for one in outer)
+    end = Label(span(found.line, found.column), f"taken as closed before here, with {found.closing}")
+    help = f"write `{found.closing}` where it ends; what follows is checked as if that stood in line"
+    return span(inner.line, inner.column), message, f"{help} {found.line + 1}", (*labels, end)
 
 
 def _span(file: str, line: int, column: int) -> Span:

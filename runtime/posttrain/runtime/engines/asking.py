@@ -10,6 +10,7 @@ from typing import Any
 
 from posttrain.runtime.engines import forms
 from posttrain.runtime.engines.forms import Manner
+from posttrain.runtime.engines.fuse import Fuse
 from posttrain.runtime.engines.kept import Completion, Prompt
 from posttrain.runtime.engines.posting import Call, Refused, posted
 from posttrain.runtime.engines.throttle import throttle_of
@@ -20,6 +21,7 @@ _PASSING = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 _OF_THE_PROMPT = (400, 413, 422)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 _LONGEST_SAID = 300
+_LOOK = 0.5  # seconds after which those who wait look whether there is any use in it
 # How a completion ends that the server will not write, whoever asks again.
 REFUSED = "refused"
 
@@ -45,11 +47,16 @@ class _Trouble:
     """Why a request brought nothing, and how long the server wants to be left alone."""
 
     error: str
+    # The same for all that failed alike; the error where it is not given.
+    cause: str = ""
     late: bool = False
     wait: float | None = None
 
 
-_NEVER_ASKED = _Trouble(error="it was never its turn: the endpoint takes few requests at a time", late=True)
+_LATE = "no reply in time"
+_NEVER_ASKED = _Trouble(
+    error="it was never its turn: the endpoint takes few requests at a time", cause=_LATE, late=True
+)
 
 
 class Line:
@@ -61,31 +68,40 @@ class Line:
         self._key = _key(endpoint)
         self._throttle = throttle_of(forms.base_of(endpoint), endpoint["model"], self.most)
 
-    def ask(self, question: Question, patience: Patience, stopped: threading.Event) -> Completion | None:
+    def ask(
+        self, question: Question, patience: Patience, stopped: threading.Event, fuse: Fuse | None = None
+    ) -> Completion | None:
         """A completion, which has no text when none came; None when it was stopped before."""
         call = forms.call(self.endpoint, self._key, question.prompt, question.manner)
+        fuse = fuse or Fuse.none()
         end = time.monotonic() + patience.seconds
         trouble, pause = _NEVER_ASKED, _FIRST_PAUSE
         for attempt in range(patience.attempts):
-            began = self._admitted(end, stopped)
+            began = self._admitted(end, stopped, fuse)
             if began is None:
                 break
             found = self._asked(call, began, min(patience.request_seconds, end - time.monotonic()))
             if isinstance(found, Completion):
+                fuse.note("")
                 return found
             trouble = found
+            fuse.note(trouble.cause or trouble.error, late=trouble.late)
             if attempt + 1 < patience.attempts:
                 wait = pause * random.uniform(0.75, 1.25) if found.wait is None else found.wait
-                stopped.wait(max(0.0, min(wait, _LONGEST_PAUSE, end - time.monotonic())))
+                _rest(min(wait, _LONGEST_PAUSE, end - time.monotonic()), stopped, fuse)
                 pause *= 2
         if stopped.is_set():
             return None
+        if fuse.blown:
+            return Completion(None, None, "timeout" if fuse.late else "error", fuse.blown)
+        if trouble is _NEVER_ASKED:
+            fuse.note(_LATE, late=True)
         return _given_up(trouble, patience, late=trouble.late or time.monotonic() >= end)
 
-    def _admitted(self, end: float, stopped: threading.Event) -> float | None:
-        """When the throttle let a request pass; None when there is no time left for one."""
-        while not stopped.is_set() and (left := end - time.monotonic()) > 0:
-            began = self._throttle.enter(min(left, 1.0))
+    def _admitted(self, end: float, stopped: threading.Event, fuse: Fuse) -> float | None:
+        """When the throttle let a request pass; None when there is no time left for one, or no use in it."""
+        while not stopped.is_set() and not fuse.blown and (left := end - time.monotonic()) > 0:
+            began = self._throttle.enter(min(left, _LOOK))
             if began is not None:
                 return began
         return None
@@ -101,7 +117,7 @@ class Line:
             fine = refused.status not in _PASSING
             return self._refusal(refused)
         except TimeoutError:
-            return _Trouble(error="no reply in time", late=True)
+            return _Trouble(error=_LATE, late=True)
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
             return _Trouble(error=f"{type(broken).__name__}: {broken}")
         finally:
@@ -117,7 +133,15 @@ class Line:
             raise StepFault(message, ADVICE)
         if refused.wait is not None:
             self._throttle.pause(min(refused.wait, _LONGEST_PAUSE))
-        return _Trouble(error=message, wait=refused.wait)
+        cause = f"{self.endpoint['provider']} answers {refused.status}"
+        return _Trouble(error=message, cause=cause, wait=refused.wait)
+
+
+def _rest(seconds: float, stopped: threading.Event, fuse: Fuse) -> None:
+    """Wait before the next attempt, as long as there is to be one."""
+    end = time.monotonic() + seconds
+    while not stopped.is_set() and not fuse.blown and (left := end - time.monotonic()) > 0:
+        stopped.wait(min(left, _LOOK))
 
 
 ADVICE = "look at the endpoint's url, model and key"

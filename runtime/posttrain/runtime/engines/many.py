@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, Queue
 
 from posttrain.runtime.engines.asking import ADVICE, REFUSED, Line, Patience, Question
+from posttrain.runtime.engines.fuse import Fuse
 from posttrain.runtime.engines.kept import Completion
 from posttrain.runtime.faults import StepFault
 
@@ -16,13 +17,13 @@ Told = Callable[[int, Completion], None]
 
 
 def ask_many(line: Line, questions: Sequence[Question], patience: Patience) -> list[Completion]:
-    """A completion for each question, in their order."""
+    """A completion for each question, in their order; soon, when nearly all fail for one cause."""
     replies: dict[int, Completion] = {}
 
     def told(place: int, reply: Completion) -> None:
         replies[place] = reply
 
-    ask_each(line, questions, patience, told, lambda: False)
+    ask_each(line, questions, patience, told, lambda: False, Fuse(len(questions)))
     return [replies[place] for place in range(len(questions))]
 
 
@@ -32,6 +33,7 @@ def ask_each(
     patience: Patience,
     told: Told,
     asked_to_stop: Callable[[], bool],
+    fuse: Fuse | None = None,
 ) -> bool:
     """Tell each reply with the place of its question; whether all questions were asked.
 
@@ -44,7 +46,8 @@ def ask_each(
 
     def ask(place: int) -> None:
         try:
-            replies.put((place, None if stopped.is_set() else line.ask(questions[place], patience, stopped)))
+            asked = None if stopped.is_set() else line.ask(questions[place], patience, stopped, fuse)
+            replies.put((place, asked))
         except BaseException as error:
             stopped.set()  # it would end the others too
             replies.put((place, error))

@@ -1,5 +1,6 @@
 """Generates with vLLM in this process: all prompts are handed over, and it fills the GPU by itself."""
 
+import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -9,6 +10,7 @@ from posttrain.runtime.engines.kept import Completion
 from posttrain.runtime.engines.texts import as_text
 from posttrain.runtime.engines.writing import Order
 from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.launch.rollouts import SILENT
 from posttrain.spec.extension import Engine
 from posttrain.spec.keys import digest
 
@@ -28,6 +30,7 @@ def run(context: Context, subject: Mapping[str, Any]) -> "VllmWriter":
 
     from posttrain.runtime.models.load import load_tokenizer, whole
 
+    os.environ |= SILENT
     try:
         vllm: Any = import_module("vllm")
     except ImportError as error:

@@ -5,21 +5,14 @@ were: an episode is what its row, its seed and the actions so far make of it.
 """
 
 import atexit
-import json
-import os
-import selectors
-import subprocess
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.environments.protocol import Action, Place, Row, Trouble
-
-_START_SECONDS = 120.0  # the file may import something heavy
-_HOSTING = Path(__file__).with_name("hosting.py")
+from posttrain.runtime.hosting.outside import START_SECONDS, Host
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +30,9 @@ class Home:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     seconds: float = 30.0
 
-    def command(self) -> list[str]:
-        return [self.python, str(_HOSTING), str(self.file), self.name, json.dumps(self.params), *self.folders]
+    def process(self) -> Host:
+        file, name, params = self.file, self.name, self.params
+        return Host(self.python, "episodes", file, name, params, self.folders, self.environment)
 
 
 def place(home: Home, processes: int) -> Place:
@@ -119,52 +113,34 @@ class _Host:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._popen: subprocess.Popen[bytes] | None = None
-        self._rest = b""
+        self._process: Host | None = None
         self.lock = threading.RLock()
         # How often it was started: an episode of an earlier life must be told again.
         self.life = 0
 
     @property
     def alive(self) -> bool:
-        return self._popen is not None and self._popen.poll() is None
+        return self._process is not None and self._process.alive
 
     def start(self) -> None:
         if self.alive:
             return
         self.stop()
-        environment = {**os.environ, **self._home.environment}
         try:
-            self._popen = subprocess.Popen(
-                self._home.command(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                bufsize=0,
-                env=environment,
-            )
+            self._process = self._home.process()
         except OSError as error:
             raise Trouble(f"{self._home.python} cannot be started: {error}") from None
         self.life += 1
-        self._rest = b""
-        self._taken(self._answer(_START_SECONDS), _START_SECONDS)
+        self._taken(self._process.ready(), START_SECONDS)
 
     def ask(self, asked: dict[str, Any]) -> dict[str, Any]:
-        assert self._popen is not None, "a host is started before it is asked"
-        assert self._popen.stdin is not None, "its input is a pipe"
-        try:
-            self._popen.stdin.write(json.dumps(asked).encode() + b"\n")
-        except OSError:
-            raise Trouble(f"its process ended with status {self._popen.wait()}") from None
-        return self._taken(self._answer(self._home.seconds), self._home.seconds)
+        assert self._process is not None, "a host is started before it is asked"
+        return self._taken(self._process.ask(asked, self._home.seconds), self._home.seconds)
 
     def stop(self) -> None:
-        if self._popen is not None:
-            self._popen.kill()
-            self._popen.wait()
-            for pipe in (self._popen.stdin, self._popen.stdout):
-                assert pipe is not None, "both are pipes"
-                pipe.close()
-            self._popen = None
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
 
     def _taken(self, told: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
         if told is None:
@@ -173,21 +149,3 @@ class _Host:
         if "error" in told:
             raise Trouble(told["error"])
         return told
-
-    def _answer(self, seconds: float) -> dict[str, Any] | None:
-        """The next answer; None when there is none in time."""
-        assert self._popen is not None, "a host is started before it answers"
-        assert self._popen.stdout is not None, "its output is a pipe"
-        end = time.monotonic() + seconds
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._popen.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
-                left = end - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    return None
-                piece = os.read(self._popen.stdout.fileno(), 1 << 16)
-                if not piece:
-                    return {"error": f"its process ended with status {self._popen.wait()}"}
-                self._rest += piece
-        line, _, self._rest = self._rest.partition(b"\n")
-        return json.loads(line)

@@ -200,8 +200,11 @@ class _Execution:
             self.around.runner.stop(progress.handle, now=self.around.stopping.level > 1)
         status = self.around.runner.poll(progress.handle)
         work = self.around.home.work(progress.key)
+        latest = progress.latest(work)
+        for warned in progress.warnings():
+            self.around.watch(progress.step.id, "warning", warned)
         if status is None:
-            if latest := progress.latest(work):
+            if latest:
                 self.around.watch(progress.step.id, "progress", latest)
             if progress.overdue():
                 self.around.runner.stop(progress.handle, now=True)

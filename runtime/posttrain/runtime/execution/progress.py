@@ -47,6 +47,10 @@ class Progress:
             self.tail = EventTail(work / "record" / "events.jsonl")
         return self.tail.progress()
 
+    def warnings(self) -> list[dict[str, Any]]:
+        """What the step has newly warned of, in what `latest` has read."""
+        return self.tail.warnings() if self.tail is not None else []
+
     def overdue(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 

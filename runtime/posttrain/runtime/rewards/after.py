@@ -16,7 +16,7 @@ EXTENSION = RewardOp(
     name="after",
     summary="The text after a mark; absent when the mark is not there.",
     params=After,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text in which the mark is looked for.")},
     yields="text",
 )
 

@@ -14,7 +14,7 @@ def reach(params: object, operands: Ranges) -> Interval:
 EXTENSION = RewardOp(
     name="all",
     summary="True when all of its conditions hold; open when that hangs on an open one.",
-    operands={"of": Operand(type="boolean", many=True)},
+    operands={"of": Operand(type="boolean", many=True, description="The conditions that must all hold.")},
     yields="boolean",
     range=reach,
 )

@@ -14,7 +14,7 @@ def reach(params: object, operands: Ranges) -> Interval:
 EXTENSION = RewardOp(
     name="any",
     summary="True when one of its conditions holds; open when that hangs on an open one.",
-    operands={"of": Operand(type="boolean", many=True)},
+    operands={"of": Operand(type="boolean", many=True, description="The conditions of which one must hold.")},
     yields="boolean",
     range=reach,
 )

@@ -16,7 +16,7 @@ EXTENSION = RewardOp(
     name="before",
     summary="The text before a mark; absent when the mark is not there.",
     params=Before,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text in which the mark is looked for.")},
     yields="text",
 )
 

@@ -21,7 +21,7 @@ EXTENSION = RewardOp(
     name="between",
     summary="The text between an opening and a closing tag; absent when they are not there in order.",
     params=Between,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text in which the tags are looked for.")},
     yields="text",
 )
 

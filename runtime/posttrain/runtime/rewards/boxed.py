@@ -21,7 +21,7 @@ EXTENSION = RewardOp(
     name="boxed",
     summary="What a box, \\boxed{...} or \\fbox{...}, holds between its braces; absent when none is closed.",
     params=Boxed,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text in which a box is looked for.")},
     yields="text",
 )
 

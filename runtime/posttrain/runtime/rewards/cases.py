@@ -42,8 +42,14 @@ EXTENSION = RewardOp(
     summary="`then` of the first case whose condition holds, else `otherwise`; it abstains when it meets an"
     " open condition first.",
     operands={
-        "of": Operand(fields={"when": Operand(type="boolean"), "then": Operand(type="number")}),
-        "otherwise": Operand(type="number"),
+        "of": Operand(
+            fields={
+                "when": Operand(type="boolean", description="The condition of this case."),
+                "then": Operand(type="number", description="The number that this case gives."),
+            },
+            description="The cases, tried in their order.",
+        ),
+        "otherwise": Operand(type="number", description="The number where no case holds."),
     },
     yields="number",
     range=reach,

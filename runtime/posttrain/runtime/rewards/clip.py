@@ -36,7 +36,7 @@ EXTENSION = RewardOp(
     name="clip",
     summary="A number, or the bound that it lies beyond.",
     params=Clip,
-    operands={"of": Operand(type="number")},
+    operands={"of": Operand(type="number", description="The number that is kept within the bounds.")},
     yields="number",
     range=reach,
     remarks=remarks,

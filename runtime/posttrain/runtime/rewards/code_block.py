@@ -24,7 +24,7 @@ EXTENSION = RewardOp(
     name="code_block",
     summary="The code of a fenced block; absent when none is opened and closed.",
     params=CodeBlock,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text in which a fenced block is looked for.")},
     yields="text",
 )
 

@@ -101,7 +101,12 @@ EXTENSION = RewardOp(
     " {stdin, stdout} or {call, args, expected}; a row has a list of them, or that list as JSON. Programs run"
     " in a sandbox, each test in a process of its own, and what they give is compared outside.",
     params=CodeTests,
-    operands={"of": Operand(type="text"), "tests": Operand(type="any")},
+    operands={
+        "of": Operand(type="text", description="The program, as source text."),
+        "tests": Operand(
+            type="any", description="The row's tests: a list of mappings, or that list as JSON."
+        ),
+    },
     yields="number",
     range=reach,
     remarks=remarks,

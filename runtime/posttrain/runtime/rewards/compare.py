@@ -14,6 +14,13 @@ _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
     "below": lambda of, bound: of < bound,
     "equal": lambda of, bound: of == bound,
 }
+_SAYS = {
+    "at_least": "The number must be this or more.",
+    "above": "The number must be more than this.",
+    "at_most": "The number must be this or less.",
+    "below": "The number must be less than this.",
+    "equal": "The number must be exactly this.",
+}
 
 
 def _truth(name: str, of: Interval, bound: Interval) -> Interval:
@@ -47,8 +54,8 @@ EXTENSION = RewardOp(
     name="compare",
     summary="True when a number keeps all the bounds given; open when that hangs on a number that abstains.",
     operands={
-        "of": Operand(type="number"),
-        **{name: Operand(type="number", required=False) for name in _HOLDS},
+        "of": Operand(type="number", description="The number that must keep the bounds."),
+        **{name: Operand(type="number", required=False, description=_SAYS[name]) for name in _HOLDS},
     },
     yields="boolean",
     range=reach,

@@ -8,7 +8,10 @@ EXTENSION = RewardOp(
     name="contains",
     summary="True when a text holds another; it abstains when there is no other.",
     params=Folding,
-    operands={"of": Operand(type="text"), "part": Operand(type="text")},
+    operands={
+        "of": Operand(type="text", description="The text that is searched."),
+        "part": Operand(type="text", description="The text that must occur in it."),
+    },
     yields="boolean",
 )
 

@@ -20,7 +20,7 @@ EXTENSION = RewardOp(
     name="count",
     summary="How often a string occurs in the text; it abstains when there is no text.",
     params=Count,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text in which the string is counted.")},
     yields="integer",
     range=reach,
 )

@@ -41,7 +41,11 @@ EXTENSION = RewardOp(
     summary="The score that the stage's environment gives the episode, or another figure of it.",
     params=Environment,
     # Never given: it is there so that a bare value is told of, and not passed over.
-    operands={"of": Operand(required=False)},
+    operands={
+        "of": Operand(
+            required=False, description="Not to be given: what is wanted of the episode is said by `figure`."
+        )
+    },
     yields="number",
     typed=lambda params: _TYPES[params.figure],
     range=reach,

@@ -8,7 +8,10 @@ EXTENSION = RewardOp(
     name="equal",
     summary="True when two texts are the same; it abstains when there is nothing to compare with.",
     params=Folding,
-    operands={"of": Operand(type="text"), "to": Operand(type="text")},
+    operands={
+        "of": Operand(type="text", description="The text that is compared, such as an answer."),
+        "to": Operand(type="text", description="The text that it must be."),
+    },
     yields="boolean",
 )
 

@@ -33,7 +33,9 @@ EXTENSION = RewardOp(
     name="final_answer",
     summary="The answer that a completion ends on, by the first way of looking that finds one.",
     params=FinalAnswer,
-    operands={"of": Operand(type="text")},
+    operands={
+        "of": Operand(type="text", description="The completion, or the part of it that ends on the answer.")
+    },
     yields="text",
 )
 

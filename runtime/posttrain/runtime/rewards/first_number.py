@@ -7,7 +7,7 @@ from posttrain.spec.extension import Operand, RewardOp
 EXTENSION = RewardOp(
     name="first_number",
     summary="The first number in a text, written without commas; absent when there is none.",
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text in which a number is looked for.")},
     yields="text",
 )
 

@@ -15,9 +15,14 @@ EXTENSION = RewardOp(
     summary="A number where the condition holds, 0 or `otherwise` where it does not, whatever the number"
     " is; it abstains when the condition is open.",
     operands={
-        "of": Operand(type="number"),
-        "when": Operand(type="boolean"),
-        "otherwise": Operand(type="number", required=False, default=0.0),
+        "of": Operand(type="number", description="The number that is let through."),
+        "when": Operand(type="boolean", description="The condition under which it is."),
+        "otherwise": Operand(
+            type="number",
+            required=False,
+            default=0.0,
+            description="The number where the condition does not hold.",
+        ),
     },
     yields="number",
     range=reach,

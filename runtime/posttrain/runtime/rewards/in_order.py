@@ -20,7 +20,7 @@ EXTENSION = RewardOp(
     name="in_order",
     summary="True when each of the tags stands in the text once, after the one before it.",
     params=InOrder,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text in which the tags are looked for.")},
     yields="boolean",
 )
 

@@ -56,7 +56,7 @@ EXTENSION = RewardOp(
     summary="A value inside JSON text: text as it is, else written as JSON; absent when it is not there, or"
     " null.",
     params=JsonPath,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text that is JSON, or holds it.")},
     yields="text",
     stack=("regex",),
 )

@@ -60,7 +60,7 @@ EXTENSION = RewardOp(
     name="json_schema",
     summary="True when the text is, or holds, JSON that a schema admits.",
     params=JsonSchema,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text that is JSON, or holds it.")},
     yields="boolean",
     stack=("jsonschema",),
 )

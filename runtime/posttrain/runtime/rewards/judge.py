@@ -54,12 +54,22 @@ EXTENSION = RewardOp(
     summary="A model's verdict on a text by a rubric, a number on a scale; its reply is the reason. It is"
     " told the rubric, each text under `with` by its name, and the text itself, and is asked to think and to"
     " end with a line `VERDICT: NUMBER`: a reply without one counts as `on_error` says. Absent text is not"
-    " judged, nor is any where `when` does not hold: then it abstains.",
+    " judged, nor is any where `when` does not hold: then it abstains. When nearly all requests of a batch"
+    " fail for the same cause, the rest of it is not asked, and counts as failed for that cause.",
     params=Judge,
     operands={
-        "of": Operand(type="text"),
-        "with": Operand(named=True, required=False),
-        "when": Operand(type="boolean", required=False, default=True),
+        "of": Operand(type="text", description="The text that is judged."),
+        "with": Operand(
+            named=True,
+            required=False,
+            description="What the judge is told beside it, such as the question, each under a name.",
+        ),
+        "when": Operand(
+            type="boolean",
+            required=False,
+            default=True,
+            description="The condition under which the judge is asked at all.",
+        ),
     },
     yields="number",
     range=reach,

@@ -75,7 +75,7 @@ EXTENSION = RewardOp(
     summary="The code of the language that a text is in, such as `en`; absent when it has no words. When that"
     " cannot be told, as of texts of one word or in two languages, what reads it abstains.",
     params=Language,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text whose language is told.")},
     yields="text",
     remarks=remarks,
     stack=("py3langid", "numpy"),

@@ -23,7 +23,7 @@ EXTENSION = RewardOp(
     name="length",
     summary="How many characters, words or lines a text has; it abstains when there is no text.",
     params=Length,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text that is measured.")},
     yields="integer",
     range=reach,
 )

@@ -18,7 +18,7 @@ EXTENSION = RewardOp(
     name="matches",
     summary="True when a regular expression matches somewhere in the text.",
     params=Matches,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text that is searched.")},
     yields="boolean",
     stack=("regex",),
 )

@@ -45,7 +45,10 @@ EXTENSION = RewardOp(
     name="math_equal",
     summary="True when two answers mean the same number or expression; it abstains when that cannot be told.",
     params=MathEqual,
-    operands={"of": Operand(type="text"), "to": Operand(type="text")},
+    operands={
+        "of": Operand(type="text", description="The answer that is graded."),
+        "to": Operand(type="text", description="The right answer, which it is compared with."),
+    },
     yields="boolean",
     stack=("sympy",),
     slow=True,

@@ -14,7 +14,9 @@ def reach(params: object, operands: Ranges) -> Interval:
 EXTENSION = RewardOp(
     name="max",
     summary="The largest of its parts; it abstains when one of them does.",
-    operands={"of": Operand(type="number", many=True)},
+    operands={
+        "of": Operand(type="number", many=True, description="The numbers of which the largest is taken.")
+    },
     yields="number",
     range=reach,
 )

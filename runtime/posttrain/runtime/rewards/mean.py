@@ -33,7 +33,7 @@ EXTENSION = RewardOp(
     name="mean",
     summary="The mean of its parts.",
     params=Mean,
-    operands={"of": Operand(type="number", many=True)},
+    operands={"of": Operand(type="number", many=True, description="The numbers that the mean is of.")},
     yields="number",
     range=reach,
 )

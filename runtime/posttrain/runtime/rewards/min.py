@@ -14,7 +14,9 @@ def reach(params: object, operands: Ranges) -> Interval:
 EXTENSION = RewardOp(
     name="min",
     summary="The smallest of its parts; it abstains when one of them does.",
-    operands={"of": Operand(type="number", many=True)},
+    operands={
+        "of": Operand(type="number", many=True, description="The numbers of which the smallest is taken.")
+    },
     yields="number",
     range=reach,
 )

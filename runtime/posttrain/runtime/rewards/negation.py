@@ -14,7 +14,7 @@ def reach(params: object, operands: Ranges) -> Interval:
 EXTENSION = RewardOp(
     name="not",
     summary="True when its condition is false, open when it is open.",
-    operands={"of": Operand(type="boolean")},
+    operands={"of": Operand(type="boolean", description="The condition that must not hold.")},
     yields="boolean",
     range=reach,
 )

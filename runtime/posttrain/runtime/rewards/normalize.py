@@ -37,7 +37,7 @@ EXTENSION = RewardOp(
     name="normalize",
     summary="A number relative to those of the other completions of its prompt that have one.",
     params=Normalize,
-    operands={"of": Operand(type="number")},
+    operands={"of": Operand(type="number", description="The number that is set against those of its group.")},
     yields="number",
     range=reach,
 )

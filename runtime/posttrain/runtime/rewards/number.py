@@ -7,7 +7,7 @@ from posttrain.spec.extension import Operand, RewardOp
 EXTENSION = RewardOp(
     name="number",
     summary="The number that a text is, to compute with; it abstains when the text is none.",
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text that is read as a number.")},
     yields="number",
 )
 

@@ -22,7 +22,10 @@ EXTENSION = RewardOp(
     summary="True when a text or number is a number within a tolerance of another; computed exactly. To a"
     " text that is no number nothing is near; it abstains when there is nothing to compare with.",
     params=Numeric,
-    operands={"of": Operand(), "to": Operand()},
+    operands={
+        "of": Operand(description="The number that is compared, or text that is one."),
+        "to": Operand(description="The number that it must be near, or text that is one."),
+    },
     yields="boolean",
 )
 

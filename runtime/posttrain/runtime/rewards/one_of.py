@@ -22,7 +22,14 @@ EXTENSION = RewardOp(
     name="one_of",
     summary="True when a text is one of `values` or of a list that the data has; it abstains without a list.",
     params=OneOf,
-    operands={"of": Operand(type="text"), "among": Operand(type="list<text>", required=False)},
+    operands={
+        "of": Operand(type="text", description="The text that is looked up."),
+        "among": Operand(
+            type="list<text>",
+            required=False,
+            description="The row's own list of texts, in place of `values`.",
+        ),
+    },
     yields="boolean",
     remarks=remarks,
 )

@@ -6,7 +6,7 @@ from posttrain.spec.extension import Operand, RewardOp
 EXTENSION = RewardOp(
     name="present",
     summary="True when the text is there and not empty.",
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text that must be there.")},
     yields="boolean",
 )
 

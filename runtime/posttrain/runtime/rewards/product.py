@@ -19,7 +19,7 @@ def reach(params: object, operands: Ranges) -> Interval:
 EXTENSION = RewardOp(
     name="product",
     summary="The product of its parts; it abstains when one of them does.",
-    operands={"of": Operand(type="number", many=True)},
+    operands={"of": Operand(type="number", many=True, description="The numbers that are multiplied.")},
     yields="number",
     range=reach,
 )

@@ -74,7 +74,7 @@ EXTENSION = RewardOp(
     name="python",
     summary="What a function of yours returns; it runs in a process of its own, and is killed when it hangs.",
     params=Python,
-    operands={"with": Operand(named=True)},
+    operands={"with": Operand(named=True, description="The function's arguments, each under its name.")},
     yields="number",
     typed=lambda params: params.gives,
     shorthand="with",

@@ -31,7 +31,12 @@ EXTENSION = RewardOp(
     summary="What reasoning-gym's grader gives an answer, from 0 to 1; 0 when there is none. It runs in a"
     " process of its own, since some of its graders evaluate what they are given.",
     params=Gym,
-    operands={"of": Operand(type="text"), "task": Operand(type="any")},
+    operands={
+        "of": Operand(type="text", description="The answer that is graded."),
+        "task": Operand(
+            type="any", description="The task that it answers, as the source `reasoning_gym` gives it."
+        ),
+    },
     yields="number",
     range=reach,
     slow=True,

@@ -33,7 +33,7 @@ EXTENSION = RewardOp(
     name="regex",
     summary="What a regular expression matches, or one of its groups; absent when there is no match.",
     params=Regex,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text that is searched.")},
     yields="text",
     stack=("regex",),
 )

@@ -23,7 +23,7 @@ EXTENSION = RewardOp(
     summary="The share of a text's pieces that occurred in it before: 0 when none did, near 1 when all did."
     " It abstains when there is no text.",
     params=Repetition,
-    operands={"of": Operand(type="text")},
+    operands={"of": Operand(type="text", description="The text whose pieces are counted.")},
     yields="number",
     range=reach,
 )

@@ -27,7 +27,13 @@ EXTENSION = RewardOp(
     summary="A reward model's score of a text: any number; it abstains when there is no text, and"
     " on what is longer than it reads. `clip` and `normalize` bring scores into a range.",
     params=ScoredBy,
-    operands={"of": Operand(type="text"), "prompt": Operand(required=False)},
+    operands={
+        "of": Operand(type="text", description="The completion that is scored."),
+        "prompt": Operand(
+            required=False,
+            description="What it replies to, as text or messages; without it the text is scored alone.",
+        ),
+    },
     yields="number",
     slow=True,
     models=("model",),

@@ -21,7 +21,7 @@ EXTENSION = RewardOp(
     name="scale",
     summary="A number times a factor, plus another.",
     params=Scale,
-    operands={"of": Operand(type="number")},
+    operands={"of": Operand(type="number", description="The number that is multiplied.")},
     yields="number",
     range=reach,
 )

@@ -14,9 +14,11 @@ EXTENSION = RewardOp(
     name="score",
     summary="`then` when the condition holds, `else` when it does not; it abstains when that is open.",
     operands={
-        "when": Operand(type="boolean"),
-        "then": Operand(type="number", required=False, default=1.0),
-        "else": Operand(type="number", required=False, default=0.0),
+        "when": Operand(type="boolean", description="The condition that decides."),
+        "then": Operand(type="number", required=False, default=1.0, description="The number where it holds."),
+        "else": Operand(
+            type="number", required=False, default=0.0, description="The number where it does not hold."
+        ),
     },
     yields="number",
     shorthand="when",

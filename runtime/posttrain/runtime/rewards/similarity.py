@@ -25,7 +25,10 @@ EXTENSION = RewardOp(
     summary="Twice the longest common subsequence over both lengths: 1 when two texts are the same, 0 when"
     " they share nothing. It abstains when either is not there.",
     params=Similarity,
-    operands={"of": Operand(type="text"), "to": Operand(type="text")},
+    operands={
+        "of": Operand(type="text", description="The text that is compared."),
+        "to": Operand(type="text", description="The text that it is compared with."),
+    },
     yields="number",
     range=reach,
 )

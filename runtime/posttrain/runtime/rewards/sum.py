@@ -21,7 +21,7 @@ def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
 EXTENSION = RewardOp(
     name="sum",
     summary="The sum of its parts; it abstains when one of them does.",
-    operands={"of": Operand(type="number", many=True)},
+    operands={"of": Operand(type="number", many=True, description="The numbers that are added.")},
     yields="number",
     range=reach,
     remarks=remarks,

@@ -51,9 +51,17 @@ EXTENSION = RewardOp(
     summary="`then` of the first step whose `at_least` is reached, else `otherwise`; it abstains when there"
     " is no number.",
     operands={
-        "of": Operand(type="number"),
-        "steps": Operand(fields={"at_least": Operand(type="number"), "then": Operand(type="number")}),
-        "otherwise": Operand(type="number"),
+        "of": Operand(type="number", description="The number that is held to the steps."),
+        "steps": Operand(
+            fields={
+                "at_least": Operand(
+                    type="number", description="The number from which on this step is reached."
+                ),
+                "then": Operand(type="number", description="The number that this step gives."),
+            },
+            description="The steps, tried in their order.",
+        ),
+        "otherwise": Operand(type="number", description="The number where no step is reached."),
     },
     yields="number",
     range=reach,

@@ -32,7 +32,10 @@ EXTENSION = RewardOp(
     summary="True when every call in the text has a name and arguments that the tool takes, and there is one;"
     " with `to`, when the calls are those, in that order.",
     params=ToolCall,
-    operands={"of": Operand(type="text"), "to": Operand(type="text", required=False)},
+    operands={
+        "of": Operand(type="text", description="The text in which calls are looked for."),
+        "to": Operand(type="text", required=False, description="The calls that are wanted, as JSON."),
+    },
     yields="boolean",
     stack=("jsonschema",),
 )

@@ -34,7 +34,9 @@ EXTENSION = RewardOp(
     name="weighted",
     summary="The sum of its parts, each times its weight; it abstains when one of them does.",
     params=Weighted,
-    operands={"of": Operand(type="number", many=True)},
+    operands={
+        "of": Operand(type="number", many=True, description="The numbers, in the order of their weights.")
+    },
     yields="number",
     range=reach,
     remarks=remarks,

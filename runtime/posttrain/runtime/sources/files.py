@@ -1,20 +1,16 @@
 """Rows from files beside the recipe: JSON lines, JSON, CSV or Parquet, as they are or compressed."""
 
-import csv
-import gzip
-import io
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.sources.inference import columns_of, held_to, readable
+from posttrain.runtime.sources.inference import columns_of, gaps_of, held_to, readable
+from posttrain.runtime.sources.parsing import looked_at
 from posttrain.spec.declared import field
-from posttrain.spec.extension import Params, Source
+from posttrain.spec.extension import Content, Gap, Params, Source
 from posttrain.spec.types import Columns, typed_columns
 
-_READ_AT_MOST = 8 * 1024 * 1024  # what the compiler is willing to look through
 _ENDINGS = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "csv": "csv", "parquet": "parquet"}
 
 
@@ -49,128 +45,68 @@ def format_of(path: str, given: str) -> str:
     return _ENDINGS[ending[1:]]
 
 
-def infer(params: Files, contents: Sequence[bytes]) -> tuple[Columns, int | None]:
-    """Columns and number of rows, when the files are few and plain enough to be looked through here."""
-    rows: list[dict[str, Any]] = []
-    texts = False
-    for path, data in zip(params.path, contents, strict=True):
-        kind = format_of(path, params.format)
-        text = _text(path, kind, data)
-        if text is None:
-            if params.columns is None:
-                raise ValueError(
-                    f"the columns of `{path}` cannot be told here; add `columns`, with their types"
-                )
-            return params.columns, None
-        rows += _rows(path, kind, text)
-        texts = texts or kind == "csv"
+def infer(params: Files, contents: Sequence[bytes]) -> Content:
+    """What the files' rows are like: of all rows, or of those of large files that were looked at."""
+    kinds = [format_of(path, params.format) for path in params.path]
+    looked = [looked_at(*file) for file in zip(params.path, kinds, contents, strict=True)]
+    rows = [row for one in looked for row in one.rows]
+    places = [place for one in looked for place in one.places]
+    hidden = next((path for path, one in zip(params.path, looked, strict=True) if not one.whole), None)
+    if hidden is not None:
+        if params.columns is None:
+            raise ValueError(
+                f"the columns of `{hidden}` cannot be told here; add `columns`, with their types"
+            )
+        gaps = {**_nulls(params, kinds, contents), **gaps_of(params.columns, places, rows)}
+        return Content(columns=params.columns, rows=None, gaps=gaps)
     if not rows:
         raise ValueError("there are no rows")
-    found = columns_of(rows)
+    columns = _held(params, columns_of(rows), texts="csv" in kinds)
+    gaps = gaps_of(columns, places, rows)
+    if params.columns is not None and "csv" not in kinds:
+        _check_some(gaps)
+    return Content(columns=columns, rows=len(rows), gaps=gaps)
+
+
+def _nulls(params: Files, kinds: Sequence[str], contents: Sequence[bytes]) -> dict[str, Gap]:
+    """The nulls that Parquet files count themselves. ValueError for a column that one does not have."""
+    from posttrain.runtime.sources.footer import footer_of, gaps_in
+
+    found: dict[str, Gap] = {}
+    for path, kind, data in zip(params.path, kinds, contents, strict=True):
+        footer = footer_of(data) if kind == "parquet" else None
+        if footer is None:
+            continue
+        for name in params.columns or ():
+            if name not in footer.columns:
+                listed = ", ".join(footer.columns)
+                raise ValueError(f"`{path}` has no column `{name}`; it has {listed}")
+        for name, gap in gaps_in(path, footer, list(params.columns or ())).items():
+            before = found.get(name, Gap(first=gap.first, rows=0, of=0))
+            found[name] = Gap(first=before.first, rows=before.rows + gap.rows, of=before.of + gap.of)
+    return found
+
+
+def _check_some(gaps: Mapping[str, Gap]) -> None:
+    """ValueError for what would end the reading: a declared column that no row of JSON has."""
+    for name, gap in gaps.items():
+        if gap.rows == gap.of:
+            raise ValueError(f"no row has anything in the column `{name}`; mend `columns`")
+
+
+def _held(params: Files, found: Columns, *, texts: bool) -> Columns:
+    """The columns as they are declared, if the content can be read so; else as they were found."""
     if params.columns is None:
-        return found, len(rows)
-    held_to(
-        params.columns,
-        {name: _loosest(name, params.columns, found) if texts else found[name] for name in found},
-    )
-    return params.columns, len(rows)
+        return found
+    declared = params.columns
+    held_to(declared, {name: _loosest(name, declared, found) if texts else found[name] for name in found})
+    return declared
 
 
 def _loosest(name: str, declared: Columns, found: Columns) -> str:
     """In CSV, text may be read as what it looks like, or stay text; lists stand as JSON."""
     type = declared.get(name, "text")
     return type if type == "text" or found[name] == "text" or readable(type, found[name]) else found[name]
-
-
-def _text(path: str, kind: str, data: bytes) -> str | None:
-    """A file's text; None when it is too large, or only the database reads such a file."""
-    if kind == "parquet" or path.endswith(".zst"):
-        return None
-    if path.endswith(".gz"):
-        try:
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-                data = file.read(_READ_AT_MOST + 1)
-        except (OSError, EOFError) as error:
-            raise ValueError(f"`{path}` is not gzip: {error}") from None
-    if len(data) > _READ_AT_MOST:
-        return None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise ValueError(f"`{path}` is UTF-16; save it as UTF-8") from None
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}:{line} is not UTF-8: byte {error.start} of the file") from None
-
-
-def _rows(path: str, kind: str, text: str) -> list[dict[str, Any]]:
-    if kind == "csv":
-        return _csv_rows(path, text)
-    if kind == "json":
-        found = _value(path, text)
-        values = cast(list[Any], found) if isinstance(found, list) else [found]
-        places = [f"{path}: row {number}" for number in range(1, len(values) + 1)]
-    else:
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        values = [_value(f"{path}:{number}", line) for number, line in lines]
-        places = [f"{path}:{number}" for number, _ in lines]
-    for place, value in zip(places, values, strict=True):
-        if not isinstance(value, dict):
-            raise ValueError(f"{place} is no JSON object")
-    return values
-
-
-def _value(place: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{place} is not JSON: {_why_no_json(error, text)}") from None
-    except RecursionError:
-        raise ValueError(f"{place} is nested too deeply") from None
-    except ValueError:  # a number of thousands of digits
-        raise ValueError(f"{place} has a number with too many digits") from None
-
-
-def _why_no_json(error: json.JSONDecodeError, text: str) -> str:
-    if error.msg == "Extra data" and text.count("\n", 0, error.pos):
-        return "the file has an object in each line, it seems: add `format: jsonl`"
-    if text.strip() in ("[", "{"):
-        return "the file is one JSON document, it seems: add `format: json`"
-    return f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
-
-
-def _csv_rows(path: str, text: str) -> list[dict[str, Any]]:
-    lines = csv.reader(io.StringIO(text, newline=""))
-    try:
-        header = next(lines, [])
-        twice = next((name for name in header if header.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"`{path}` has two columns named `{twice}`")
-        if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
-            raise ValueError(
-                f"the header of `{path}` has no comma, which is what separates columns: `{header[0]}`"
-            )
-        rows: list[dict[str, Any]] = []
-        for line in lines:
-            if line and len(line) != len(header):
-                fields = f"{len(line)} field{'s' if len(line) > 1 else ''}"
-                raise ValueError(f"{path}:{lines.line_num} has {fields}, and the header {len(header)}")
-            rows += [{name: _seen(cell) for name, cell in zip(header, line, strict=True)}] if line else []
-    except csv.Error as error:
-        raise ValueError(f"{path}:{lines.line_num} is not CSV: {error}") from None
-    return rows
-
-
-def _seen(cell: str) -> Any:
-    """A cell as what it looks like: a number only if it is written as JSON writes one, so 007 is text."""
-    if not cell:
-        return None
-    low = cell.strip().lower()
-    try:
-        value = json.loads(low if low in ("true", "false") else cell)
-    except (ValueError, RecursionError):
-        return cell
-    return value if isinstance(value, bool | int | float) else cell
 
 
 EXTENSION = Source(
@@ -193,5 +129,5 @@ def run(params: Files, context: Context, connection: Any) -> None:
     formats = [format_of(path, params.format) for path in params.path]
     columns = params.columns
     if columns is None:
-        columns, _ = infer(params, [path.read_bytes() for path in paths])
-    read_files(connection, paths, formats, columns)
+        columns = infer(params, [path.read_bytes() for path in paths]).columns
+    read_files(connection, paths, formats, columns, declared=params.columns is not None)

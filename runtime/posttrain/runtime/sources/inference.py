@@ -1,8 +1,9 @@
-"""The columns of rows that are at hand: their types from their values."""
+"""The columns of rows that are at hand: their types from their values, and where they have none."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from posttrain.spec.extension import Gap
 from posttrain.spec.types import Columns, Type, accepts
 
 _NOTHING = "nothing"  # the type of a value that is null: it fits every other
@@ -64,6 +65,16 @@ def _joined(left: Type, right: Type) -> Type:
     if empty in (left, right) and "messages" in (left, right):
         return "messages"
     return "any"
+
+
+def gaps_of(columns: Columns, places: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Gap]:
+    """The columns that some row leaves empty, with the first such row and their number."""
+    found: dict[str, Gap] = {}
+    for name in columns:
+        empty = [place for place, row in zip(places, rows, strict=True) if row.get(name) is None]
+        if empty:
+            found[name] = Gap(first=empty[0], rows=len(empty), of=len(rows))
+    return found
 
 
 def held_to(declared: Columns, found: Columns) -> None:

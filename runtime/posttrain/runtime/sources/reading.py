@@ -10,13 +10,20 @@ from posttrain.spec.types import Columns
 _SHAPES = {"jsonl": "newline_delimited", "json": "auto"}
 
 
-def read_files(connection: Any, paths: Sequence[Path], formats: Sequence[str], columns: Columns) -> None:
-    """Make the table `source` of all files' rows, in order."""
+def read_files(
+    connection: Any, paths: Sequence[Path], formats: Sequence[str], columns: Columns, *, declared: bool = True
+) -> None:
+    """Make the table `source` of all files' rows, in order.
+
+    JSON names the columns in each row: one that is declared, and that no row has, has a mistaken name.
+    """
     for number, (path, kind) in enumerate(zip(paths, formats, strict=True)):
         _READERS[kind](connection, str(path), kind, columns)
         connection.execute(f"ALTER TABLE source RENAME TO piece{number}")
     pieces = " UNION ALL ".join(f"SELECT * FROM piece{number}" for number in range(len(paths)))
     connection.execute(f"CREATE TABLE source AS {pieces}")
+    if declared and _SHAPES.keys() >= set(formats):
+        check_some(connection, "source", columns)
 
 
 def _json(connection: Any, path: str, kind: str, columns: Columns) -> None:
@@ -26,7 +33,6 @@ def _json(connection: Any, path: str, kind: str, columns: Columns) -> None:
         f" read_json(?, format='{_SHAPES[kind]}', columns={shape})",
         [path],
     )
-    check_some(connection, "given", columns)
     from_json(connection, "given", columns)
 
 

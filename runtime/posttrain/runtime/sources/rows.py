@@ -1,11 +1,12 @@
 """Rows written in the recipe itself."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.sources.inference import columns_of, held_to
+from posttrain.runtime.sources.inference import columns_of, gaps_of, held_to
 from posttrain.spec.declared import field
-from posttrain.spec.extension import Params, Source
+from posttrain.spec.extension import Content, Params, Source
 from posttrain.spec.types import Columns, typed_columns
 
 
@@ -26,12 +27,19 @@ def columns(params: InlineRows) -> Columns:
     return params.columns or columns_of(params.rows)
 
 
+def infer(params: InlineRows, contents: Sequence[bytes]) -> Content:
+    places = [f"row {number}" for number in range(1, len(params.rows) + 1)]
+    known = columns(params)
+    return Content(columns=known, rows=len(params.rows), gaps=gaps_of(known, places, params.rows))
+
+
 EXTENSION = Source(
     name="rows",
     summary="Rows written in the recipe itself.",
     params=InlineRows,
     columns=columns,
     rows=lambda params: len(params.rows),
+    infer=infer,
     stack=("duckdb",),
 )
 

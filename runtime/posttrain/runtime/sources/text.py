@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from posttrain.runtime.context import Context
 from posttrain.spec.declared import field
-from posttrain.spec.extension import Params, Source
+from posttrain.spec.extension import Content, Params, Source
 from posttrain.spec.types import Columns
 
 _BLANK = re.compile(r"\n[ \t\r\f]*\n\s*")
@@ -32,8 +32,8 @@ class Text(Params, bare="path"):
 _COLUMNS: Columns = {"passage": "text", "source": "text", "number": "integer"}
 
 
-def infer(params: Text, contents: Sequence[bytes]) -> tuple[Columns, int | None]:
-    return _COLUMNS, len(rows_of(params, contents))
+def infer(params: Text, contents: Sequence[bytes]) -> Content:
+    return Content(columns=_COLUMNS, rows=len(rows_of(params, contents)))
 
 
 EXTENSION = Source(

@@ -25,7 +25,11 @@ def run(context: Context) -> None:
             _operate(context, connection, operation)
         _write(context, connection)
     except duckdb.Error as error:
-        raise StepFault(f"the rows could not be made: {str(error).splitlines()[0]}") from None
+        said = str(error).splitlines()[0]
+        for file in context.files.values():  # as the user knows them
+            said = said.replace(str(file), file.name)
+        advice = "mend the data and run again: a file that is cut short or damaged is fetched or saved anew"
+        raise StepFault(f"the rows could not be made: {said}", advice) from None
 
 
 def _start(context: Context, connection: Any) -> None:

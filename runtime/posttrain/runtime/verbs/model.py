@@ -12,6 +12,7 @@ from posttrain.spec.extension import Verb
 EXTENSION = Verb(
     name="model",
     summary="A model's weights and tokenizer in one folder.",
+    version=2,
     stack=("torch", "transformers", "tokenizers", "safetensors"),
     heavy=("torch", "transformers.modeling_utils"),
 )
@@ -83,9 +84,12 @@ def _own_tokenizer(folder: Path) -> Any:
 
 
 def _set_template(context: Context, tokenizer: Any) -> None:
+    from posttrain.runtime.models.template import check_template, template_from
+
     template = context.files.get("chat_template")
     if template is not None:
-        tokenizer.chat_template = template.read_text(encoding="utf-8")
+        tokenizer.chat_template = template_from(template)
+        check_template(tokenizer, template.name)
     elif context.params["tags"] is not None:
         from posttrain.runtime.models.tagged import template_of
 

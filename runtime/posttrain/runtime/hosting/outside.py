@@ -1,0 +1,75 @@
+"""A process that `inside.py` runs in, from outside: it is asked and answers, a line of JSON each."""
+
+import json
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+START_SECONDS = 120.0  # the file may import something heavy
+_INSIDE = Path(__file__).with_name("inside.py")
+
+
+class Host:
+    """What it answers is a mapping, with `error` where it failed, or None when it took too long."""
+
+    def __init__(
+        self,
+        python: str,
+        kind: Literal["function", "episodes"],
+        file: Path,
+        name: str,
+        params: Mapping[str, Any],
+        folders: Sequence[str],
+        environment: Mapping[str, str],
+    ) -> None:
+        """OSError when the interpreter cannot be started."""
+        command = [python, str(_INSIDE), kind, str(file), name, json.dumps(params), *folders]
+        pipe, around = subprocess.PIPE, {**os.environ, **environment}
+        self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0, env=around)
+        self._rest = b""
+
+    @property
+    def alive(self) -> bool:
+        return self._popen.poll() is None
+
+    def ready(self) -> dict[str, Any] | None:
+        """The first answer: whether the file was loaded."""
+        return self._answer(START_SECONDS)
+
+    def ask(self, asked: Mapping[str, Any], seconds: float) -> dict[str, Any] | None:
+        assert self._popen.stdin is not None, "its input is a pipe"
+        try:
+            self._popen.stdin.write(json.dumps(asked).encode() + b"\n")
+        except OSError:
+            return self._ended()
+        return self._answer(seconds)
+
+    def stop(self) -> None:
+        self._popen.kill()
+        self._popen.wait()
+        for pipe in (self._popen.stdin, self._popen.stdout):
+            assert pipe is not None, "both are pipes"
+            pipe.close()
+
+    def _answer(self, seconds: float) -> dict[str, Any] | None:
+        assert self._popen.stdout is not None, "its output is a pipe"
+        end = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._popen.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                left = end - time.monotonic()
+                if left <= 0 or not selector.select(left):
+                    return None
+                piece = os.read(self._popen.stdout.fileno(), 1 << 16)
+                if not piece:
+                    return self._ended()
+                self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        return json.loads(line)
+
+    def _ended(self) -> dict[str, Any]:
+        return {"error": f"its process ended with status {self._popen.wait()}"}

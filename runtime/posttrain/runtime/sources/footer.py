@@ -1,0 +1,147 @@
+"""What a Parquet file says of itself at its end: its columns, its rows, and how often each column is null.
+
+The end is written in Thrift's compact protocol. It is read here without the libraries that read the rows,
+since a recipe is checked without them; of a file that is cut, encrypted or odd it tells nothing.
+"""
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from posttrain.spec.extension import Gap
+from posttrain.spec.record import record
+
+_MARK = b"PAR1"
+_DEEPEST = 32
+
+
+@record
+class Footer:
+    columns: tuple[str, ...]
+    # The rows of each group, and the nulls that it counts in its flat columns.
+    groups: tuple[tuple[int, Mapping[str, int]], ...]
+
+
+def footer_of(data: bytes) -> Footer | None:
+    if len(data) < 12 or data[:4] != _MARK or data[-4:] != _MARK:
+        return None
+    size = struct.unpack("<I", data[-8:-4])[0]
+    try:
+        told = _Thrift(data[-8 - size : -8]).struct()
+        return Footer(tuple(_columns(told[2])), tuple(_group(one) for one in told[4]))
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError, struct.error):
+        return None
+
+
+def gaps_in(path: str, footer: Footer, columns: Sequence[str]) -> dict[str, Gap]:
+    """The columns that have nulls; where the first stands is known by its group of rows alone."""
+    found: dict[str, Gap] = {}
+    total = sum(rows for rows, _ in footer.groups)
+    for name in columns:
+        before, nulls, first = 0, 0, ""
+        for rows, counted in footer.groups:
+            if counted.get(name):
+                first = first or f"among the rows {before + 1} to {before + rows} of {path}"
+                nulls += counted[name]
+            before += rows
+        if nulls:
+            found[name] = Gap(first=first, rows=nulls, of=total)
+    return found
+
+
+def _columns(elements: Sequence[Mapping[int, Any]]) -> list[str]:
+    """The top level of the schema, which is a tree written from its root on."""
+    names: list[str] = []
+    place = 1
+    for _ in range(elements[0][5]):
+        names.append(elements[place][4].decode("utf-8"))
+        place = _after(elements, place)
+    return names
+
+
+def _after(elements: Sequence[Mapping[int, Any]], place: int) -> int:
+    """The place after an element and all that is below it."""
+    left = 1
+    while left:
+        left += elements[place].get(5, 0) - 1
+        place += 1
+    return place
+
+
+def _group(told: Mapping[int, Any]) -> tuple[int, dict[str, int]]:
+    nulls: dict[str, int] = {}
+    for chunk in told[1]:
+        about = chunk[3]
+        count = about.get(12, {}).get(3)
+        if len(about[3]) == 1 and count is not None:
+            nulls[about[3][0].decode("utf-8")] = count
+    return told[3], nulls
+
+
+class _Thrift:
+    """Structures as mappings from the numbers of their fields."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self._deep = 0
+
+    def struct(self) -> dict[int, Any]:
+        self._deep += 1
+        if self._deep > _DEEPEST:
+            raise ValueError("nested too deeply")
+        fields: dict[int, Any] = {}
+        number = 0
+        while (head := self._byte()) & 0x0F:
+            number = number + (head >> 4) if head >> 4 else self._signed()
+            kind = head & 0x0F
+            fields[number] = kind == 1 if kind in (1, 2) else self._value(kind)
+        self._deep -= 1
+        return fields
+
+    def _value(self, kind: int) -> Any:
+        readers: dict[int, Callable[[], Any]] = {
+            **dict.fromkeys((1, 2, 3), self._byte),
+            **dict.fromkeys((4, 5, 6), self._signed),
+            7: lambda: self._take(8),
+            8: lambda: self._take(self._plain()),
+            **dict.fromkeys((9, 10), self._list),
+            11: self._map,
+            12: self.struct,
+        }
+        return readers[kind]()
+
+    def _list(self) -> list[Any]:
+        head = self._byte()
+        size = self._plain() if head >> 4 == 15 else head >> 4
+        return [self._value(head & 0x0F) for _ in range(size)]
+
+    def _map(self) -> None:
+        size = self._plain()
+        kinds = self._byte() if size else 0
+        for _ in range(size):
+            self._value(kinds >> 4)
+            self._value(kinds & 0x0F)
+
+    def _signed(self) -> int:
+        number = self._plain()
+        return (number >> 1) ^ -(number & 1)
+
+    def _plain(self) -> int:
+        number = shift = 0
+        while (byte := self._byte()) & 0x80:
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if shift > 63:
+                raise ValueError("a number of more than 64 bits")
+        return number | byte << shift
+
+    def _byte(self) -> int:
+        byte = self._data[self._at]
+        self._at += 1
+        return byte
+
+    def _take(self, size: int) -> bytes:
+        taken = self._data[self._at : self._at + size]
+        self._at += size
+        return taken

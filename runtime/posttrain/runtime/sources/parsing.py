@@ -1,0 +1,152 @@
+"""Rows out of a file's bytes, each with its place, as far as the compiler is willing to look.
+
+Small files are looked through whole. Of a large one that has a row in each line the beginning is. The rows of
+Parquet and Zstandard only the database reads; what Parquet says of itself is read in `footer.py`.
+"""
+
+import csv
+import gzip
+import io
+import json
+from typing import Any, cast
+
+from posttrain.spec.record import record
+
+_READ_AT_MOST = 8 * 1024 * 1024
+_BEGINNING = 1024 * 1024
+_TRIES = 50  # lines given up to find the end of a row of CSV
+Row = dict[str, Any]
+
+
+@record
+class Looked:
+    """The rows that were looked at, where each stands, and whether they are all."""
+
+    rows: list[Row]
+    places: list[str]
+    whole: bool
+
+
+def looked_at(path: str, kind: str, data: bytes) -> Looked:
+    """ValueError for what is not as its format has it."""
+    if kind == "parquet" or path.endswith(".zst"):
+        return Looked([], [], whole=False)
+    data = _unpacked(path, data)
+    whole = len(data) <= _READ_AT_MOST
+    text = _text(path, data if whole else _beginning(kind, data))
+    if not whole and not text:
+        return Looked([], [], whole=False)
+    rows, places = _rows(path, kind, text)
+    return Looked(rows, places, whole)
+
+
+def _unpacked(path: str, data: bytes) -> bytes:
+    if not path.endswith(".gz"):
+        return data
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            return file.read(_READ_AT_MOST + 1)
+    except (OSError, EOFError) as error:
+        raise ValueError(f"`{path}` is not gzip: {error}") from None
+
+
+def _beginning(kind: str, data: bytes) -> bytes:
+    """Some rows from the beginning of a large file; none where rows cannot be told apart without the rest."""
+    if kind == "json":
+        return b""
+    cut = data.rfind(b"\n", 0, _BEGINNING) + 1
+    for _ in range(_TRIES):
+        # Between an odd number of quotes and the next, a line's end is part of a cell.
+        if kind == "jsonl" or data.count(b'"', 0, cut) % 2 == 0:
+            return data[:cut]
+        cut = data.rfind(b"\n", 0, cut - 1) + 1
+    return b""
+
+
+def _text(path: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise ValueError(f"`{path}` is UTF-16; save it as UTF-8") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}:{line} is not UTF-8: byte {error.start} of the file") from None
+
+
+def _rows(path: str, kind: str, text: str) -> tuple[list[Row], list[str]]:
+    if kind == "csv":
+        return _csv_rows(path, text)
+    if kind == "json":
+        found = _value(path, text)
+        values = cast(list[Any], found) if isinstance(found, list) else [found]
+        places = [f"{path}: row {number}" for number in range(1, len(values) + 1)]
+    else:
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        values = [_value(f"{path}:{number}", line) for number, line in lines]
+        places = [f"{path}:{number}" for number, _ in lines]
+    for place, value in zip(places, values, strict=True):
+        if not isinstance(value, dict):
+            raise ValueError(f"{place} is no JSON object")
+    return values, places
+
+
+def _value(place: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{place} is not JSON: {_why_no_json(error, text)}") from None
+    except RecursionError:
+        raise ValueError(f"{place} is nested too deeply") from None
+    except ValueError:  # a number of thousands of digits
+        raise ValueError(f"{place} has a number with too many digits") from None
+
+
+def _why_no_json(error: json.JSONDecodeError, text: str) -> str:
+    if error.msg == "Extra data" and text.count("\n", 0, error.pos):
+        return "the file has an object in each line, it seems: add `format: jsonl`"
+    if text.strip() in ("[", "{"):
+        return "the file is one JSON document, it seems: add `format: json`"
+    return f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
+
+
+def _csv_rows(path: str, text: str) -> tuple[list[Row], list[str]]:
+    lines = csv.reader(io.StringIO(text, newline=""))
+    rows: list[Row] = []
+    places: list[str] = []
+    try:
+        header = next(lines, [])
+        _check_header(path, header)
+        begun = lines.line_num + 1
+        for line in lines:
+            if line and len(line) != len(header):
+                fields = f"{len(line)} field{'s' if len(line) > 1 else ''}"
+                raise ValueError(f"{path}:{lines.line_num} has {fields}, and the header {len(header)}")
+            if line:
+                rows.append({name: _seen(cell) for name, cell in zip(header, line, strict=True)})
+                places.append(f"{path}:{begun}")
+            begun = lines.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{path}:{lines.line_num} is not CSV: {error}") from None
+    return rows, places
+
+
+def _check_header(path: str, header: list[str]) -> None:
+    twice = next((name for name in header if header.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"`{path}` has two columns named `{twice}`")
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+        raise ValueError(
+            f"the header of `{path}` has no comma, which is what separates columns: `{header[0]}`"
+        )
+
+
+def _seen(cell: str) -> Any:
+    """A cell as what it looks like: a number only if it is written as JSON writes one, so 007 is text."""
+    if not cell:
+        return None
+    low = cell.strip().lower()
+    try:
+        value = json.loads(low if low in ("true", "false") else cell)
+    except (ValueError, RecursionError):
+        return cell
+    return value if isinstance(value, bool | int | float) else cell

@@ -1,0 +1,98 @@
+"""What `recipe status` says of what came out: by the products themselves, in text and as data."""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.recipe_command import TINY, call
+
+from posttrain.cli.outcomes import outcome, told
+from posttrain.runtime.events import last_figures
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that trains, measures and decides."""
+    folder = tmp_path_factory.mktemp("status") / "home"
+    done = call("run", TINY, "--home", folder, "--until", "before")
+    assert "sft" in done.stdout, done.stderr
+    return folder
+
+
+def steps(home: Path) -> dict[str, dict[str, Any]]:
+    found = json.loads(call("status", "--home", home, "--format", "json").stdout)["steps"]
+    return {step["id"]: step["outcome"] for step in found}
+
+
+@pytest.mark.slow
+def test_each_step_says_what_came_out_of_it(home: Path) -> None:
+    found = steps(home)
+    assert found["datasets.sums"] == {"rows": {"test": 17, "train": 64}}
+    metric = found["before"]["metrics"]["format"]
+    value, low, high = (metric[end] for end in ("value", "low", "high"))
+    assert low <= value <= high
+    loss = found["sft"]["figures"]["loss"]
+    shown = {line.split()[0]: line for line in call("status", "--home", home).stdout.splitlines()[2:]}
+    assert f"loss {loss:.4g}" in shown["sft"]
+    assert f"format {value:.3f} [{low:.3f}, {high:.3f}]" in shown["before"]
+    assert "17 test rows  64 train rows" in shown["datasets.sums"]
+    assert found["grpo"] == {}
+
+
+@pytest.mark.slow
+def test_the_product_is_believed_and_not_the_journal(home: Path) -> None:
+    (journal,) = home.glob("runs/*/journal.sqlite")
+    before = steps(home)
+    with sqlite3.connect(journal) as db:
+        wrong = json.dumps({"metrics": {"format": {"value": 1.0, "low": 1.0, "high": 1.0}}})
+        assert db.execute("UPDATE step SET facts = ? WHERE id = 'before'", [wrong]).rowcount == 1
+    db.close()
+    assert steps(home) == before
+
+
+METRIC = {"kind": "rate", "node": "n", "value": 0.5, "low": 0.25, "high": 0.75, "count": 8}
+VERDICT = {
+    "verdict": "fail",
+    "conditions": [
+        {"text": "a at least 1", "verdict": "fail", "value": 0.5, "low": 0.25, "high": 0.75},
+        {"text": "b at least 0", "verdict": "pass", "value": 0.5, "low": 0.25, "high": 0.75},
+    ],
+}
+
+
+def test_a_verdict_is_brief_in_a_line_and_whole_as_data() -> None:
+    assert told(VERDICT, 3) == ["verdict: fail"]
+    assert told(VERDICT) == ["verdict: fail", "fail: a at least 1: 0.5 [0.25, 0.75]"]
+    made = outcome(VERDICT)
+    assert made["verdict"] == "fail"
+    assert made["conditions"] == [
+        {"text": "a at least 1", "verdict": "fail"},
+        {"text": "b at least 0", "verdict": "pass"},
+    ]
+
+
+def test_of_many_metrics_the_first_are_told_and_the_others_counted() -> None:
+    metrics = {f"m{number}": METRIC for number in range(5)}
+    unknown = {"none": {**METRIC, "value": None, "low": None, "high": None}}
+    facts = {"metrics": {**unknown, **metrics}, "unscored": 0.125}
+    assert told(facts, 2) == [
+        "m0 0.500 [0.250, 0.750]",
+        "m1 0.500 [0.250, 0.750]",
+        "and 3 more",
+        "12.5% unscored",
+    ]
+    assert len(outcome(facts)["metrics"]) == 6
+
+
+def test_the_last_figures_are_found_from_the_end_of_long_events(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    assert last_figures(events) == {}
+    early = {"kind": "metrics", "step": 1, "values": {"loss": 9.0}}
+    late = {"kind": "metrics", "step": 2, "values": {"loss": 1.5, "reward": 2.0, "entropy": 3.0}}
+    other = {"kind": "metrics", "step": 2, "values": {"eval/format": 1.0}}
+    filling = {"kind": "sample", "prompt": "x" * 300_000}
+    lines = [json.dumps(event) for event in (early, filling, late, other)]
+    events.write_text("\n".join(lines) + '\n{"kind": "metrics", "val')
+    assert last_figures(events) == {"loss": 1.5, "reward": 2.0}
