@@ -128,6 +128,10 @@ def _advice(error: BaseException) -> str:
         return "the disk is full: free space and run again; finished steps are kept"
     if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
         return "memory ran out: lower micro_batch, or turn gradient_checkpointing on"
+    if "probability tensor contains" in str(error):
+        return "the model's weights are no numbers any more: lower the learning rate, or raise warmup"
+    if type(error).__module__.startswith("jinja2."):
+        return "the model's chat template cannot write these turns: mend it, or the rows that it refuses"
     return "the step's log has the whole story: `recipe logs STAGE`"
 
 

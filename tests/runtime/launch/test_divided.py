@@ -1,37 +1,19 @@
-"""FSDP2 in two processes on a CPU: torch divides the weights over gloo as it does over NCCL.
+"""FSDP2 in two processes on a CPU; `divided.py` says what of it is real."""
 
-accelerate takes FSDP for GPUs alone. Told that these processes have GPUs, it does everything else as there:
-wraps, clips, gathers, writes divided checkpoints and reads them back. What that leaves out is CUDA itself.
-"""
-
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.recipe_command import wait_until
-from tests.runtime.launch.test_processes import gone, made
+from tests.runtime.launch.divided import dividing_runner
+from tests.runtime.launch.test_processes import gone, made, only_the_product_is_left
 from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
 
-from posttrain.runtime.runners.process import ProcessRunner
 from posttrain.spec.plan import Launch, Plan, Step
 
 pytestmark = pytest.mark.slow
 
-# Python reads this module, if it finds one, before anything else.
-_AS_IF_ON_GPUS = """\
-from accelerate.state import DistributedType, PartialState
-
-made = PartialState.__init__
-
-def init(self, *given, **named):
-    made(self, *given, **named)
-    if self._shared_state.get("distributed_type") == DistributedType.MULTI_CPU:
-        PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
-
-PartialState.__init__ = init
-"""
 _ROWS = "steps: 6, learning_rate: 5.0e-3, batch: 16, max_length: 64, checkpoint_every: 2"
 _PROMPTS = (
     "steps: 6, prompts: 16, generations: 4, learning_rate: 2.0e-3, max_tokens: 6, checkpoint_every: 2,"
@@ -50,17 +32,9 @@ CASES = {
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     folder = tmp_path_factory.mktemp("divided")
-    (folder / "sitecustomize.py").write_text(_AS_IF_ON_GPUS)
-    runner = ProcessRunner()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *_given()]))
-        runner.expect(compiled(recipe()), ["sft"], folder)
+    runner = dividing_runner(folder)
     yield Bench(folder, runner)
     runner.close()
-
-
-def _given() -> list[str]:
-    return [path for path in [os.environ.get("PYTHONPATH")] if path]
 
 
 def laid(case: str, strategy: str = "fsdp") -> tuple[Plan, Step]:
@@ -89,3 +63,8 @@ def test_divided_weights_are_trained_saved_and_exact_when_killed(case: str, benc
     assert bench.wait(step) == 0, bench.failure(step)
     assert [event["step"] for event in bench.events(step) if event["kind"] == "resumed"] >= [4]
     assert bench.commit(step).content == undisturbed
+
+
+def test_divided_weights_whose_last_step_is_done_are_brought_together(bench: Bench) -> None:
+    plan, step = laid("sft")
+    only_the_product_is_left(bench, plan, step)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import need
-from tests.recipe_command import wait_until, workers_of
+from tests.recipe_command import digests, wait_until, workers_of
 from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
 
 from posttrain.runtime.keeping.locks import try_lock
@@ -97,9 +97,10 @@ def test_a_killed_stage_ends_with_the_same_bytes(case: str, strategy: str, bench
 
 @pytest.mark.parametrize("divided", ["zero1", "zero3"])
 def test_a_stage_that_zero_divides_otherwise_is_exact_too(divided: str, bench: Bench) -> None:
-    """With a reference, which is loaded while DeepSpeed divides what is loaded."""
+    """With a reference, which is loaded while DeepSpeed divides what is loaded, and which moves."""
     need("deepspeed", find_spec("deepspeed"), "pip install deepspeed")
-    plan, step = placed(stage("dpo").replace("steps: 8", "steps: 4"), divided)
+    more = ", reference_every: 1" if divided == "zero3" else ""
+    plan, step = placed(stage("dpo", more).replace("steps: 8", "steps: 4"), divided)
     undisturbed = made(bench, plan, step)
     assert undisturbed.facts["parameters"] == bench.made(plan, plan.step("sft")).facts["parameters"]
     bench.forget(step)
@@ -109,6 +110,25 @@ def test_a_stage_that_zero_divides_otherwise_is_exact_too(divided: str, bench: B
     bench.lay_out(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     assert bench.commit(step).content == undisturbed.content
+
+
+def test_divided_weights_whose_last_step_is_done_are_brought_together(bench: Bench) -> None:
+    need("deepspeed", find_spec("deepspeed"), "pip install deepspeed")
+    plan, step = placed(stage("sft").replace("steps: 8", "steps: 2"), "zero3")
+    only_the_product_is_left(bench, plan, step)
+
+
+def only_the_product_is_left(bench: Bench, plan: Plan, step: Step) -> None:
+    """Take a stage's product away, as if it had been killed before it wrote it; the same comes again."""
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0, bench.failure(step)
+    undisturbed = digests(bench.work(step) / "files")
+    (bench.work(step) / "receipt.json").unlink()
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0, bench.failure(step)
+    assert [e["kind"] for e in bench.events(step)].count("resumed") == 1
+    assert digests(bench.work(step) / "files") == undisturbed
 
 
 def ranks(bench: Bench, step: Step) -> list[int]:

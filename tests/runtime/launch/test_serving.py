@@ -1,6 +1,6 @@
 """The vLLM server of a stage: its command line by TRL's own parser; its life with a stand-in.
 
-There is no GPU and no vLLM here: that vLLM serves by this command has not been seen.
+test_served.py has it with vLLM itself, where that is there.
 """
 
 import json
@@ -30,6 +30,7 @@ LAUNCH = Launch(
     engine="vllm",
     rollouts={"mode": "server", "gpus": 4, "utilisation": 0.8, "tensor_parallel": 2, "sleep": None},
 )
+ROOM = 512
 # Answers as vLLM does when it is up, and has a process of its own, as vLLM has.
 WELL = """\
 import http.server, subprocess, sys
@@ -56,7 +57,7 @@ def context_in(tmp_path: Path) -> Context:
         id="it",
         kind="train",
         entry="",
-        params={},
+        params={"seed": 3},
         place=Place(file="recipe.yaml", line=1, column=1),
         key="",
         key_parts={},
@@ -81,7 +82,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
 
-    def line(_folder: Path, port: int, _launch: Launch) -> list[str]:
+    def line(_folder: Path, port: int, *_: Any) -> list[str]:
         return ["stand_in", str(port)]
 
     def use(program: str) -> None:
@@ -110,11 +111,13 @@ def child_of(context: Context) -> int:
 
 
 def test_trl_makes_of_the_command_what_is_meant() -> None:
-    line = serving.command(Path("weights"), 8123, LAUNCH)
+    line = serving.command(Path("weights"), 8123, LAUNCH, ROOM, 5)
     assert line[0] == vllm_serve.__name__
     args, more = vllm_serve.make_parser().parse_args_and_config(line[1:], return_remaining_strings=True)
-    assert more == []
-    made = vllm_serve.build_command(args)
+    assert more == ["--seed", "5"]
+    made = vllm_serve.build_command(args, more)
+    assert made[made.index("--max-model-len") + 1] == str(ROOM)
+    assert made[-2:] == more
     assert made[3:17] == [
         *("serve", "weights", "--host", "127.0.0.1", "--port", "8123"),
         *("--tensor-parallel-size", "2", "--data-parallel-size", "2"),
@@ -123,8 +126,12 @@ def test_trl_makes_of_the_command_what_is_meant() -> None:
 
 
 def test_what_is_not_said_is_left_to_vllm() -> None:
-    line = serving.command(Path("weights"), 1, replace(LAUNCH, rollouts={"mode": "server", "gpus": 2}))
-    assert line[7:] == ["--tensor_parallel_size", "2", "--data_parallel_size", "1"]
+    launch = replace(LAUNCH, rollouts={"mode": "server", "gpus": 2})
+    line = serving.command(Path("weights"), 1, launch, -1, 5)
+    divided = ["--tensor_parallel_size", "2", "--data_parallel_size", "1"]
+    assert line[7:] == [*divided, "--max_model_len", "-1", "--seed", "5"]
+    args = vllm_serve.make_parser().parse_args_and_config(line[1:], return_remaining_strings=True)[0]
+    assert args.max_model_len == -1
 
 
 def test_the_server_has_the_last_gpus() -> None:
@@ -140,7 +147,7 @@ def test_the_server_is_in_no_group_and_sees_no_secret(
     for name in ("TOKEN", "MASTER_PORT"):
         monkeypatch.setenv(name, "1")
     stand_in("import json, os; print(json.dumps(dict(os.environ)))")
-    with pytest.raises(StepFault), serving.serving(context):
+    with pytest.raises(StepFault), serving.serving(context, ROOM, 0):
         pass
     seen: dict[str, Any] = json.loads((context.work / "record" / serving.LOG).read_text())
     assert not {"TOKEN", "MASTER_PORT"} & set(seen)
@@ -153,7 +160,7 @@ def test_it_is_up_while_the_stage_runs_and_gone_after_it(
     kind: str, context: Context, stand_in: Callable[[str], None]
 ) -> None:
     stand_in(WELL)
-    with serving.serving(context) as told:
+    with serving.serving(context, ROOM, 0) as told:
         assert told.keys() == {"vllm_server_base_url", "vllm_group_port"}
         assert told.keys() <= arguments_of(kind).keys()
         assert not gone(child_of(context))
@@ -166,7 +173,7 @@ def test_a_server_that_does_not_start_is_told_with_its_last_words(
     stand_in(BROKEN)
     with (
         pytest.raises(StepFault, match="the vLLM server ended with status 3") as told,
-        serving.serving(context),
+        serving.serving(context, ROOM, 0),
     ):
         pass
     assert "no kernel image for this GPU" in told.value.advice
@@ -185,7 +192,10 @@ def test_a_server_that_dies_is_what_the_stage_fails_by(
     context: Context, stand_in: Callable[[str], None]
 ) -> None:
     stand_in(WELL)
-    with pytest.raises(StepFault, match="the vLLM server ended by signal 9"), serving.serving(context):
+    with (
+        pytest.raises(StepFault, match="the vLLM server ended by signal 9"),
+        serving.serving(context, ROOM, 0),
+    ):
         lose_the_server("refused")
     assert goes(child_of(context))
 
@@ -200,7 +210,7 @@ from posttrain.runtime.launch import serving
 work = Path(sys.argv[1])
 serving._GRACE_SECONDS = 0.5
 serving.command = lambda *_: ["stand_in", str(_[1])]
-with serving.serving(here.context_in(work)):
+with serving.serving(here.context_in(work), here.ROOM, 0):
     here.lose_the_server()
     os.read(os.pipe()[0], 1)  # as NCCL waits for one that is gone: for good
 """
@@ -220,11 +230,24 @@ def test_a_server_that_dies_while_the_trainer_waits_for_it_ends_the_stage(tmp_pa
     assert told["retriable"] is True
 
 
+def test_a_server_that_ends_by_itself_says_that_its_engine_did(
+    context: Context, stand_in: Callable[[str], None]
+) -> None:
+    """As vLLM ends, with status 0, some seconds after a process of its engine is gone."""
+    stand_in("pass")
+    with (
+        pytest.raises(StepFault, match="the vLLM server ended because its engine did") as told,
+        serving.serving(context, ROOM, 0),
+    ):
+        pass
+    assert told.value.retriable
+
+
 def test_a_stage_that_is_asked_to_stop_waits_for_no_server(
     context: Context, stand_in: Callable[[str], None]
 ) -> None:
     stand_in("import time; time.sleep(600)")
-    with pytest.raises(Interrupted), serving.serving(replace(context, stop=Stop(asked=True))):
+    with pytest.raises(Interrupted), serving.serving(replace(context, stop=Stop(asked=True)), ROOM, 0):
         pass
 
 
@@ -243,5 +266,5 @@ def test_a_stage_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
 
 def test_other_plans_have_no_server(context: Context) -> None:
     step = replace(context.step, launch=replace(LAUNCH, rollouts={"mode": "colocate"}))
-    with serving.serving(replace(context, step=step)) as told:
+    with serving.serving(replace(context, step=step), ROOM, 0) as told:
         assert told == {}

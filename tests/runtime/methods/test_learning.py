@@ -142,6 +142,22 @@ def test_packed_rows_do_not_see_each_other(bench: Bench) -> None:
     assert metrics(packed, "loss") == pytest.approx(metrics(apart, "loss"), rel=1e-4)
 
 
+def test_an_epoch_of_packed_rows_has_the_steps_that_they_fill(bench: Bench) -> None:
+    rows = "epochs: 2, batch: 2, max_length: 64, learning_rate: 1.0e-3"
+    made = bench.run(
+        recipe(
+            f"apart: {{train: sft, model: sft, data: sums.train, params: {{{rows}}}}}",
+            f"packed: {{train: sft, model: sft, data: sums.train, params: {{{rows}, packing: true}}}}",
+        )
+    )
+    apart, packed = (made[name].facts["steps"] for name in ("apart", "packed"))
+    assert 2 <= packed < apart / 2
+    rates = metrics(made["packed"], "learning_rate")
+    assert len(rates) == packed
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == pytest.approx(1.0e-3 / packed)  # it falls to nothing after the last of these steps
+
+
 def test_the_rate_of_an_adapter_is_ten_times_the_method_s(bench: Bench) -> None:
     params = "params: {steps: 2, batch: 8, schedule: constant}"
     made = bench.run(

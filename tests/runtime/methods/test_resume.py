@@ -4,10 +4,14 @@ Each stage is run once without a disturbance and once with SIGKILL after a check
 epoch; every file of the product must then be the same. docs/resume.md tells users of this table.
 """
 
-from pathlib import Path
+import json
 
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, recipe
+from benchmarks import resume as measured
+from benchmarks.resume_page import MARKS, PAGE, STRATEGIES, tables
+from tests.runtime.methods.workbench import Bench, compiled, judged, recipe
+
+from posttrain.runtime.catalog import CATALOG
 
 pytestmark = pytest.mark.slow
 
@@ -90,10 +94,22 @@ def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: Bench) -> Non
 
 
 def test_the_documentation_has_this_table() -> None:
-    lines = (Path(__file__).parents[3] / "docs" / "resume.md").read_text().splitlines()
+    lines = PAGE.read_text().partition("\n## ")[0].splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")][1:]
     told = {f"{method}, {how}".removesuffix(", all weights"): exact for method, how, exact in rows}
     assert told == dict.fromkeys(CASES, "yes")
+
+
+def test_the_documentation_has_what_was_measured_under_every_strategy() -> None:
+    record = json.loads(measured.RECORD.read_text())
+    told = PAGE.read_text().partition(MARKS[0])[2].partition(MARKS[1])[0]
+    assert told.strip().splitlines() == tables(record, measured.CASES)
+    assert set(CATALOG.names("method")) <= record.keys() == measured.CASES.keys()
+    for case, cells in record.items():
+        refused = {one for one in STRATEGIES if judged(measured.recipe_of(case, one))[0] is None}
+        assert {one: cells[one]["exact"] for one in STRATEGIES} == {
+            one: "refused" if one in refused else "yes" for one in STRATEGIES
+        }
 
 
 # From a model that nobody has trained: the trainer still has to fit its configuration to the tokenizer.

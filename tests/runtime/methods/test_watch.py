@@ -128,3 +128,13 @@ def test_a_later_attempt_knows_what_an_earlier_one_saw(log: Path) -> None:
     assert warned(log) == ["said before"]
     with pytest.raises(StepFault):
         second.step(4, FLAT)
+
+
+def test_a_loss_that_has_risen_far_is_warned_of_once(log: Path) -> None:
+    watch = supervised(log)
+    for step, loss in enumerate([2.0, 3.0, 11.9], 1):
+        watch.step(step, {"loss": loss, "gradient_norm": 1.0})
+    assert warned(log) == []
+    for step in (4, 5):
+        watch.step(step, {"loss": 21.0, "gradient_norm": 1.0})
+    assert warned(log) == ["the loss has risen to more than ten times the first one"]

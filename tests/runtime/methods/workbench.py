@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,13 @@ def recipe(*stages: str, family: str = "qwen2") -> str:
 
 def compiled(text: str, beside: Mapping[str, str] | None = None) -> Plan:
     """The plan of a recipe; `beside` holds files that it reads, and may have another template."""
+    plan, errors = judged(text, beside)
+    assert plan is not None, errors
+    return plan
+
+
+def judged(text: str, beside: Mapping[str, str] | None = None) -> tuple[Plan | None, list[str]]:
+    """The plan of a recipe, or else what the compiler has against it."""
     files = {name: content.encode() for name, content in {"chat.jinja": TEMPLATE, **(beside or {})}.items()}
     request = Request(
         source=Source("recipe.yaml", text.encode()),
@@ -72,9 +80,7 @@ def compiled(text: str, beside: Mapping[str, str] | None = None) -> Plan:
         stack=installed_stack(),
     )
     outcome = compile_recipe(request)
-    errors = [d for d in outcome.diagnostics if d.severity == "error"]
-    assert outcome.plan is not None, errors
-    return outcome.plan
+    return outcome.plan, [d.message for d in outcome.diagnostics if d.severity == "error"]
 
 
 class Bench:
@@ -112,22 +118,23 @@ class Bench:
         inputs = {role: self.made(plan, plan.step(given.step)).files for role, given in step.inputs.items()}
         workplace.prepare(self.work(step), step, inputs, self.root)
 
-    def wait(self, step: Step, kill_at: int | None = None) -> int:
-        """Run a worker to its end, or kill it once it has sealed a checkpoint of this step or later."""
+    def wait(self, step: Step, kill_at: int | None = None, after: float = 0.0, patience: float = inf) -> int:
+        """Run a worker to its end, or kill it once it has sealed a checkpoint of this step or later, and so
+        many seconds after. One that outlasts `patience` is killed too."""
         work = self.work(step)
         lock = try_lock(self.home.lock(run_key(step, "test")))
         assert lock is not None, "somebody else runs this step"
         began = len(self.events(step))
         secrets = {name: os.environ[name] for name in step.secrets if name in os.environ}
         handle = self.runner.start(work, step, secrets, lock.descriptor)
+        latest = time.monotonic() + patience
         try:
             while (status := self.runner.poll(handle)) is None:
-                new = self.events(step)[began:]
-                if kill_at is not None and any(
-                    e["kind"] == "checkpoint" and e["step"] >= kill_at for e in new
-                ):
+                if kill_at is not None and _sealed(self.events(step)[began:], kill_at):
+                    latest, kill_at = time.monotonic() + after, None
+                if time.monotonic() >= latest:
                     self.runner.stop(handle, now=True)
-                    kill_at = None
+                    latest = inf
                 time.sleep(0.002)
         finally:
             lock.release()
@@ -161,6 +168,11 @@ class Bench:
         """Clear a step's workplace and product, so that it can be run again from nothing."""
         workplace.clear(self.work(step))
         shutil.rmtree(self.home.root / "store" / run_key(step, "test"), ignore_errors=True)
+
+
+def _sealed(events: list[dict[str, Any]], step: int) -> bool:
+    """Whether a checkpoint of this step or later is among these events."""
+    return any(e["kind"] == "checkpoint" and e["step"] >= step for e in events)
 
 
 def metrics(product: Product, name: str) -> list[float]:

@@ -1,7 +1,7 @@
 """The vLLM server of a stage, on GPUs of its own: started, watched and stopped with the stage.
 
-It is TRL's `vllm-serve`, which sets vLLM up as TRL's trainers want it. None of this has run on GPUs: the
-command is held to TRL's source, the rest is tested with a stand-in.
+It is TRL's `vllm-serve`, which sets vLLM up as TRL's trainers want it. With vLLM's build for CPUs all of this
+has run but the transfer of weights, which takes NCCL; nothing has on GPUs. docs/vllm.md has what was seen.
 """
 
 import os
@@ -21,8 +21,10 @@ from typing import Any
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import Interrupted, StepFault
 from posttrain.runtime.launch.group import agreed, first
+from posttrain.runtime.launch.rollouts import SILENT
 from posttrain.runtime.launch.watching import watched
 from posttrain.runtime.models import adapters
+from posttrain.spec.keys import digest
 from posttrain.spec.plan import Launch
 
 LOG = "vllm.log"
@@ -44,8 +46,11 @@ class Server:
 
 
 @contextmanager
-def serving(context: Context) -> Generator[dict[str, Any]]:
-    """What a trainer is told of the server that runs meanwhile; nothing where the plan has none."""
+def serving(context: Context, room: int, step: int) -> Generator[dict[str, Any]]:
+    """What a trainer is told of the server that runs meanwhile; nothing where the plan has none.
+
+    The server has room for texts of so many tokens; the trainer goes on from this step.
+    """
     launch = context.step.launch
     if launch.engine != "vllm" or launch.rollouts.get("mode") != "server":
         yield {}
@@ -53,13 +58,18 @@ def serving(context: Context) -> Generator[dict[str, Any]]:
     ours, its = divided(launch, os.environ.get("CUDA_VISIBLE_DEVICES"))
     port, meeting = agreed((_free(), _free()))
     given = {"vllm_server_base_url": f"http://{_HOST}:{port}", "vllm_group_port": meeting}
+    # Where the trainer's end of the weight transfer is; left out, vLLM asks the machine for its address.
+    os.environ |= {"VLLM_HOST_IP": _HOST}
     if launch.processes == 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = ours  # one process would take all that it sees
     if not first():
         agreed(None)  # until it is up
         yield given
         return
-    server = start(command(_folder(context), port, launch), _environment(context, its), port, context.work)
+    # Begun again, it draws other completions than it drew for the steps that are done.
+    seed = int(digest([context.params["seed"], step])[:7], 16)
+    line = command(_folder(context), port, launch, room, seed)
+    server = start(line, _environment(context, its), port, context.work)
     try:
         _wait(server, context)
         agreed(None)
@@ -85,7 +95,7 @@ def divided(launch: Launch, visible: str | None) -> tuple[str, str]:
     return ",".join(found[: launch.processes]), ",".join(found[launch.processes : count])
 
 
-def command(folder: Path, port: int, launch: Launch) -> list[str]:
+def command(folder: Path, port: int, launch: Launch, room: int, seed: int) -> list[str]:
     """The server's module and arguments: the model divided over GPUs, and repeated over those left."""
     how: Mapping[str, Any] = launch.rollouts
     parallel = how.get("tensor_parallel") or how["gpus"]
@@ -96,6 +106,8 @@ def command(folder: Path, port: int, launch: Launch) -> list[str]:
         "tensor_parallel_size": parallel,
         "data_parallel_size": how["gpus"] // parallel,
         "gpu_memory_utilization": how.get("utilisation"),
+        "max_model_len": room,
+        "seed": seed,  # which TRL passes on as it is
     }
     told = [part for name, value in given.items() if value is not None for part in (f"--{name}", str(value))]
     return ["trl.scripts.vllm_serve", *told]
@@ -132,7 +144,7 @@ def stop(server: Server) -> None:
 def _environment(context: Context, gpus: str) -> dict[str, str]:
     hidden = {*_GROUP, *context.step.secrets}
     inherited = {name: value for name, value in os.environ.items() if name not in hidden}
-    return {**inherited, "CUDA_VISIBLE_DEVICES": gpus, "VLLM_NO_USAGE_STATS": "1"}
+    return {**inherited, **SILENT, "CUDA_VISIBLE_DEVICES": gpus}
 
 
 def _folder(context: Context) -> Path:
@@ -177,7 +189,12 @@ def _well(port: int) -> bool:
 
 def _ended(server: Server) -> StepFault:
     code = server.process.returncode
-    how = f"by signal {-code}" if code < 0 else f"with status {code}"
     last = server.log.read_text(errors="replace")[-_TOLD:].strip()
     advice = f"its log is record/{LOG}" + (f", which ends:\n{last}" if last else "")
-    return StepFault(f"the vLLM server ended {how}", advice, retriable=code < 0)
+    return StepFault(f"the vLLM server ended {_how(code)}", advice, retriable=code <= 0)
+
+
+def _how(code: int) -> str:
+    if code == 0:  # nobody has asked it to end: so it does when a process of its engine is gone
+        return "because its engine did"
+    return f"by signal {-code}" if code < 0 else f"with status {code}"

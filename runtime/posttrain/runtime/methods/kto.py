@@ -50,10 +50,10 @@ EXTENSION = Method(
     heavy=("trl.trainer.kto_trainer", "pyarrow.parquet"),
     neutral=lambda params: neutral(params, across=params.loss == "kto"),
     accepts=(
-        {"prompt": "text", "completion": "text", "label": "boolean"},
-        {"prompt": "messages", "completion": "messages", "label": "boolean"},
         {"prompt": "text", "chosen": "text", "rejected": "text"},
         {"prompt": "messages", "chosen": "messages", "rejected": "messages"},
+        {"prompt": "text", "completion": "text", "label": "boolean"},
+        {"prompt": "messages", "completion": "messages", "label": "boolean"},
     ),
     footprint=Footprint(loss="chunked", reference=lambda _: True),
     schedule=schedule,
@@ -74,7 +74,8 @@ def run(context: Context) -> None:
 
     params = read(Kto, context.params["params"])
     start = load_for_training(context)
-    rows = prepared_rows(context, start.tokenizer)
+    rows, columns = prepared_rows(context, start.tokenizer)
+    rows = [{name: row[name] for name in columns} for row in rows]
     data = table(labelled(rows, context.params["seed"]), ("prompt", "completion", "label"))
     loop = Loop(context, params, planned_for(schedule, params, len(rows)), start)
     own: dict[str, Any] = {

@@ -13,7 +13,8 @@ class Sft(RowParams):
     usual_rate: ClassVar[float] = 2e-5
 
     packing: bool = field(
-        default=False, description="Put several short rows into one sequence; `steps` must be given."
+        default=False,
+        description="Put several short rows into one sequence of max_length; a batch counts sequences.",
     )
     loss_on: Literal["completion", "all"] = field(
         default="completion",
@@ -22,11 +23,10 @@ class Sft(RowParams):
 
 
 def schedule(params: Sft, rows: int) -> Schedule:
-    if params.packing and params.steps is None:
-        raise ValueError(
-            "packing makes sequences of rows, and how many depends on their lengths: give `steps`, not epochs"
-        )
-    return row_schedule(params, rows)
+    """With packing, `rows` are those of the data beforehand, and the sequences of the trainer later."""
+    planned = row_schedule(params, rows)
+    fewer = params.packing and params.steps is None
+    return Schedule(steps=planned.steps, rows_per_step=planned.rows_per_step, at_most=fewer)
 
 
 EXTENSION = Method(
@@ -59,7 +59,9 @@ def run(context: Context) -> None:
 
     params = read(Sft, context.params["params"])
     start = load_for_training(context)
-    data = training_rows(context, start.tokenizer, ("prompt", "completion", "messages", "text"))
+    data = training_rows(context, start.tokenizer)
+    if params.loss_on == "completion" and "messages" in data.column_names:
+        _check_marked(start.tokenizer)
     loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
     own: dict[str, Any] = {
         **row_arguments(params, context_of(start.model)),
@@ -67,4 +69,25 @@ def run(context: Context) -> None:
         "completion_only_loss": params.loss_on == "completion" and "completion" in data.column_names,
         "assistant_only_loss": params.loss_on == "completion" and "messages" in data.column_names,
     }
-    loop.run(loop.made(SFTTrainer, SFTConfig, data, own), data)
+    trainer = loop.made(SFTTrainer, SFTConfig, data, own)
+    if params.packing:
+        loop.replan(trainer, planned_for(schedule, params, len(trainer.train_dataset)))
+    loop.run(trainer, data)
+
+
+def _check_marked(tokenizer: Any) -> None:
+    """Whether it can be told from the chat template which tokens are the assistant's."""
+    from trl.chat_template_utils import get_training_chat_template, has_generation_markers
+
+    from posttrain.runtime.faults import StepFault
+
+    if has_generation_markers(tokenizer.chat_template):
+        return
+    try:
+        get_training_chat_template(tokenizer)  # of published ones TRL knows where the marks belong
+    except ValueError:
+        raise StepFault(
+            "the chat template does not mark what the assistant writes, so its turns cannot be learnt alone",
+            "put {% generation %} before the assistant's text and {% endgeneration %} after its end token, or"
+            " learn the whole text by `loss_on: all`",
+        ) from None

@@ -5,10 +5,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from posttrain.runtime import durable
 from posttrain.runtime.context import Context
+from posttrain.runtime.faults import StepFault
 from posttrain.runtime.models import adapters, origin, quantized
 from posttrain.runtime.models.adapters import SCORER, WRITER
-from posttrain.runtime.models.reading import weights
+from posttrain.runtime.models.reading import in_a_line, weights
+
+_TOKENIZER_ADVICE = "fetch or save the tokenizer's files again, or name a tokenizer for the model"
+# Classes that are all that tokenizer.json says. The library would take the architecture's own for some.
+_GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,8 @@ class Start:
     adapter: Any
     # The key of the product that the trained adapter stands on; None when all weights are trained.
     base: str | None
+    # What the product's weights are to be in, where they are trained in something wider.
+    stored: Any = None
 
 
 def load_for_training(context: Context, task: str = WRITER) -> Start:
@@ -30,7 +38,10 @@ def load_for_training(context: Context, task: str = WRITER) -> Start:
     tokenizer = load_tokenizer(folder)
     if wanted is None or wanted["kind"] == "full":
         model = load_model(whole(context, folder), task=task, seed=context.params["seed"])
-        return Start(model, tokenizer, None, None)
+        stored = model.dtype
+        if context.params.get("weights") == "float32":
+            model = model.float()
+        return Start(model, tokenizer, None, None, stored if stored != model.dtype else None)
     quantize = quantized.wanted(wanted, folder)
     if _continues(folder, wanted, task):
         model = load_model(folder, task=task, trainable=True, quantize=quantize)
@@ -115,6 +126,15 @@ def _weights(folder: Path, task: str, quantize: str, seed: int = 0) -> Any:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    from transformers import AutoTokenizer
+    """The tokenizer of a folder, as its files have it."""
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    given: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    named = (durable.read_json(folder / "tokenizer_config.json") or {}).get("tokenizer_class")
+    kind = PreTrainedTokenizerFast if named in _GENERIC else AutoTokenizer
+    if named in _GENERIC and not (folder / "tokenizer.json").exists():
+        raise StepFault("the model's folder has no tokenizer.json", _TOKENIZER_ADVICE)
+    try:
+        return kind.from_pretrained(folder, **given)
+    except (ValueError, OSError) as error:
+        raise StepFault(f"the tokenizer cannot be read: {in_a_line(error)}", _TOKENIZER_ADVICE) from None

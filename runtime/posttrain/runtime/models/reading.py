@@ -11,6 +11,7 @@ from typing import Any
 from posttrain.runtime.faults import StepFault
 
 _SHOWN = 3
+_LONG = 240
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 _ADVICE = "fetch or save the model again: its config.json and its weights belong to different models"
 # What a scorer has for itself, and a writer's head, which a scorer does without.
@@ -42,6 +43,7 @@ def _beyond(model: Any, names: Iterable[str]) -> list[str]:
 
 
 def _read(kind: Any, folder: Path, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
     try:
@@ -59,6 +61,15 @@ def _read(kind: Any, folder: Path, given: dict[str, Any]) -> tuple[Any, dict[str
             f"the model's weights cannot be read: {error}",
             "a file is cut short or damaged: fetch or save the model again",
         ) from None
+    except (ValueError, StrictDataclassError) as error:  # JSON that is none is a ValueError too
+        message = f"the model's config.json cannot be used: {in_a_line(error)}"
+        raise StepFault(message, "mend it, or take a model that the installed transformers knows") from None
+
+
+def in_a_line(error: Exception) -> str:
+    """What a library says at length, as a sentence or two."""
+    said = " ".join(str(error).split())
+    return said if len(said) <= _LONG else f"{said[:_LONG]} ..."
 
 
 def _size(shape: Sequence[int]) -> str:

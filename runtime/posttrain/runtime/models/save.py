@@ -1,24 +1,44 @@
 """Writes what a training stage made: whole weights or an adapter, with tokenizer and template."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from posttrain.runtime import durable
+from posttrain.runtime.faults import StepFault
 from posttrain.runtime.models import adapters
 
 
 def save_trained(
-    model: Any, tokenizer: Any, base: str | None, scratch: Path, out: Path, weights: Any = None
+    model: Any,
+    tokenizer: Any,
+    base: str | None,
+    scratch: Path,
+    out: Path,
+    weights: Any = None,
+    stored: Any = None,
 ) -> dict[str, int]:
     """Write a trained model to `out`; gives how many parameters it has and how many were trained.
 
-    `weights` are given where the model itself holds but a part of them.
+    `weights` are given where the model itself holds but a part of them, `stored` where they were trained in
+    something wider than they are to be written in.
     """
+    _check_finite(model.named_parameters() if weights is None else weights.items())
+    if stored is not None:
+        if weights is None:
+            model = model.to(stored)
+        else:
+            weights = _narrowed(weights, stored)
     given = {} if weights is None else {"state_dict": weights}
     if scratch.exists():
         shutil.rmtree(scratch)
     if base is None:
         model.save_pretrained(scratch, safe_serialization=True, **given)
+        if stored is not None and weights is not None:  # it goes by the model's own
+            config = durable.read_json(scratch / "config.json")
+            config["dtype"] = str(stored).removeprefix("torch.")
+            durable.write_json(scratch / "config.json", config, sync=False)
     else:
         adapters.save(model, scratch, base, **given)
     _as_nobody_has_used_it(tokenizer)
@@ -28,6 +48,26 @@ def save_trained(
     for path in sorted(scratch.iterdir()):
         shutil.move(path, out / path.name)
     return counted(model)
+
+
+def _check_finite(weights: Iterable[tuple[str, Any]]) -> None:
+    """The last step may have broken what its own loss could not show."""
+    for name, weight in weights:
+        if weight.is_floating_point() and not weight.detach().isfinite().all():
+            message = f"the trained weights are no numbers: {name} among them"
+            raise StepFault(message, "lower the learning rate, raise warmup, or train in float32")
+
+
+def _narrowed(weights: dict[str, Any], stored: Any) -> dict[str, Any]:
+    """The weights in what they are stored in; those that are one under two names stay one."""
+    found: dict[int, Any] = {}
+    for weight in weights.values():
+        if weight.is_floating_point():
+            found.setdefault(weight.data_ptr(), weight.to(stored))
+    return {
+        name: found[weight.data_ptr()] if weight.is_floating_point() else weight
+        for name, weight in weights.items()
+    }
 
 
 def _as_nobody_has_used_it(tokenizer: Any) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.models.length import context_of
+from posttrain.runtime.training.examining import READ, remarks
 from posttrain.runtime.training.watch import Watch
 
 # The columns in which trainers keep tokens: those that are learnt, and those already cut to fit.
 _LEARNT = ("input_ids", "chosen_ids", "chosen_input_ids", "completion_ids")
 _AFTER_PROMPT = ("chosen_ids", "rejected_ids", "completion_ids")
 _CUT_BEFORE = ("input_ids", "chosen_input_ids", "rejected_input_ids")
+_IDS = (*_LEARNT, "prompt_ids", "prompt_input_ids", "rejected_ids", "rejected_input_ids")
 _LABELS = ("chosen_labels", "rejected_labels")
 _NOT_LEARNT = -100  # the label of a token that is only read
 _LOOKED_AT = 256  # rows that are looked at for their end
@@ -47,14 +49,18 @@ def check_tokens(model: Any, tokenizer: Any, watch: Watch) -> None:
         )
 
 
-def check_rows(trainer: Any, given: int, watch: Watch) -> None:
-    """Say which of the rows given were dropped or cut to fit, and whether any of them ends."""
+def check_rows(trainer: Any, rows: Any, watch: Watch) -> None:
+    """Say what is striking about the rows, which of them were dropped or cut to fit, and whether any ends."""
+    given = len(rows)
+    for told in remarks(rows.select_columns([name for name in READ if name in rows.column_names])[:]):
+        watch.warn(*told)
     data = trainer.train_dataset = _with_something_to_learn(trainer.train_dataset)
     limit = getattr(trainer.args, "max_length", None) or _NO_LIMIT
     if len(data) == 0:
         raise StepFault(
-            f"none of the {given} rows fits into {limit} tokens",
-            "raise max_length, take a model with a longer context, or shorten the prompts",
+            f"none of the {given} rows fits into {limit} tokens with something to learn",
+            "raise max_length, take a model with a longer context, shorten the prompts, or see that the chat"
+            " template writes the assistant's turns",
         )
     if getattr(trainer.args, "packing", False):
         return  # rows have become other rows
@@ -64,6 +70,7 @@ def check_rows(trainer: Any, given: int, watch: Watch) -> None:
             "raise max_length, or filter long rows in the dataset's steps",
         )
     tokens = data.with_format("arrow")[:]
+    _check_known(tokens, trainer.processing_class, watch)
     cut = _cut(tokens, limit, trainer.processing_class.eos_token_id)
     if cut:
         watch.warn(
@@ -110,6 +117,38 @@ def _cut(tokens: Any, limit: int, end: int) -> int:
     return len(cut)
 
 
+def _check_known(tokens: Any, tokenizer: Any, watch: Watch) -> None:
+    """Whether the tokenizer knows what the rows hold."""
+    import pyarrow
+    import pyarrow.compute as compute
+
+    unknown = unknown_to(tokenizer)
+    names = [name for name in _IDS if name in tokens.column_names]
+    if unknown is None or not names:
+        return
+    rows: set[int] = set()
+    for column in (tokens[name].combine_chunks() for name in names):
+        found = compute.call_function("equal", [column.flatten(), pyarrow.scalar(unknown)])
+        parents = compute.call_function("list_parent_indices", [column])
+        rows |= set(compute.call_function("filter", [parents, found]).to_pylist())
+    warn_unknown(len(rows), tokens.num_rows, watch)
+
+
+def unknown_to(tokenizer: Any) -> int | None:
+    """The token that stands for all that the tokenizer does not know, where it has one for that alone."""
+    others = (tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.bos_token_id)
+    return None if tokenizer.unk_token_id in others else tokenizer.unk_token_id
+
+
+def warn_unknown(rows: int, of: int, watch: Watch) -> None:
+    if rows:
+        watch.warn(
+            f"{rows} of {of} rows hold characters that the tokenizer does not know",
+            "the model reads the same unknown token for each: add them to the tokenizer's alphabet, or take"
+            " another tokenizer",
+        )
+
+
 def _check_ends(tokens: Any, tokenizer: Any, watch: Watch) -> None:
     column = next((name for name in _LEARNT if name in tokens.column_names), None)
     if column is None:
@@ -128,13 +167,21 @@ def _ends(tokens: Iterable[int], end: int) -> bool:
     return end in list(tokens)[-3:]
 
 
-def check_prompts(prompts: Iterable[Any], tokenizer: Any, model: Any, longest: int, watch: Watch) -> None:
-    """Whether the model's context has room for every prompt and the longest completion after it."""
-    context = context_of(model)
-    lengths = [prompt_length(prompt, tokenizer) for prompt in prompts]
+def check_prompts(prompts: Iterable[Any], tokenizer: Any, model: Any, longest: int, watch: Watch) -> int:
+    """Whether the model can read every prompt, and has room for the longest completion after it; gives the
+    length of the longest prompt."""
+    context, unknown = context_of(model), unknown_to(tokenizer)
+    read = [prompt_tokens(prompt, tokenizer) for prompt in prompts]
+    lengths = [len(tokens) for tokens in read]
+    _refuse_prompts([length == 0 for length in lengths], "without a token", "drop empty ones with `where`")
+    beyond = [length >= context for length in lengths]
+    if not all(beyond):
+        what = f"as long as the model's context of {context} tokens, or longer"
+        _refuse_prompts(beyond, what, "drop them with the data step `max_length`, or `where` by their length")
+    warn_unknown(sum(unknown in tokens for tokens in read), len(read), watch)
     over = sum(length + longest > context for length in lengths)
     if over == 0:
-        return
+        return max(lengths, default=0)
     message = (
         f"{over} of {len(lengths)} prompts leave no room for {longest} tokens in the model's context of"
         f" {context}; the longest prompt has {max(lengths)}"
@@ -143,10 +190,18 @@ def check_prompts(prompts: Iterable[Any], tokenizer: Any, model: Any, longest: i
     if over == len(lengths):
         raise StepFault(message, advice)
     watch.warn(message, advice)
+    return max(lengths)
 
 
-def prompt_length(prompt: Any, tokenizer: Any) -> int:
-    """The tokens of a prompt as the model reads it."""
+def _refuse_prompts(bad: list[bool], what: str, advice: str) -> None:
+    """Such prompts would end the run at the step that comes to them."""
+    if any(bad):
+        first = bad.index(True) + 1
+        raise StepFault(f"{sum(bad)} of {len(bad)} prompts are {what}; the first is row {first}", advice)
+
+
+def prompt_tokens(prompt: Any, tokenizer: Any) -> list[int]:
+    """A prompt as the model reads it."""
     if not isinstance(prompt, str):
         prompt = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
-    return len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
+    return tokenizer(prompt, add_special_tokens=False)["input_ids"]

@@ -6,11 +6,13 @@ reference/     the weights of a reference model that moves with the policy
 """
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
 from posttrain.runtime.faults import StepFault
+from posttrain.runtime.launch.whole import give_weights, weights_of
 from posttrain.runtime.training.watch import Watch
 from posttrain.spec.plan import Launch
 
@@ -20,18 +22,23 @@ _REFERENCE = "reference"
 _WEIGHTS = "model.safetensors"
 
 
-def keep(checkpoint: Path, trainer: Any, watch: Watch) -> None:
-    """Complete a checkpoint that the trainer has written."""
+def keep(checkpoint: Path, moved: Mapping[str, Any] | None, watch: Watch) -> None:
+    """Complete a checkpoint that the trainer has written; `moved` are a reference's weights."""
     durable.write_json(checkpoint / _WATCH, watch.seen(), sync=False)  # the seal brings all to the disk
     # TRL's copy of the adapter that training began with. It never moves, so it is made again; and a
     # checkpoint that holds it is read back without the adapter that is trained.
     shutil.rmtree(checkpoint / "ref", ignore_errors=True)
-    reference = moving_reference(trainer)
-    if reference is not None:
-        from safetensors.torch import save_model
+    if moved is not None:
+        from safetensors.torch import save_file
 
         (checkpoint / _REFERENCE).mkdir(exist_ok=True)
-        save_model(reference, str(checkpoint / _REFERENCE / _WEIGHTS))
+        save_file(dict(moved), str(checkpoint / _REFERENCE / _WEIGHTS))
+
+
+def moved_reference(trainer: Any) -> Mapping[str, Any] | None:
+    """The weights of a reference that moves, for `keep`. All processes bring them together."""
+    reference = _moving_reference(trainer)
+    return None if reference is None else weights_of(reference)
 
 
 def seen(checkpoint: Path) -> Any:
@@ -41,14 +48,14 @@ def seen(checkpoint: Path) -> Any:
 
 def restore_reference(checkpoint: Path, trainer: Any) -> None:
     """Bring a reference model that moves back to where it was."""
-    reference = moving_reference(trainer)
+    reference = _moving_reference(trainer)
     if reference is not None:
-        from safetensors.torch import load_model
+        from safetensors.torch import load_file
 
-        load_model(reference, str(checkpoint / _REFERENCE / _WEIGHTS))
+        give_weights(reference, load_file(str(checkpoint / _REFERENCE / _WEIGHTS)))
 
 
-def moving_reference(trainer: Any) -> Any:
+def _moving_reference(trainer: Any) -> Any:
     """The reference model, where it is pulled towards the policy every so many steps."""
     if not getattr(trainer.args, "sync_ref_model", False):
         return None

@@ -27,6 +27,8 @@ from posttrain.runtime.training.kernels import kernel_arguments
 from posttrain.runtime.training.measuring import Measuring, check_kept, usable
 from posttrain.runtime.training.order import steady
 from posttrain.runtime.training.params import TrainingParams, checkpoint_interval, learning_rate
+from posttrain.runtime.training.reference import pull_in_parts
+from posttrain.runtime.training.sealing import Sealing
 from posttrain.runtime.training.watch import Watch
 from posttrain.spec.extension import Schedule
 
@@ -53,6 +55,10 @@ def planned_for(schedule: Callable[[Any, int], Schedule], params: TrainingParams
         raise StepFault(str(error), "change the stage's params, or give the stage more rows") from None
 
 
+class _AllDone(Exception):
+    """An earlier attempt took the last step. The trainer has its weights now, divided as they were."""
+
+
 class Loop:
     """Runs a trainer from wherever an earlier attempt got to."""
 
@@ -68,6 +74,7 @@ class Loop:
         self._begin_epoch: Callable[[int], None] = lambda _: None
         self.costs = Costs(planned.rows_per_step)
         self.measuring = Measuring(context, start.tokenizer, planned)
+        self._sealing = Sealing(context, params.keep_checkpoints)
         _check_measured(context)
         # The checkpoint of an earlier attempt that this one goes on from.
         self.found = _found(context)
@@ -80,22 +87,20 @@ class Loop:
 
     def arguments(self, own: dict[str, Any]) -> dict[str, Any]:
         """The trainer's arguments: ours, the method's own, then what the recipe gives under `trl`."""
-        params, planned, seed = self.params, self.planned, self.context.params["seed"]
+        params, seed = self.params, self.context.params["seed"]
         schedule = {"constant": "constant_with_warmup"}.get(params.schedule, params.schedule)
         shared: dict[str, Any] = {
             "output_dir": str(self.context.checkpoints),
             "seed": seed,
             "data_seed": seed,
-            "max_steps": planned.steps,
             "learning_rate": learning_rate(params, self.start.base is not None),
             "lr_scheduler_type": schedule,
-            "warmup_steps": math.ceil(params.warmup * planned.steps),
             "weight_decay": params.weight_decay,
             "max_grad_norm": params.clip,
             "bf16": params.precision == "bfloat16",
             "fp16": params.precision == "float16",
             "gradient_checkpointing": params.gradient_checkpointing,
-            "save_steps": checkpoint_interval(params, planned),
+            **self._by_steps(),
         }
         own = spread(own, self.context.step.launch.processes)
         own |= strategy_arguments(self.context.step, own)
@@ -103,6 +108,22 @@ class Loop:
             own |= rollout_engine(self.context.step.launch)
         own |= kernel_arguments(params, self.context.step.resources.gpus, self.context.work / "scratch")
         return {**shared, **_ALWAYS, **own, **self.context.params["trl"]}
+
+    def _by_steps(self) -> dict[str, Any]:
+        """The trainer's arguments that follow from how many steps there are."""
+        return {
+            "max_steps": self.planned.steps,
+            "warmup_steps": math.ceil(self.params.warmup * self.planned.steps),
+            "save_steps": checkpoint_interval(self.params, self.planned),
+        }
+
+    def replan(self, trainer: Any, planned: Schedule) -> None:
+        """Go by other steps than were foreseen, since the trainer has made other rows of the rows."""
+        self.planned = planned
+        self.watch.plan(planned)
+        self.measuring.plan(planned)
+        for name, value in self._by_steps().items():
+            setattr(trainer.args, name, self.context.params["trl"].get(name, value))
 
     def made(self, trainer: Any, config: Any, data: Any, own: dict[str, Any], **given: Any) -> Any:
         """A trainer of TRL's with its configuration; `given` goes to it beside what all of them take."""
@@ -118,24 +139,27 @@ class Loop:
     def run(self, trainer: Any, data: Any) -> None:
         """Train on `data`, as the trainer has prepared it, and write the product."""
         self.trainer = trainer
-        fitting.check_rows(trainer, len(data), self.watch)
+        fitting.check_rows(trainer, data, self.watch)
         if self.found is not None:
             kept.restore_reference(self.found, trainer)
             self.context.events.emit("resumed", step=self.step)
-        if self.found is not None and (self.step == self.planned.steps or self.measuring.ended):
-            # Asked to go on from the last step, the trainer would take one more.
-            trainer._load_from_checkpoint(str(self.found))
-            _as_training_begins(trainer)
-        else:
-            self._train(trainer)
+        self._train(trainer)
         self._take_best(trainer)
         self._save(trainer)
 
     def _train(self, trainer: Any) -> None:
+        if self.context.step.launch.strategy == "zero3":
+            pull_in_parts(trainer)
         trainer.add_callback(callback_for(self))
         _only_ours(trainer)
         self._begin_epoch = steady(trainer)
-        trainer.train(resume_from_checkpoint=str(self.found) if self.found else None)
+        try:
+            trainer.train(resume_from_checkpoint=str(self.found) if self.found else None)
+        except _AllDone:
+            pass
+        finally:  # a checkpoint counts even when a later step fails
+            self._sealing.settle()
+        group.wait()  # the best weights may be in the checkpoint that was sealed last
         if self.stopped and self.step < self.planned.steps:
             raise Interrupted
         self._check_done(trainer)
@@ -143,6 +167,8 @@ class Loop:
     def begun(self) -> None:
         """Called when the trainer has made everything ready for its first step."""
         check_launched(self.trainer, self.context.step.launch)
+        if self.found is not None and (self.step == self.planned.steps or self.measuring.ended):
+            raise _AllDone  # asked to go on from the last step, the trainer would take one more
 
     def epoch(self, number: int) -> None:
         """Called before the rows of an epoch are drawn."""
@@ -176,24 +202,27 @@ class Loop:
     def _save(self, trainer: Any) -> None:
         self.context.events.emit("phase", name="saving")
         scratch = self.context.work / "scratch" / "model"
-        weights = whole_weights(trainer, self.context.step.launch)
         counts = save_trained(
-            trainer.model, trainer.processing_class, self.start.base, scratch, self.context.out, weights
+            trainer.model,
+            trainer.processing_class,
+            self.start.base,
+            scratch,
+            self.context.out,
+            weights=whole_weights(trainer, self.context.step.launch),
+            stored=self.start.stored,
         )
         self.context.facts.update(steps=self.step, **counts, **self.measuring.facts())
 
     def checkpointed(self, folder: Path) -> None:
-        """Called when the trainer has written a checkpoint: only now does it count."""
+        """Called when the trainer has written a checkpoint, which counts when it is sealed."""
         group.wait()
+        self._sealing.settle()
+        moved = kept.moved_reference(self.trainer)
         if group.first() and not (folder / checkpoints.MANIFEST).exists():
-            kept.keep(folder, self.trainer, self.watch)
+            kept.keep(folder, moved, self.watch)
             kept.keep_launch(folder, self.context.step.launch)
             self.measuring.keep(folder)
-            checkpoints.seal(folder)
-            self.context.events.emit("checkpoint", step=checkpoints.step_of(folder))
-            best = self.measuring.best()
-            checkpoints.prune(self.context.checkpoints, self.params.keep_checkpoints, also=best)
-        group.wait()
+            self._sealing.begin(folder, self.measuring.best())
 
 
 def _check_measured(context: Context) -> None:
@@ -215,15 +244,6 @@ def _found(context: Context) -> Path | None:
         return None
     kept.check_launch(context.checkpoints / name, context.step.launch)
     return context.checkpoints / name
-
-
-def _as_training_begins(trainer: Any) -> None:
-    """What the trainer does to the model's configuration before its first step, where it takes none: the
-    product of a run that died after its last step is then the same."""
-    from transformers.trainer_utils import align_special_tokens
-
-    if hasattr(trainer.model, "config"):  # as the trainer asks; the pair that PPO trains has none
-        align_special_tokens(trainer.model, trainer.processing_class)
 
 
 def _only_ours(trainer: Any) -> None:

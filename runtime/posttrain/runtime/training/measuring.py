@@ -25,9 +25,13 @@ class Measuring:
         self._tokenizer = deepcopy(tokenizer)  # it keeps how it was last used, and is saved with that
         wanted: Mapping[str, Any] | None = context.params.get("evaluate")
         self._every: int = wanted["every"] if wanted else 0
-        self._last = planned.steps
         self._evals = evals_of(context, self._tokenizer)
         self.course = Course(wanted) if wanted else None
+        self.plan(planned)
+
+    def plan(self, planned: Schedule) -> None:
+        """Take in which step is the last."""
+        self._last = planned.steps
 
     def due(self, step: int) -> bool:
         return self.course is not None and (step % self._every == 0 or step == self._last)

@@ -56,10 +56,10 @@ def train_on_pairs(
     from posttrain.runtime.training.fitting import context_of
     from posttrain.runtime.training.loop import Loop, planned_for
     from posttrain.runtime.training.reference import named_reference
-    from posttrain.runtime.training.rows import PAIR, training_rows
+    from posttrain.runtime.training.rows import training_rows
 
     start = load_for_training(context, SCORER if scorer else WRITER)
-    data = training_rows(context, start.tokenizer, PAIR)
+    data = training_rows(context, start.tokenizer)
     loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
     given = {"ref_model": named_reference(context)} if reference else {}
     own = {**row_arguments(params, context_of(start.model)), **own}

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import checkpoints
+from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.products import read_rows
+from posttrain.spec.extension import Method
 
 Row = Mapping[str, Any]
 # The op whose operands are the tags that a completion is looked through for.
@@ -30,17 +32,25 @@ def probe(context: Context, product: Path | None, wanted: Wanted) -> dict[str, A
     """What a stage's model writes for its first rows: figures, warnings and samples."""
     from posttrain.runtime.engines.local import generate
     from posttrain.runtime.evals.scoring import beside, score
+    from posttrain.runtime.models.length import context_of
     from posttrain.runtime.models.load import load_checkpoint, load_model, load_tokenizer
     from posttrain.runtime.prompts import prompts_of
+    from posttrain.runtime.training.fitting import prompt_tokens
 
+    _check_writes(context)
     source = product or _checkpoint(context)
     tokenizer = load_tokenizer(source)
     model = load_model(source) if product else load_checkpoint(context, source)
     rows = read_rows(context.inputs["data"], context.part("data"))[: wanted.rows]
     if not rows or "prompt" not in rows[0]:
         raise StepFault("the stage's data has no prompts to sample from", "probe a stage whose data has some")
-    sampling = sampling_of(context.params["params"], wanted)
     prompts = prompts_of(context, tokenizer, rows)
+    room = context_of(model) - max(len(prompt_tokens(prompt, tokenizer)) for prompt in prompts)
+    if room < 1:
+        message = f"the longest prompt fills the model's context of {context_of(model)} tokens"
+        raise StepFault(message, "drop long prompts in the dataset's steps")
+    sampling = sampling_of(context.params["params"], wanted)
+    sampling["max_tokens"] = min(sampling["max_tokens"], room)
     seed = context.params["seed"]
     written = generate(model, tokenizer, prompts, sampling, seed, lambda _done, _total: None)
     flat = beside(rows, written)
@@ -56,6 +66,13 @@ def probe(context: Context, product: Path | None, wanted: Wanted) -> dict[str, A
         "warnings": list(_warnings(told)),
         "samples": [_sample(row, shown) for row in flat],
     }
+
+
+def _check_writes(context: Context) -> None:
+    method = CATALOG.find("method", context.params["method"])
+    if isinstance(method, Method) and method.product == "scorer":
+        message = f"`{method.name}` trains a scorer: it gives numbers, and writes nothing to be sampled"
+        raise StepFault(message, "try it on rows with `recipe reward`, in a reward that names the stage")
 
 
 def _graph(context: Context) -> Any:

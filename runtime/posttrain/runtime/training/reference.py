@@ -8,6 +8,7 @@ from typing import Any
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import StepFault
+from posttrain.runtime.launch.whole import pull
 from posttrain.runtime.models.load import Start, load_model, whole
 
 
@@ -28,3 +29,20 @@ def point_at_reference(context: Context, start: Start) -> None:
             "remove `reference`, or train all weights",
         )
     start.model.config.name_or_path = str(whole(context, folder, "reference"))
+
+
+def pull_in_parts(trainer: Any) -> None:
+    """Have a reference that moves moved part by part, where ZeRO-3 divides it."""
+    from transformers import TrainerCallback
+    from trl.trainer.callbacks import SyncRefModelCallback
+
+    args = trainer.args
+
+    class Pull(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step % args.ref_model_sync_steps == 0:
+                pull(trainer.ref_model, trainer.model, args.ref_model_mixup_alpha)
+
+    if getattr(args, "sync_ref_model", False):
+        trainer.remove_callback(SyncRefModelCallback)
+        trainer.add_callback(Pull())

@@ -1,5 +1,6 @@
 """A reward graph as the one reward function of a TRL trainer."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +28,8 @@ def reward_function(graph: Graph, loop: Loop, group: int) -> Callable[..., list[
 def score_function(graph: Graph, loop: Loop) -> Callable[..., list[float | None]]:
     """Scores completions by the graph, and notes what each of its nodes gave; None is no score."""
     unscored = 0
+    batches = math.ceil(loop.planned.steps / loop.planned.boundary)
+    enough = min(_UNSCORED_BATCHES, batches)
     trace = Trace(loop.context.work / "record" / "trace")
 
     def score(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
@@ -41,8 +44,9 @@ def score_function(graph: Graph, loop: Loop) -> Callable[..., list[float | None]
         scores = graph.evaluate(given, groups)
         rewards = scores.values[graph.returns]
         unscored = unscored + 1 if all(value is None for value in rewards) else 0
-        if unscored == _UNSCORED_BATCHES:
-            raise StepFault(_nothing_scored(graph, scores), "look at the data and at the reward's nodes")
+        if unscored == enough:
+            message = _nothing_scored(graph, scores, enough)
+            raise StepFault(message, "look at the data and at the reward's nodes")
         loop.rewards |= summary(graph, scores)
         trace.write(loop.step, [_text(prompt) for prompt in prompts], texts, graph, scores)
         if loop.step % max(1, loop.planned.steps // 20) == 0:
@@ -86,7 +90,7 @@ def summary(graph: Graph, scores: Scores) -> dict[str, float]:
     return found
 
 
-def _nothing_scored(graph: Graph, scores: Scores) -> str:
+def _nothing_scored(graph: Graph, scores: Scores, batches: int) -> str:
     given = Counter(
         f"`{name}`: {reason}"
         for name, reasons in scores.reasons.items()
@@ -95,7 +99,8 @@ def _nothing_scored(graph: Graph, scores: Scores) -> str:
     )
     why = given.most_common(1)
     said = f"; the commonest reason is {why[0][0]}" if why else ""
-    return f"no completion of the last {_UNSCORED_BATCHES} batches has a score{said}"
+    last = "batch" if batches == 1 else f"{batches} batches"
+    return f"no completion of the last {last} has a score{said}"
 
 
 def _show(graph: Graph, loop: Loop, prompts: list[Any], texts: list[str], scores: Scores) -> None:

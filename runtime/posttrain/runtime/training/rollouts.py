@@ -97,9 +97,11 @@ def train_on_rollouts(
     own: dict[str, Any],
 ) -> None:
     """Train with this trainer of TRL's and its configuration; `own` are the method's arguments."""
-    from posttrain.runtime.environments.opening import columns
+    from posttrain.runtime.environments.opening import columns, declared
     from posttrain.runtime.environments.rollouts import act
+    from posttrain.runtime.launch.rollouts import put_tokenizer, settle, vllm_arguments, window
     from posttrain.runtime.launch.serving import serving
+    from posttrain.runtime.models.length import context_of
     from posttrain.runtime.models.load import load_for_training
     from posttrain.runtime.rewards.graph import Graph
     from posttrain.runtime.training.fitting import check_prompts
@@ -113,10 +115,16 @@ def train_on_rollouts(
     graph = Graph.of_step(context)
     data = training_rows(context, start.tokenizer, ("prompt", *graph.columns, *columns(context)))
     loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
-    check_prompts(data["prompt"], start.tokenizer, start.model, params.max_tokens, loop.watch)
+    longest = check_prompts(data["prompt"], start.tokenizer, start.model, params.max_tokens, loop.watch)
     rewards = reward_function(graph, loop, params.generations)
-    with serving(context) as server:
-        own = {**rollout_arguments(params), **own, **server}
+    own, launch, room = {**rollout_arguments(params), **own}, context.step.launch, 0
+    if launch.engine == "vllm":
+        grows = declared(context) is not None
+        room = window(launch, longest, params.max_tokens, context_of(start.model), grows=grows)
+        put_tokenizer(start.model, start.tokenizer, context.work / "scratch")
+    with serving(context, room, loop.step) as server:
+        own |= {**vllm_arguments(launch, own, room), **server}
         made = loop.made(trainer, config, data, own, reward_funcs=rewards)
+        settle(made)
         act(context, made)
         loop.run(made, data)

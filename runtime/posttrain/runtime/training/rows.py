@@ -1,41 +1,50 @@
 """Rows for a trainer: the columns that it reads, prompts in the form that the model takes."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
+from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.products import read_rows
 from posttrain.runtime.prompts import conversational
+from posttrain.runtime.training.examining import check_rows, columns_read
+from posttrain.spec.extension import Method
 
 # Whose turn each column is, when its text goes through the chat template.
 _ROLES = {"prompt": "user", "completion": "assistant", "chosen": "assistant", "rejected": "assistant"}
-PAIR = ("prompt", "chosen", "rejected")
 Row = dict[str, Any]
 
 
-def training_rows(context: Context, tokenizer: Any, columns: Sequence[str]) -> Any:
-    """A dataset in memory with those of the columns that the rows have."""
-    return table(prepared_rows(context, tokenizer), columns)
+def training_rows(context: Context, tokenizer: Any, more: Iterable[str] = ()) -> Any:
+    """A dataset in memory: the columns that the method reads, and those of `more` that the rows have."""
+    rows, columns = prepared_rows(context, tokenizer)
+    return table(rows, (*columns, *more))
 
 
-def prepared_rows(context: Context, tokenizer: Any) -> list[Row]:
-    """The rows that a stage trains on; text becomes turns where the model takes a conversation."""
+def prepared_rows(context: Context, tokenizer: Any) -> tuple[list[Row], tuple[str, ...]]:
+    """The rows that a stage trains on, and the columns that its method reads.
+
+    Text becomes turns where the model takes a conversation.
+    """
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
         raise StepFault("the data has no rows", "look at the dataset's steps: one may drop everything")
-    _check_filled(rows)
-    if conversational(context, tokenizer) or any(isinstance(rows[0].get(name), list) for name in _ROLES):
+    method = CATALOG.find("method", context.params["method"])
+    assert isinstance(method, Method), "a training stage names a method"
+    columns = columns_read(rows, method)
+    check_rows(rows, columns, method, template=tokenizer.chat_template is not None)
+    if conversational(context, tokenizer) or "messages" in columns.values():
         rows = [as_messages(row) for row in rows]
-    return rows
+    return rows, tuple(columns)
 
 
-def table(rows: list[Row], columns: Sequence[str]) -> Any:
+def table(rows: list[Row], columns: Iterable[str]) -> Any:
     """Rows as the trainer's dataset."""
     from datasets import Dataset
 
-    kept = [name for name in columns if name in rows[0]]
+    kept = [name for name in dict.fromkeys(columns) if name in rows[0]]
     return Dataset.from_dict({name: [row[name] for row in rows] for name in kept})
 
 
@@ -66,15 +75,3 @@ def labelled(rows: list[Row], seed: int) -> list[Row]:
 
 def paired(rows: list[Row]) -> bool:
     return "chosen" in rows[0]
-
-
-def _check_filled(rows: list[Row]) -> None:
-    """A null among the texts would fail deep inside the trainer."""
-    for name in (*_ROLES, "messages", "text", "label"):
-        if name in rows[0]:
-            empty = sum(row.get(name) is None for row in rows)
-            if empty:
-                raise StepFault(
-                    f"{empty} of {len(rows)} rows have nothing in the column `{name}`",
-                    f"drop them with the data step `where: {name} IS NOT NULL`",
-                )

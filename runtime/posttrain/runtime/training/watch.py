@@ -17,6 +17,8 @@ from posttrain.spec.extension import Schedule
 _DEAD_STEPS = 3
 # So many steps in a row in which every completion is cut mean that the model does not end.
 _CUT_STEPS = 3
+# A loss that has risen to so many times the first one, and by so much, has left what can be learnt.
+_RISEN_TIMES, _RISEN_BY = 10.0, 10.0
 _LATER = "lower the learning rate, raise warmup, or train in float32"
 _AT_ONCE = f"look whether the starting model's weights are all numbers, or {_LATER}"
 
@@ -26,15 +28,20 @@ class Watch:
 
     def __init__(self, events: EventWriter, params: TrainingParams, planned: Schedule) -> None:
         self._events = events
-        self._still_limit = min(_DEAD_STEPS, planned.steps)
+        self._params = params
         # How a reward that never varies is taken; None for methods without a reward.
         self._on_flat: str | None = getattr(params, "on_flat_reward", None)
         # Whether several completions of a prompt are compared, or all completions with each other.
         self._in_groups = hasattr(params, "generations")
+        self._state: dict[str, Any] = {"still": 0, "flat": 0, "cut": 0, "told": [], "first": None}
+        self.plan(planned)
+
+    def plan(self, planned: Schedule) -> None:
+        """Take in how many steps there will be."""
+        self._still_limit = min(_DEAD_STEPS, planned.steps)
         # Rewards come with each generation, whose completions may serve several steps.
-        steps = min(getattr(params, "flat_steps", 1), planned.steps)
+        steps = min(getattr(self._params, "flat_steps", 1), planned.steps)
         self._flat_limit = math.ceil(steps / planned.boundary)
-        self._state: dict[str, Any] = {"still": 0, "flat": 0, "cut": 0, "told": []}
 
     def seen(self) -> dict[str, Any]:
         return dict(self._state)
@@ -48,6 +55,7 @@ class Watch:
         _check_finite(step, values)
         if self._on_flat is None:
             self._check_still(step, values)
+            self._check_risen(step, values)
         else:
             self._check_flat(step, values)
             self._check_cut(values)
@@ -70,6 +78,16 @@ class Watch:
                 "look whether the rows leave anything to learn within max_length, and whether what is"
                 " trained bears on the loss",
             )
+
+    def _check_risen(self, step: int, values: Mapping[str, float]) -> None:
+        loss = values.get("loss")
+        if loss is None:
+            return
+        if self._state["first"] is None:
+            self._state["first"] = loss
+        first = self._state["first"]
+        if loss > max(first * _RISEN_TIMES, first + _RISEN_BY) and first >= 0:
+            self.warn("the loss has risen to more than ten times the first one", _LATER)
 
     def _check_flat(self, step: int, values: Mapping[str, float]) -> None:
         """No two completions that are compared rewarded differently since the run began."""

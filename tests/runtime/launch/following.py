@@ -1,0 +1,63 @@
+"""Runs a training stage in this process. Before each generation, vLLM and the model that is trained write
+after the first prompts greedily: `following.py WORK OUT`."""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from posttrain.runtime.catalog import load
+from posttrain.runtime.launch import rollouts
+from posttrain.runtime.worker import prepare
+
+_TOKENS = 6
+
+
+def main(work: Path, out: Path) -> None:
+    told: dict[str, Any] = {"vllm": [], "trained": []}
+    settle = rollouts.settle
+
+    def settled(trainer: Any) -> None:
+        told["seed that vLLM left"] = torch.initial_seed()
+        settle(trainer)
+        told["seed"] = torch.initial_seed()
+        write = trainer.vllm_generation.generate
+        shown: list[list[int]] = []
+
+        def both(prompts: Any, *rest: Any, **named: Any) -> Any:
+            if not shown:
+                shown.extend(list(one) for one in sorted({tuple(one) for one in prompts}))
+            told["vllm"].append(by_vllm(trainer, shown))
+            told["trained"].append([by_model(trainer, prompt) for prompt in shown])
+            return write(prompts, *rest, **named)
+
+        trainer.vllm_generation.generate = both
+
+    rollouts.settle = settled
+    context = prepare(work)
+    load(context.step.entry)(context)
+    out.write_text(json.dumps(told))
+
+
+def by_vllm(trainer: Any, prompts: list[list[int]]) -> list[list[int]]:
+    vllm: Any = import_module("vllm")
+    greedy = vllm.SamplingParams(temperature=0.0, max_tokens=_TOKENS)
+    given = [vllm.TokensPrompt(prompt_token_ids=prompt) for prompt in prompts]
+    found = trainer.vllm_generation.llm.generate(given, greedy, use_tqdm=False)
+    return [list(one.outputs[0].token_ids) for one in found]
+
+
+def by_model(trainer: Any, prompt: list[int]) -> list[int]:
+    model, training = trainer.model, trainer.model.training
+    model.eval()
+    with torch.no_grad():
+        found = model.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=_TOKENS)
+    model.train(training)
+    return found[0, len(prompt) :].tolist()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,139 @@
+"""GRPO and RLOO whose completions vLLM writes in the trainer's own process, with vLLM itself on a CPU.
+
+What is shown here holds for that build in float32. On GPUs none of it has run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.recipe_command import wait_until, workers_of
+from tests.runtime.environments import acting
+from tests.runtime.launch.vllm_on_cpu import vllm_path
+from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe, warnings
+
+from posttrain.runtime.events import read_events
+from posttrain.runtime.keeping.store import Product
+from posttrain.runtime.runners.process import ProcessRunner
+from posttrain.spec.plan import Plan, Step
+
+__all__ = ["vllm_path"]
+pytestmark = pytest.mark.slow
+
+_PARAMS = "steps: 6, prompts: 8, generations: 4, learning_rate: 2.0e-3, max_tokens: 8, checkpoint_every: 2"
+_LORA = "lora: {train: sft, model: base, data: sums.train, adapter: {rank: 4}, params: {steps: 4}}"
+_VLLM = "placement: {rollouts: {engine: vllm}}"
+# A chance of a token that vLLM and the trainer compute, in float32, from the same weights.
+_SAME = 1e-5
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory, vllm_path: str) -> Iterator[Bench]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", vllm_path)
+        runner = ProcessRunner()
+        runner.expect(compiled(stage()), ["it"], tmp_path_factory.mktemp("warm"))
+        yield Bench(tmp_path_factory.mktemp("bench"), runner)
+        runner.close()
+
+
+def stage(method: str = "grpo", more: str = "", keys: str = _VLLM, model: str = "sft") -> str:
+    it = (
+        f"it: {{train: {method}, model: {model}, data: sums.train, reward: solution, {keys},"
+        f" params: {{{_PARAMS}{more}}}}}"
+    )
+    # vLLM computes attention with heads of 32 or more.
+    return recipe(_LORA, it).replace("hidden: 32", "hidden: 64")
+
+
+def in_a_place() -> str:
+    """Episodes of two turns. The longest text is not known beforehand."""
+    params = _PARAMS.replace("max_tokens: 8", "max_tokens: 12")
+    text = acting.recipe(acting.GUESS, params, tokens=2).replace("hidden: 32", "hidden: 64")
+    return text.replace("{train: grpo,", f"{{train: grpo, {_VLLM},")
+
+
+CASES = {
+    "grpo": stage(),
+    "grpo, two processes": stage(),
+    "grpo, vespo and a reference": stage(more=", loss: vespo, beta: 0.1"),
+    "grpo, a new adapter": stage(keys=f"adapter: {{rank: 4, dropout: 0.1}}, {_VLLM}"),
+    "grpo, an adapter that goes on": stage(model="lora"),
+    "grpo, an adapter merged and a new one": stage(model="lora", keys=f"adapter: {{carry: merge}}, {_VLLM}"),
+    "rloo, iterations and buffer": stage("rloo", ", buffer: 2, iterations: 2, micro_batch: 16"),
+    "grpo, in an environment": in_a_place(),
+}
+
+
+def planned(case: str) -> tuple[Plan, Step]:
+    plan = compiled(CASES[case])
+    step = plan.step("grpo" if case.endswith("an environment") else "it")
+    if case.endswith("two processes"):
+        step = replace(step, launch=replace(step.launch, processes=2, strategy="ddp"))
+    return plan, step
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: Bench) -> None:
+    plan, step = planned(case)
+    assert step.launch.engine == "vllm"
+    bench.forget(step)
+    undisturbed = bench.made(plan, step)
+    assert warnings(undisturbed) == []
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    bench.killed(step, at=4)
+    wait_until(lambda: not workers_of(bench.work(step)), "the end of all processes")
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0, bench.failure(step)
+    assert [event["step"] for event in bench.events(step) if event["kind"] == "resumed"] == [4]
+    assert bench.commit(step).content == undisturbed.content
+
+
+def test_vllm_has_the_weights_of_every_step(bench: Bench) -> None:
+    """As likely as it found a token that it drew, so does the trainer, before it learns from it."""
+    product = bench.made(*planned("grpo"))
+    apart = metrics(product, "sampling/sampling_logp_difference/max")
+    assert len(apart) == 6
+    assert max(apart) < _SAME
+    assert metrics(product, "sampling/importance_sampling_ratio/mean") == pytest.approx([1.0] * 6, abs=1e-4)
+
+
+def seen(product: Product) -> tuple[set[str], set[str]]:
+    events = read_events(product.record / "events.jsonl")
+    figures = {name for event in events if event["kind"] == "metrics" for name in event["values"]}
+    return {event["kind"] for event in events}, figures
+
+
+def test_what_is_told_is_what_transformers_tell_and_how_near_vllm_is(bench: Bench) -> None:
+    plan = compiled(stage(keys="placement: {rollouts: {engine: transformers}}"))
+    kinds, figures = seen(bench.made(plan, plan.step("it")))
+    kinds_here, figures_here = seen(bench.made(*planned("grpo")))
+    assert kinds <= kinds_here | {"resumed"}
+    assert figures <= figures_here
+    assert {name.partition("/")[0] for name in figures_here - figures} == {"sampling"}
+
+
+@pytest.mark.parametrize("case", ["grpo", "grpo, an adapter that goes on"])
+def test_vllm_writes_greedily_what_the_model_does_that_is_trained(
+    case: str, bench: Bench, vllm_path: str, tmp_path: Path
+) -> None:
+    plan, step = planned(case)
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    out = tmp_path / "told.json"
+    line = [sys.executable, "-m", "tests.runtime.launch.following", str(bench.work(step)), str(out)]
+    done = subprocess.run(line, env={**os.environ, "PYTHONPATH": vllm_path}, check=False, timeout=600)
+    assert done.returncode == 0
+    told: dict[str, Any] = json.loads(out.read_text())
+    assert len(told["vllm"]) == 6
+    assert told["vllm"] == told["trained"]
+    assert len({str(written) for written in told["vllm"]}) > 2, "training has changed what is written"
+    assert (told["seed that vLLM left"], told["seed"]) == (0, step.params["seed"])
+    bench.forget(step)

@@ -1,0 +1,296 @@
+"""Whoever gets something wrong is told what, where and what to do, by the command, before a step is taken."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.recipe_command import TINY, call
+
+pytestmark = pytest.mark.slow
+
+Rows = list[dict[str, Any]]
+_BASE = """\
+    init: {family: FAMILY, layers: 1, hidden: 16, heads: 2, context: 32, tied: false}
+    tokenizer: {init: characters, alphabet: "0123456789+=? abcdef"}
+"""
+_MODELS = f"""\
+  base:
+{_BASE.replace("FAMILY", "qwen2")}    chat_template: chat.jinja
+  plain:
+{_BASE.replace("FAMILY", "qwen2")}
+  strict:
+{_BASE.replace("FAMILY", "qwen2")}    chat_template: strict.jinja
+"""
+_STRICT = """\
+{% for m in messages %}{% if m.role == 'assistant' %}{{ raise_exception('no assistants here') }}{% endif %}
+{{ m.content }}{{ eos_token }}{% endfor %}"""
+_REWARDS = """\
+  ones:
+    reads: {completion: text}
+    returns: {score: {when: {contains: {of: completion, part: {text: "1"}}}, then: 1.0, else: 0.0}}
+"""
+_CALLED = """\
+  %s:
+    reads: {completion: text}
+    returns: {python: {call: "mine.py:%s", low: 0, high: 1, with: {completion: completion}}}
+"""
+_MINE = """\
+def nothing(completion):
+    return None
+
+def wrong(completion):
+    raise ValueError("row boom")
+"""
+_FEW = "params: {steps: 2, batch: 4, max_length: 24}"
+_FAST = "steps: 3, batch: 4, max_length: 24, learning_rate: 1.0e+30, clip: 1.0e+30"
+_WRITTEN = "params: {steps: 2, prompts: 2, generations: 4, max_tokens: 4, on_flat_reward: warn}"
+
+
+def turns(*roles: str) -> list[dict[str, str]]:
+    return [{"role": role, "content": f"{place}+1="} for place, role in enumerate(roles)]
+
+
+def pairs(**other: Any) -> Rows:
+    return [{"prompt": f"{n}+1=", "chosen": f"{n}", "rejected": "?", **other} for n in range(8)]
+
+
+def answered(**other: Any) -> Rows:
+    return [{"prompt": f"{n}+1=", "completion": f"{n}", **other} for n in range(8)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A stage over these rows; its first word is the method."""
+
+    stage: str
+    rows: Rows
+    # What is said: the failure and its advice, or a warning, as patterns.
+    message: str
+    advice: str = ""
+    warned: bool = False
+
+
+CASES: Mapping[str, Case] = {
+    "nobody_answers": Case(
+        f"sft, {_FEW}",
+        [{"messages": turns("human", "gpt")}] * 8,
+        "8 of 8 rows have no turn of the assistant's in `messages`; the first is row 1",
+        "the roles here are `gpt`, `human`: the data step `conversations` renames them",
+    ),
+    "one_is_empty": Case(
+        f"sft, {_FEW}",
+        [{"messages": turns("user", "assistant")}] * 7 + [{"messages": []}],
+        "1 of 8 rows have no turn in `messages`; the first is row 8",
+    ),
+    "asked_last": Case(
+        f"sft, {_FEW}",
+        [{"messages": turns("user", "assistant", "user")}] * 8,
+        "8 of 8 conversations end with a turn that the assistant does not answer",
+        warned=True,
+    ),
+    "says_nothing": Case(f"simpo, {_FEW}", pairs(chosen=" "), "`chosen` is empty in all 8 rows"),
+    "says_little": Case(
+        f"sft, {_FEW}",
+        [*answered()[:6], *answered(completion="")[:2]],
+        "2 of 8 rows have an empty `completion`: the model learns to say nothing",
+        warned=True,
+    ),
+    "in_other_letters": Case(
+        f"sft, {_FEW}",
+        [*answered()[:6], *answered(completion="\u00e9")[:2]],
+        "2 of 8 rows hold characters that the tokenizer does not know",
+        warned=True,
+    ),
+    "all_alike": Case(
+        f"orpo, {_FEW}", pairs(chosen="?"), "`chosen` and `rejected` are the same in all 8 rows"
+    ),
+    "some_alike": Case(
+        f"reward_model, {_FEW}",
+        [*pairs()[:4], *pairs(chosen="?")[:4]],
+        "in 4 of 8 rows `chosen` and `rejected` are the same",
+        warned=True,
+    ),
+    "no_beginning": Case(
+        f"dpo, {_FEW}",
+        [{"chosen": turns("assistant"), "rejected": [{"role": "assistant", "content": "?"}]}] * 8,
+        "8 of 8 rows have no prompt: their `chosen` and `rejected` begin differently",
+    ),
+    "user_last": Case(
+        f"cpo, {_FEW}",
+        [{"prompt": turns("user"), "chosen": turns("user"), "rejected": turns("user")}] * 8,
+        "8 of 8 rows have a `chosen` that does not end with the assistant's turn",
+    ),
+    "one_kind": Case(f"kto, {_FEW}", answered(label=True), "`label` is true in all 8 rows", warned=True),
+    "refused": Case(
+        f"ipo, model: strict, {_FEW}", pairs(), "no assistants here", "the model's chat template cannot write"
+    ),
+    "no_prompt": Case(
+        f"grpo, model: plain, reward: ones, {_WRITTEN}",
+        [*answered()[:7], *answered(prompt="")[:1]],
+        "1 of 8 prompts are without a token; the first is row 8",
+    ),
+    "past_the_context": Case(
+        f"rloo, reward: ones, {_WRITTEN}",
+        [*answered()[:7], *answered(prompt="1" * 40)[:1]],
+        "1 of 8 prompts are as long as the model's context of 32 tokens, or longer; the first is row 8",
+    ),
+    "no_score": Case(
+        f"grpo, reward: nothing, {_WRITTEN}", answered(), "no completion of the last 2 batches has a score"
+    ),
+    "raises": Case(
+        "ppo, reward: wrong, params: {steps: 2, batch: 4, max_tokens: 4}",
+        answered(),
+        "the reward's node `returns`: `mine.py:wrong`: ValueError: row boom",
+        "mend the cause, or let the node abstain",
+    ),
+    "broken_at_the_end": Case(
+        "dpo, params: {steps: 1, batch: 4, max_length: 24, learning_rate: 1.0e+39, clip: 1.0e+30}",
+        pairs(),
+        "the trained weights are no numbers",
+        "lower the learning rate",
+    ),
+    "too_fast": Case(
+        f"sft, params: {{{_FAST}}}",
+        answered(),
+        "at step 2 the loss is nan",
+        "lower the learning rate",
+    ),
+}
+
+
+@dataclass
+class Said:
+    """What the command printed about a step."""
+
+    state: str = ""
+    message: str = ""
+    advice: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recipe with all the cases, and a stage that goes on from one that ends well."""
+    folder = tmp_path_factory.mktemp("bad")
+    lay_out(folder, CASES)
+    with (folder / "recipe.yaml").open("a") as recipe:
+        recipe.write(f"  after: {{data: d_one_kind, model: one_kind, train: sft, params: {{{_FAST}}}}}\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def said(folder: Path) -> dict[str, Said]:
+    """What one run of the recipe says of each case."""
+    ended = call("run", folder, "--home", folder / "home")
+    assert ended.returncode == 1, ended.stderr
+    assert "Traceback" not in ended.stdout + ended.stderr
+    return heard(ended.stdout)
+
+
+def lay_out(folder: Path, cases: Mapping[str, Case]) -> None:
+    (folder / "chat.jinja").write_text((TINY / "chat.jinja").read_text())
+    (folder / "strict.jinja").write_text(_STRICT)
+    (folder / "mine.py").write_text(_MINE)
+    for name, case in cases.items():
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in case.rows))
+    rewards = _REWARDS + "".join(_CALLED % (name, name) for name in ("nothing", "wrong"))
+    stages = "".join(stage(name, case) for name, case in cases.items())
+    data = "".join(f"  d_{name}: {{from: {{files: {name}.jsonl}}}}\n" for name in cases)
+    text = f"recipe: 1\nname: bad\nmodels:\n{_MODELS}datasets:\n{data}rewards:\n{rewards}stages:\n{stages}"
+    (folder / "recipe.yaml").write_text(text)
+
+
+def stage(name: str, case: Case) -> str:
+    model = "" if "model: " in case.stage else "model: base, "
+    return f"  {name}: {{data: d_{name}, on_failure: continue, {model}train: {case.stage}}}\n"
+
+
+def heard(printed: str) -> dict[str, Said]:
+    """The lines of each step: how it ended, what it warned of, and the advice below."""
+    found: dict[str, Said] = {}
+    last = Said()
+    for line in printed.splitlines():
+        told = re.match(r"([x+!-]) (\S+) +(failed|done|warning|blocked)  ?(.*)", line)
+        if told is None:
+            last.advice = last.advice or line.strip() if line.startswith("    ") else last.advice
+            continue
+        last = found.setdefault(told[2], Said())
+        if told[3] == "warning":
+            last.warnings.append(told[4])
+            last = Said()  # the advice below is the warning's
+        else:
+            last.state, last.message = told[3], told[4]
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_wrong_is_told(name: str, said: dict[str, Said]) -> None:
+    case, told = CASES[name], said[name]
+    if case.warned:
+        assert told.state == "done"
+        assert [message for message in told.warnings if case.message in message], told.warnings
+        return
+    assert told.state == "failed"
+    assert case.message in told.message
+    assert case.advice in told.advice
+    assert told.advice
+
+
+def test_what_stands_before_a_failure_is_kept(folder: Path, said: dict[str, Said]) -> None:
+    """The next run begins with the stage that failed."""
+    assert said["after"].state == "failed"
+    mended = ("--set", "stages.after.params.learning_rate=1.0e-3")
+    ended = call("run", folder, "--home", folder / "home", "--only", "one_kind,after", *mended)
+    assert ended.returncode == 0, ended.stdout
+    assert "= one_kind " in ended.stdout
+    assert heard(ended.stdout)["after"].state == "done"
+
+
+def test_what_cannot_be_probed_says_why(folder: Path, said: dict[str, Said]) -> None:
+    assert said["some_alike"].state == "done"
+    told = call("probe", "some_alike", "--home", folder / "home")
+    assert told.returncode == 1
+    assert "`reward_model` trains a scorer: it gives numbers, and writes nothing" in told.stderr
+
+
+_WRONG_BEFORE: Mapping[str, tuple[Case, str, str]] = {
+    "misspelt": (
+        Case(f"dpo, {_FEW}", [{"promt": "1", "chosen": "1", "rejected": "2"}] * 8, ""),
+        "PT0408",
+        "add the step `rename: {promt: prompt}`",
+    ),
+    "nested": (
+        Case(f"sft, {_FEW}", answered(completion={"text": "1"}), ""),
+        "PT0408",
+        "declare their types in the source",
+    ),
+    "of_two_kinds": (
+        Case(f"sft, {_FEW}", [*answered()[:4], *answered(completion=7)[4:]], ""),
+        "PT0408",
+        "declare their types in the source",
+    ),
+    "turns_for_plain": (
+        Case(f"sft, model: plain, {_FEW}", [{"messages": turns("user", "assistant")}] * 8, ""),
+        "PT0816",
+        "give the model a `chat_template` or `tags`",
+    ),
+    "columns_kept": (
+        Case(f"grpo, reward: ones, trl: {{remove_unused_columns: true}}, {_WRITTEN}", answered(), ""),
+        "PT0623",
+        "the columns that the method and its reward read are kept",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _WRONG_BEFORE)
+def test_what_the_files_show_is_told_before_anything_runs(name: str, tmp_path: Path) -> None:
+    case, code, help = _WRONG_BEFORE[name]
+    lay_out(tmp_path, {name: case})
+    told = call("validate", tmp_path)
+    assert told.returncode == 1
+    assert f"error[{code}]" in told.stderr
+    assert help in told.stderr
