@@ -53,7 +53,7 @@ def test_a_reward_that_never_varies_fails_after_so_many_steps(log: Path) -> None
 
 def test_completions_that_are_one_of_a_prompt_each_are_spoken_of_as_such(log: Path) -> None:
     watch = Watch(EventWriter(log), Ppo(steps=9, flat_steps=1), Schedule(steps=9))
-    with pytest.raises(StepFault, match="in 1 steps no two completions had different rewards") as told:
+    with pytest.raises(StepFault, match="in 1 step no two completions had different rewards") as told:
         watch.step(1, FLAT)
     assert "raise temperature or batch" in told.value.advice
 

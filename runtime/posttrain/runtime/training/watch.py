@@ -99,13 +99,14 @@ class Watch:
             self._flat(step)
 
     def _flat(self, step: int) -> None:
+        steps = "1 step" if step == 1 else f"{step} steps"
         if self._in_groups:
             message, more = (
-                f"in {step} steps no prompt had two completions with different rewards",
+                f"in {steps} no prompt had two completions with different rewards",
                 "generations",
             )
         else:
-            message, more = f"in {step} steps no two completions had different rewards", "batch"
+            message, more = f"in {steps} no two completions had different rewards", "batch"
         message += ": nothing is learnt"
         advice = (
             f"sample some completions and score them: raise temperature or {more}, make the reward"
