@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from posttrain.compiler.checks.owned import owned
 from posttrain.compiler.checks.trl import arguments_of
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.launch.merging import merged
-from posttrain.runtime.launch.rollouts import settle, vllm_arguments, window
+from posttrain.runtime.launch.rollouts import put_tokenizer, settle, vllm_arguments, window
 from posttrain.spec.plan import Launch
 
 COLOCATE = Launch(engine="vllm", rollouts={"mode": "colocate"})
@@ -118,6 +119,15 @@ def test_shares_of_one_engine_are_made_even_and_cut_again(monkeypatch: pytest.Mo
 
 def test_other_trainers_are_left_alone() -> None:
     settle(SimpleNamespace())
+
+
+def test_weights_that_the_stage_has_merged_get_a_tokenizer_and_products_none(tmp_path: Path) -> None:
+    saved: list[Path] = []
+    tokenizer = SimpleNamespace(save_pretrained=saved.append)
+    scratch, merged, product = tmp_path / "scratch", tmp_path / "scratch" / "merged", tmp_path / "store"
+    for folder in (merged, product):
+        put_tokenizer(SimpleNamespace(name_or_path=str(folder)), tokenizer, scratch)
+    assert saved == [merged]
 
 
 def test_vllm_has_room_for_the_longest_text_and_no_more() -> None:

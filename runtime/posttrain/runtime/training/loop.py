@@ -11,7 +11,6 @@ from posttrain.runtime.faults import Interrupted, StepFault
 from posttrain.runtime.launch import group
 from posttrain.runtime.launch.rollouts import rollout_engine
 from posttrain.runtime.launch.strategy import (
-    DIVIDED,
     check_installed,
     check_launched,
     spread,
@@ -24,7 +23,7 @@ from posttrain.runtime.training import fitting, kept
 from posttrain.runtime.training.callback import callback_for
 from posttrain.runtime.training.costs import Costs
 from posttrain.runtime.training.kernels import kernel_arguments
-from posttrain.runtime.training.measuring import Measuring, check_kept, usable
+from posttrain.runtime.training.measuring import Measuring, check_kept, check_measured, usable
 from posttrain.runtime.training.order import steady
 from posttrain.runtime.training.params import TrainingParams, checkpoint_interval, learning_rate
 from posttrain.runtime.training.reference import pull_in_parts
@@ -75,7 +74,7 @@ class Loop:
         self.costs = Costs(planned.rows_per_step)
         self.measuring = Measuring(context, start.tokenizer, planned)
         self._sealing = Sealing(context, params.keep_checkpoints)
-        _check_measured(context)
+        check_measured(context)
         # The checkpoint of an earlier attempt that this one goes on from.
         self.found = _found(context)
         self.step = checkpoints.step_of(self.found) if self.found else 0
@@ -223,16 +222,6 @@ class Loop:
             kept.keep_launch(folder, self.context.step.launch)
             self.measuring.keep(folder)
             self._sealing.begin(folder, self.measuring.best())
-
-
-def _check_measured(context: Context) -> None:
-    """A model that is divided over processes is not measured on its way."""
-    strategy = context.step.launch.strategy
-    if context.params.get("evaluate") and strategy in DIVIDED:
-        raise StepFault(
-            f"a model that {strategy} divides over processes cannot be evaluated while it is trained yet",
-            "take `evaluate` out, or write `placement: {strategy: zero2}`, which keeps the model whole",
-        )
 
 
 def _found(context: Context) -> Path | None:

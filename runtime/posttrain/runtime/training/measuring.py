@@ -10,6 +10,7 @@ from posttrain.runtime import checkpoints, durable
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.launch.group import agreed
+from posttrain.runtime.launch.strategy import DIVIDED
 from posttrain.runtime.training.course import Course
 from posttrain.runtime.training.evaluating import evals_of
 from posttrain.spec.extension import Schedule
@@ -67,6 +68,16 @@ class Measuring:
 
     def facts(self) -> dict[str, Any]:
         return self.course.facts() if self.course else {}
+
+
+def check_measured(context: Context) -> None:
+    """A model that is divided over processes is not measured on its way."""
+    strategy = context.step.launch.strategy
+    if context.params.get("evaluate") and strategy in DIVIDED:
+        raise StepFault(
+            f"a model that {strategy} divides over processes cannot be evaluated while it is trained yet",
+            "take `evaluate` out, or write `placement: {strategy: zero2}`, which keeps the model whole",
+        )
 
 
 def usable(context: Context) -> Path | None:
