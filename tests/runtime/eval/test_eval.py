@@ -8,6 +8,7 @@ import pyarrow.parquet as parquet
 import pytest
 from tests.runtime.methods.workbench import Bench, compiled, recipe
 
+from posttrain.runtime.events import read_events
 from posttrain.runtime.keeping.store import Product
 
 EVAL = "data: sums.test, reward: solution, metrics: {right: right, shaped: format}"
@@ -45,6 +46,24 @@ def test_a_trained_model_is_compared_with_what_it_began_as(bench: Bench):
     assert all(isinstance(one["group"], str) and isinstance(one["value"], float | None) for one in broken)
     for model in ("base", "sft"):
         assert sum(one["items"] for one in broken if one["model"] == model) == 17
+
+
+@pytest.mark.slow
+def test_it_is_said_when_completions_reach_beyond_the_context(bench: Bench):
+    made = bench.run(
+        recipe(
+            f"short: {{eval: sft, {EVAL}, {SHORT}}}",
+            f"long: {{eval: sft, {EVAL}, sampling: {{max_tokens: 62}}}}",
+        )
+    )
+    assert _warnings(made["short"]) == []
+    (said,) = _warnings(made["long"])
+    assert said.startswith("17 of 17 prompts leave no room for 62 tokens in the model's context of 64")
+
+
+def _warnings(product: Product) -> list[str]:
+    events = read_events(product.record / "events.jsonl")
+    return [event["message"] for event in events if event["kind"] == "warning"]
 
 
 @pytest.mark.slow

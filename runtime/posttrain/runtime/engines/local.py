@@ -8,6 +8,7 @@ from posttrain.runtime.engines.kept import Completion, Kept, Prompt
 from posttrain.runtime.engines.texts import arguments, as_text, completion_of
 from posttrain.runtime.engines.writing import Order
 from posttrain.runtime.faults import Interrupted
+from posttrain.runtime.models.length import context_of
 from posttrain.spec.keys import digest
 
 # Batches that continuous batching is given at once: between them, completions are kept.
@@ -29,9 +30,10 @@ def generate(
 
 
 class TransformersWriter:
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Any, tokenizer: Any, warn: Callable[[str, str], None] | None = None) -> None:
         self._model = model.eval()
         self._tokenizer = tokenizer
+        self._warn = warn  # is told what and what to do
 
     @property
     def chat_template(self) -> str | None:
@@ -39,6 +41,7 @@ class TransformersWriter:
 
     def write(self, order: Order) -> list[list[Completion]]:
         kept, samples = order.kept, order.samples
+        self._check_room(order)
         order.progress(kept.count, kept.total)
         for number, places in enumerate(_batches(order)):
             if all(kept.whole(place) for place in places):
@@ -63,6 +66,22 @@ class TransformersWriter:
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
+
+    def _check_room(self, order: Order) -> None:
+        """Say how many prompts reach, with their completions, beyond what the model was made to read."""
+        if self._warn is None:
+            return
+        context, longest = context_of(self._model), order.sampling["max_tokens"]
+        texts = [as_text(prompt, self._tokenizer) for prompt in order.prompts]
+        lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        over = sum(length + longest > context for length in lengths)
+        if over:
+            self._warn(
+                f"{over} of {len(lengths)} prompts leave no room for {longest} tokens in the model's context"
+                f" of {context}; the longest prompt has {max(lengths)}",
+                "lower max_tokens, or leave long prompts out in the dataset's steps: what is written beyond"
+                " the context is of little worth",
+            )
 
     def _batch(self, texts: list[str], sampling: Mapping[str, Any], seed: int) -> list[list[Completion]]:
         if sampling["continuous"]:

@@ -28,4 +28,8 @@ def run(context: Context, subject: Mapping[str, Any]) -> "TransformersWriter":
     model = load_model(folder)
     if context.step.resources.gpus and torch.cuda.is_available():
         model = model.to("cuda")
-    return TransformersWriter(model, load_tokenizer(folder))
+
+    def warn(message: str, advice: str) -> None:
+        context.events.emit("warning", message=message, advice=advice)
+
+    return TransformersWriter(model, load_tokenizer(folder), warn)
