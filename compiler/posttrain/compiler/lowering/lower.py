@@ -23,7 +23,7 @@ _NOWHERE = Placed()
 def lower(checked: Checked, placed: Mapping[str, Placed], request: Request) -> Plan:
     recipe = checked.named.recipe
     steps: dict[str, Step] = {}
-    gates = gates_before(checked.named)
+    gates, stopping = gates_before(checked.named), _stopping(checked)
     for node in _needed(checked):
         thing, _, name = node.partition(":")
         stage = recipe.stages[name] if thing == "stage" else None
@@ -31,7 +31,8 @@ def lower(checked: Checked, placed: Mapping[str, Placed], request: Request) -> P
         drafted = draft(node, checked, request)
         if thing == "stage":
             drafted = laid(drafted, placed.get(name, _NOWHERE))
-        steps[id] = _step(node, drafted, stage, gates.get(name, ()), steps, checked, request)
+        step = _step(node, drafted, stage, gates.get(name, ()), steps, checked, request)
+        steps[id] = step if node in stopping else replace(step, on_failure="continue")
     return Plan(
         name=recipe.name,
         description=recipe.description,
@@ -42,11 +43,31 @@ def lower(checked: Checked, placed: Mapping[str, Placed], request: Request) -> P
     )
 
 
-def _needed(checked: Checked) -> list[str]:
-    """The stages and what they are made from, in order: what nothing uses is not made."""
+def _made_from(checked: Checked) -> dict[str, list[str]]:
+    """What each node reads."""
     made_from: dict[str, list[str]] = {}
     for (owner, _), ref in checked.named.refs.items():
         made_from.setdefault(owner, []).append(ref.node)
+    return made_from
+
+
+def _stopping(checked: Checked) -> set[str]:
+    """The nodes whose failure stops independent ones: stages that do not say otherwise, and what a stage of
+    that kind is made from."""
+    made_from, stages = _made_from(checked), checked.named.recipe.stages
+    found: set[str] = set()
+    for node in reversed(checked.named.order):
+        thing, _, name = node.partition(":")
+        if thing == "stage" and stages[name].on_failure == "stop":
+            found.add(node)
+        if node in found:
+            found.update(each for each in made_from.get(node, ()) if not each.startswith("stage:"))
+    return found
+
+
+def _needed(checked: Checked) -> list[str]:
+    """The stages and what they are made from, in order: what nothing uses is not made."""
+    made_from = _made_from(checked)
     needed: set[str] = set()
     for node in reversed(checked.named.order):
         if node.startswith("stage:") or node in needed:
@@ -89,7 +110,6 @@ def _step(
         attempts=stage.retry.attempts if stage else 1,
         wait_seconds=stage.retry.wait_seconds if stage else 0.0,
         timeout_minutes=stage.timeout_minutes if stage else None,
-        on_failure=stage.on_failure if stage else "stop",
         gates=gates if thing == "stage" else (),
         expect=drafted.expect,
         estimate=drafted.estimate,
