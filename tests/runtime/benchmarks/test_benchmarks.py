@@ -12,6 +12,7 @@ from tests.runtime.methods.workbench import Bench, compiled, recipe, warnings
 
 from posttrain.runtime import durable
 from posttrain.runtime.keeping.store import Product
+from posttrain.runtime.models.load import load_tokenizer
 
 BOTH = "quoted: {benchmark: [base, sft], tasks: [sums.yaml, written.yaml], shots: 2}"
 ONE = "quoted: {benchmark: sft, tasks: [sums.yaml, written.yaml, likely.yaml]}"
@@ -37,7 +38,8 @@ def by_lm_eval(folder: Path, task: Path, shots: int) -> dict[str, float]:
         patch.setattr(evaluator, "add_env_info", lambda _results: None)
         patch.setattr(HFLM, "get_model_info", lambda _self: {})
         found = evaluator.simple_evaluate(
-            model=HFLM(pretrained=str(folder), device="cpu", batch_size=16),
+            # By itself it takes a tokenizer of the architecture's, whatever was saved.
+            model=HFLM(pretrained=str(folder), tokenizer=load_tokenizer(folder), device="cpu", batch_size=16),
             tasks=[str(task)],
             num_fewshot=shots,
             task_manager=TaskManager(include_defaults=False),
