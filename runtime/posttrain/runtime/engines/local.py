@@ -68,8 +68,8 @@ class TransformersWriter:
             torch.cuda.empty_cache()
 
     def _check_room(self, order: Order) -> None:
-        """Say how many prompts reach, with their completions, beyond what the model was made to read."""
-        if self._warn is None:
+        """Say once how many prompts reach, with their completions, beyond what the model was made to read."""
+        if self._warn is None or not order.prompts:
             return
         context, longest = context_of(self._model), order.sampling["max_tokens"]
         texts = [as_text(prompt, self._tokenizer) for prompt in order.prompts]
@@ -82,6 +82,7 @@ class TransformersWriter:
                 "lower max_tokens, or leave long prompts out in the dataset's steps: what is written beyond"
                 " the context is of little worth",
             )
+            self._warn = None  # a conversation's later turns would say it again
 
     def _batch(self, texts: list[str], sampling: Mapping[str, Any], seed: int) -> list[list[Completion]]:
         if sampling["continuous"]:
