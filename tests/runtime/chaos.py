@@ -189,6 +189,8 @@ def main() -> int:
     given = options.parse_args()
     kinds = given.kinds.split(",")
     print(f"seed {given.seed}")
+    if given.folder is not None:
+        given.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="chaos-", dir=given.folder))
     if "full" in kinds and not can_mount(folder / "tried"):
         print("no disk is filled: only root can mount one that is small")
