@@ -1,8 +1,16 @@
-"""Failures that a user can act on. Anything else that a step raises is reported as unexpected."""
+"""How a step ends that does not end well: in words, and by the status of its process."""
+
+import errno
+import os
+from typing import Any
+
+STOPPED = 75  # EX_TEMPFAIL: asked to stop, goes on later
+FAILED = 1
+NO_ROOM = 74  # EX_IOERR: what happened could not be written down
 
 
 class StepFault(Exception):
-    """A step cannot go on: what happened, and what to do about it."""
+    """A step cannot go on: what happened, and what to do. Whatever else it raises was not foreseen."""
 
     def __init__(self, message: str, advice: str = "", *, retriable: bool = False) -> None:
         super().__init__(message)
@@ -12,3 +20,29 @@ class StepFault(Exception):
 
 class Interrupted(Exception):
     """The step was asked to stop, and has kept what it needs to go on later."""
+
+
+def fault(error: BaseException) -> StepFault:
+    """Anything that a step raises, with what to do about it."""
+    if isinstance(error, StepFault):
+        return error
+    kind = type(error).__name__
+    return StepFault(f"{kind}: {error}" if str(error) else kind, _advice(error))
+
+
+def failure(told: StepFault) -> dict[str, Any]:
+    """A failure as it is written down."""
+    return {"message": str(told), "advice": told.advice, "retriable": told.retriable}
+
+
+def _advice(error: BaseException) -> str:
+    full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    if full or os.strerror(errno.ENOSPC) in str(error):  # libraries wrap it in errors of their own
+        return "the disk is full: free space and run again; finished steps are kept"
+    if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+        return "memory ran out: lower micro_batch, or turn gradient_checkpointing on"
+    if "probability tensor contains" in str(error):
+        return "the model's weights are no numbers any more: lower the learning rate, or raise warmup"
+    if type(error).__module__.startswith("jinja2."):
+        return "the model's chat template cannot write these turns: mend it, or the rows that it refuses"
+    return "the step's log has the whole story: `recipe logs STAGE`"

@@ -5,7 +5,6 @@ a failure. Nothing else that it leaves behind counts.
 """
 
 import contextlib
-import errno
 import os
 import shutil
 import signal
@@ -20,16 +19,12 @@ from posttrain.runtime import durable
 from posttrain.runtime.catalog import load
 from posttrain.runtime.context import Context, Stop
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.faults import FAILED, NO_ROOM, STOPPED, Interrupted, StepFault, failure, fault
 from posttrain.runtime.keeping.seals import sealed
 from posttrain.spec.plan import step_from
 
 if TYPE_CHECKING:
     from resource import struct_rusage
-
-STOPPED = 75  # EX_TEMPFAIL: asked to stop, goes on later
-FAILED = 1
-NO_ROOM = 74  # EX_IOERR: what happened could not be written down
 
 
 def main(work: Path) -> int:
@@ -107,32 +102,13 @@ def _write_receipt(context: Context, cost: dict[str, Any]) -> None:
 
 def _failed(work: Path, error: BaseException, cost: dict[str, Any]) -> int:
     """Write down why the step failed; the status that says whether that worked."""
-    if isinstance(error, StepFault):
-        failure = {"message": str(error), "advice": error.advice, "retriable": error.retriable}
-    else:
-        kind = type(error).__name__
-        message = f"{kind}: {error}" if str(error) else kind
-        failure = {"message": message, "advice": _advice(error), "retriable": False}
     try:
-        durable.write_json(work / "failure.json", {**failure, "cost": cost}, sync=False)
+        durable.write_json(work / "failure.json", {**failure(fault(error)), "cost": cost}, sync=False)
         if not isinstance(error, StepFault):
             traceback.print_exception(error)
     except OSError:
         return NO_ROOM
     return FAILED
-
-
-def _advice(error: BaseException) -> str:
-    full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-    if full or os.strerror(errno.ENOSPC) in str(error):  # libraries wrap it in errors of their own
-        return "the disk is full: free space and run again; finished steps are kept"
-    if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
-        return "memory ran out: lower micro_batch, or turn gradient_checkpointing on"
-    if "probability tensor contains" in str(error):
-        return "the model's weights are no numbers any more: lower the learning rate, or raise warmup"
-    if type(error).__module__.startswith("jinja2."):
-        return "the model's chat template cannot write these turns: mend it, or the rows that it refuses"
-    return "the step's log has the whole story: `recipe logs STAGE`"
 
 
 def _cost(began: float) -> dict[str, Any]:

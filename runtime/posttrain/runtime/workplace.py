@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime import durable
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime import durable, faults
+from posttrain.runtime.faults import NO_ROOM, StepFault
 from posttrain.runtime.keeping.seals import read_sealed
 from posttrain.runtime.keeping.store import Product, Store
-from posttrain.runtime.worker import NO_ROOM
 from posttrain.spec.plan import Step, step_to_json
 
 
@@ -92,14 +91,9 @@ def clear(work: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)
 
 
-def failed(message: str, advice: str = "", *, retriable: bool = False) -> dict[str, Any]:
-    """A failure as a step records it."""
-    return {"message": message, "advice": advice, "retriable": retriable}
-
-
 def too_long(step: Step) -> dict[str, Any]:
     message = f"it took longer than its {step.timeout_minutes:g} minutes"
-    return failed(message, "raise timeout_minutes; what its checkpoints hold is kept")
+    return faults.failure(StepFault(message, "raise timeout_minutes; what its checkpoints hold is kept"))
 
 
 def failure(work: Path, status: int, step: Step) -> dict[str, Any]:
@@ -119,7 +113,7 @@ def failure(work: Path, status: int, step: Step) -> dict[str, Any]:
         message, advice = f"the step was ended by signal {-status}", "see `recipe logs STAGE`"
     else:
         message, advice = f"the step ended with status {status} and no receipt", "see `recipe logs STAGE`"
-    return failed(message, advice, retriable=status < 0)
+    return faults.failure(StepFault(message, advice, retriable=status < 0))
 
 
 def _estimated(step: Step) -> str:

@@ -15,14 +15,13 @@ from posttrain.runtime import workplace
 from posttrain.runtime.execution.progress import ENDED, WELL, Board, Progress
 from posttrain.runtime.execution.slots import Slots, wanted
 from posttrain.runtime.execution.surroundings import Surroundings
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import STOPPED, StepFault, failure
 from posttrain.runtime.keeping.custody import Custody, Damage
 from posttrain.runtime.keeping.locks import try_lock
 from posttrain.runtime.keeping.runs import run_key
 from posttrain.runtime.keeping.store import Product
 from posttrain.runtime.machine import too_large
 from posttrain.runtime.runners.by_step import Handle
-from posttrain.runtime.worker import STOPPED
 from posttrain.spec.plan import Plan
 
 _PAUSE = 0.05  # seconds between two looks, at most
@@ -115,7 +114,7 @@ class _Execution:
         """Start a step if nobody else runs it and there is room; whether its state changed."""
         step = progress.step
         if impossible := too_large([step], self.around.machine):
-            self._fail(progress, workplace.failed(impossible[0]))
+            self._fail(progress, failure(StepFault(impossible[0])))
             return True
         if not self.slots.room(progress.wanted):
             return False
@@ -160,8 +159,8 @@ class _Execution:
             inputs[role] = product.files
         try:
             workplace.prepare(work, step, inputs, self.around.beside)
-        except StepFault as fault:
-            self._fail(progress, workplace.failed(str(fault), fault.advice))
+        except StepFault as told:
+            self._fail(progress, failure(told))
             return True
         assert progress.lock is not None, "a step is launched under its lock"
         secrets = {name: os.environ[name] for name in step.secrets if name in os.environ}

@@ -11,23 +11,23 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from posttrain.runtime import durable
 from posttrain.runtime.context import Context
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.faults import STOPPED, Interrupted
+from posttrain.runtime.launch import failing
 from posttrain.runtime.launch.building import may_build
 from posttrain.runtime.launch.meeting import Meeting, join
 
 # Among the facts, for the worker to take: what the GPU with the most memory in use has held.
 PEAK = "peak_gpu_mb"
 _PAUSE = 0.05
-_STOPPED, _FAILED = 75, 1
+_GRACE = 2.0  # seconds: for a process that is being killed to be gone
 Run = Callable[[Context], None]
 
 
@@ -51,6 +51,7 @@ def run_together(context: Context, run: Run, process: Process) -> None:
         listener.listen(size)
         meeting = Meeting(size, listener.getsockname()[1], listener.fileno())
         _facts(context.work).unlink(missing_ok=True)
+        failing.forget(context.work, size)
         ranks = {_forked(context, run, rank, meeting, process): rank for rank in range(size)}
     _wait(context, ranks)
     context.facts.update(durable.read_json(_facts(context.work)) or {})
@@ -69,7 +70,7 @@ def _forked(context: Context, run: Run, rank: int, meeting: Meeting, process: Pr
 
 
 def _wait(context: Context, ranks: dict[int, int]) -> None:
-    """Until all have ended well; the first that has not ends the others and the step."""
+    """Until all have ended well; one that has not ends the others and the step."""
     left, stopped, asked = dict(ranks), False, False
     try:
         while left:
@@ -77,19 +78,43 @@ def _wait(context: Context, ranks: dict[int, int]) -> None:
                 asked = True
                 for pid in left:
                     os.kill(pid, signal.SIGTERM)
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
+            ended = _ended(left)
+            stopped = stopped or STOPPED in ended.values()
+            if failed := _bad(ended):
+                raise failing.cause(context.work, failed | _bad(_others(left, failed)), len(ranks))
+            if not ended:
                 time.sleep(_PAUSE)
-            elif pid in left:
-                code = os.waitstatus_to_exitcode(status)
-                rank = left.pop(pid)
-                stopped = stopped or code == _STOPPED
-                if code not in (0, _STOPPED):
-                    raise _fault(context.work, rank, len(ranks), code)
     finally:
         _end(left)
     if stopped:
         raise Interrupted
+
+
+def _ended(left: dict[int, int]) -> dict[int, int]:
+    """The processes that have ended by now, by rank, with how; they are left no longer."""
+    ended: dict[int, int] = {}
+    for pid in list(left):
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            ended[left.pop(pid)] = os.waitstatus_to_exitcode(status)
+    return ended
+
+
+def _bad(ended: dict[int, int]) -> dict[int, int]:
+    return {rank: code for rank, code in ended.items() if code not in (0, STOPPED)}
+
+
+def _others(left: dict[int, int], failed: dict[int, int]) -> dict[int, int]:
+    """Those that end soon after: the first to be seen may only have missed one of them.
+
+    Whoever waits for a process that is killed is told by the network, and may be gone before it.
+    """
+    ended: dict[int, int] = {}
+    until = time.monotonic() + _GRACE
+    while left and all(code > 0 for code in (failed | ended).values()) and time.monotonic() < until:
+        time.sleep(_PAUSE)
+        ended |= _ended(left)
+    return ended
 
 
 def _end(left: dict[int, int]) -> None:
@@ -99,25 +124,11 @@ def _end(left: dict[int, int]) -> None:
         os.waitpid(pid, 0)
 
 
-def _fault(work: Path, rank: int, size: int, code: int) -> StepFault:
-    told: dict[str, Any] | None = durable.read_json(_failure(work, rank))
-    place = f"process {rank} of {size}"
-    if told is not None:
-        return StepFault(f"{told['message']} ({place})", told["advice"], retriable=bool(told["retriable"]))
-    how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code} and said nothing"
-    advice = (
-        f"its log is record/{_log(rank)}; if nobody ended it, memory ran out: lower micro_batch, or give the"
-        " machine more"
-    )
-    return StepFault(f"{place} {how}, and the others were ended with it", advice, retriable=code < 0)
-
-
 def _become(context: Context, run: Run, rank: int, meeting: Meeting, process: Process, parent: int) -> int:
     """In the forked process: carry the step out as one of several; gives how it ended."""
     try:
         process.die_with(parent)
         mine = _own(context, rank)
-        _failure(context.work, rank).unlink(missing_ok=True)
         join(rank, meeting, context.step)
         run(mine)
         durable.write_json(_peak(context.work, rank), process.peak_gpu())
@@ -125,10 +136,9 @@ def _become(context: Context, run: Run, rank: int, meeting: Meeting, process: Pr
             durable.write_json(_facts(context.work), mine.facts)
         return 0
     except Interrupted:
-        return _STOPPED
+        return STOPPED
     except BaseException as error:
-        tell(context.work, rank, error)
-        return _FAILED
+        return failing.tell(context.work, rank, error)
 
 
 def _own(context: Context, rank: int) -> Context:
@@ -136,7 +146,7 @@ def _own(context: Context, rank: int) -> Context:
     if rank == 0:
         return replace(context, facts={})
     record = context.work / "record"
-    with (record / _log(rank)).open("ab") as log:
+    with (record / failing.log(rank)).open("ab") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     work = context.work / "ranks" / str(rank)
@@ -147,22 +157,6 @@ def _own(context: Context, rank: int) -> Context:
         (work / "checkpoints").symlink_to(context.checkpoints)
     events = EventWriter(work / "record" / "events.jsonl")
     return replace(context, work=work, out=work / "files", events=events, facts={})
-
-
-def tell(work: Path, rank: int, error: BaseException) -> None:
-    if not isinstance(error, StepFault):
-        traceback.print_exc()
-        error = StepFault(f"{type(error).__name__}: {error}".strip(": "), f"its log is record/{_log(rank)}")
-    told = {"message": str(error), "advice": error.advice, "retriable": error.retriable}
-    durable.write_json(_failure(work, rank), told)
-
-
-def _log(rank: int) -> str:
-    return f"rank-{rank}.log" if rank else "log"
-
-
-def _failure(work: Path, rank: int) -> Path:
-    return work / "scratch" / f"failure-{rank}.json"
 
 
 def _peak(work: Path, rank: int) -> Path:

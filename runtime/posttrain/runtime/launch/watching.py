@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from posttrain.runtime import durable
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.launch import group, ranks
+from posttrain.runtime.faults import FAILED, StepFault, failure
+from posttrain.runtime.launch import failing, group
 
 _LOOK_SECONDS = 1.0
-_FAILED = 1
 
 
 @contextmanager
@@ -44,13 +43,12 @@ def watched(
         thread.join()
 
 
-def _end(work: Path, fault: StepFault) -> None:
+def _end(work: Path, told: StepFault) -> None:
     """Write down why, and leave at once: the main thread does not come back."""
     if group.size() > 1:
-        ranks.tell(work, group.rank(), fault)
+        failing.tell(work, group.rank(), told)
     else:
-        told = {"message": str(fault), "advice": fault.advice, "retriable": fault.retriable}
-        durable.write_json(work / "failure.json", told)
+        durable.write_json(work / "failure.json", failure(told))
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(_FAILED)
+    os._exit(FAILED)

@@ -12,12 +12,11 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.faults import FAILED, STOPPED, Interrupted, StepFault
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.runners import docker_container, docker_ending
 from posttrain.runtime.runners.docker_engine import address, connect, silent, told_plainly
 from posttrain.runtime.runners.docker_images import fetched
-from posttrain.runtime.worker import FAILED, STOPPED
 from posttrain.spec.extension import Runner
 from posttrain.spec.plan import Plan, Step
 
