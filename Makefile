@@ -19,7 +19,7 @@ INSTALL = $(BIN)/uv pip install --python $(BIN)/python
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help quickstart test chaos fuzz check format lock image clean
+.PHONY: help quickstart test apart chaos fuzz check format lock image clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,14 @@ quickstart: $(TRAIN) $(PACKAGE) ## train, evaluate and export a small model with
 
 test: $(DEV) $(PACKAGE) ## run the tests; PYTEST_ARGS="-k name" and the like go to pytest
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Each of these pins libraries in its own way: the tests of what talks to them need environments apart.
+ELSEWHERE := $(VENV)/elsewhere
+APPS := $(VENV)/appworld
+apart: $(ELSEWHERE)/.installed $(APPS)/.installed ## run the tests of W&B, MLflow, Trackio, reasoning-gym, TextArena, AppWorld
+	POSTTRAIN_TEST_APART=1 PYTHONPATH=spec:compiler:runtime POSTTRAIN_TEST_TEXTARENA=$(abspath $(ELSEWHERE))/bin/python \
+	POSTTRAIN_TEST_APPWORLD=$(abspath $(APPS))/bin/python $(ELSEWHERE)/bin/python -m pytest $(PYTEST_ARGS) \
+	tests/runtime/trackers/test_trackers.py tests/runtime/data/test_reasoning_gym.py tests/runtime/environments/test_elsewhere.py
 
 N ?= 500
 chaos: $(DEV) $(PACKAGE) ## disturb runs N times (500): kills, full disks, damage, clocks; SEED=7 repeats
@@ -64,6 +72,8 @@ lock: $(TOOLS) ## write requirements/*.txt anew from pyproject.toml; UPGRADE=1 t
 	$(LOCK) $(SAME) -o requirements/base.txt
 	$(LOCK) $(SAME) --extra train --group dev -o requirements/dev.txt
 	$(LOCK:pyproject.toml=) --group tools -o requirements/tools.txt
+	$(LOCK) -c requirements/base.txt --extra trackers --group apart -o requirements/apart.txt
+	$(LOCK:pyproject.toml=) --group appworld -o requirements/appworld.txt
 
 clean: ## remove caches and builds; keep .venv and .recipe
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -94,6 +104,19 @@ $(TRAIN): requirements/train.txt $(TOOLS)
 $(DEV): requirements/dev.txt $(TOOLS)
 	@echo 'Installing the training stack and the test tools (several GB the first time)'
 	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(ELSEWHERE)/.installed: requirements/apart.txt $(TOOLS)
+	@echo 'Making an environment in $(@D)'
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
+	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r requirements/apart.txt
+	@touch $@
+
+$(APPS)/.installed: requirements/appworld.txt $(TOOLS)
+	@echo 'Making an environment in $(@D)'
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
+	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r requirements/appworld.txt
+	@APPWORLD_CACHE=$(@D)/cache $(@D)/bin/appworld install
 	@touch $@
 
 $(PACKAGE): pyproject.toml $(TOOLS)

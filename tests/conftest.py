@@ -24,13 +24,13 @@ Part = TypeVar("Part")
 def need(part: str, found: Part | None, how: str, *, apart: bool = False) -> Part:
     """What was found; else skip, or fail where everything is required.
 
-    A part is `apart` when its libraries cannot stand beside the locked ones: it is tested where
-    somebody has it, and required nowhere.
+    A part is `apart` when its libraries cannot stand beside the locked ones: `make apart` tests it in an
+    environment of its own, and requires it there.
     """
     if found is not None:
         return found
     message = f"{part} is missing: {how}"
-    if os.environ.get("POSTTRAIN_REQUIRE_ALL") and not apart:
+    if os.environ.get("POSTTRAIN_TEST_APART" if apart else "POSTTRAIN_REQUIRE_ALL"):
         pytest.fail(message)
     pytest.skip(message)
 
