@@ -105,8 +105,8 @@ def goes(pid: int) -> bool:
     return gone(pid)
 
 
-def child_of(context: Context) -> int:
-    return int((context.work / "record" / serving.LOG).read_text().split()[1])
+def child_of(work: Path) -> int:
+    return int((work / "record" / serving.LOG).read_text().split()[1])
 
 
 def test_the_server_has_the_last_gpus() -> None:
@@ -138,8 +138,8 @@ def test_it_is_up_while_the_stage_runs_and_gone_after_it(
     with serving.serving(context, ROOM, 0) as told:
         assert told.keys() == {"vllm_server_base_url", "vllm_group_port"}
         assert told.keys() <= arguments_of(kind).keys()
-        assert not gone(child_of(context))
-    assert goes(child_of(context))
+        assert not gone(child_of(context.work))
+    assert goes(child_of(context.work))
 
 
 def test_a_server_that_does_not_start_is_told_with_its_last_words(
@@ -172,7 +172,7 @@ def test_a_server_that_dies_is_what_the_stage_fails_by(
         serving.serving(context, ROOM, 0),
     ):
         lose_the_server("refused")
-    assert goes(child_of(context))
+    assert goes(child_of(context.work))
 
 
 WAITS = """\
@@ -203,6 +203,7 @@ def test_a_server_that_dies_while_the_trainer_waits_for_it_ends_the_stage(tmp_pa
     told = json.loads((tmp_path / "failure.json").read_text())
     assert told["message"] == "the vLLM server ended by signal 9"
     assert told["retriable"] is True
+    assert goes(child_of(tmp_path))
 
 
 def test_a_server_that_ends_by_itself_says_that_its_engine_did(

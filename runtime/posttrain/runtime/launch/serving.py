@@ -73,7 +73,7 @@ def serving(context: Context, room: int, step: int) -> Generator[dict[str, Any]]
     try:
         _wait(server, context)
         agreed(None)
-        with watched(server.process, context.work, lambda: _ended(server), _GRACE_SECONDS):
+        with watched(server.process, context.work, lambda: _left(server), _GRACE_SECONDS):
             yield given
     except Exception as error:
         if server.process.poll() is not None and not isinstance(error, Interrupted | StepFault):
@@ -192,6 +192,12 @@ def _ended(server: Server) -> StepFault:
     last = server.log.read_text(errors="replace")[-_TOLD:].strip()
     advice = f"its log is record/{LOG}" + (f", which ends:\n{last}" if last else "")
     return StepFault(f"the vLLM server ended {_how(code)}", advice, retriable=code <= 0)
+
+
+def _left(server: Server) -> StepFault:
+    """Of a server that ended by itself, its processes may still be there, with what they hold of a GPU."""
+    stop(server)
+    return _ended(server)
 
 
 def _how(code: int) -> str:
