@@ -78,14 +78,18 @@ def written(annotation: Any) -> set[str]:
     """The types that a value may have in a recipe. A class that no recipe can write is left out."""
     if annotation in _TYPES:
         return {_TYPES[annotation]}
+    if annotation in (typing.Any, list):
+        return {"any" if annotation is typing.Any else "list<any>"}
     origin = typing.get_origin(annotation)
     parts = typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return written(parts[0])
     if origin in (typing.Union, types.UnionType):
         return set().union(*(written(part) for part in parts))
     if origin is typing.Literal:
         return {_TYPES[type(part)] for part in parts}
-    if origin is dict:
-        return {"mapping"}
+    if origin is dict:  # the keys of a recipe's mappings are text
+        return {"mapping"} if parts[0] is str else set()
     if origin in (list, tuple):
         return {f"list<{one}>" for one in set().union(*(written(part) for part in parts))}
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):

@@ -1,5 +1,9 @@
 """Runs a training stage in this process. Before each generation, vLLM and the model that is trained write
-after the first prompts greedily: `following.py WORK OUT`."""
+after the first prompts greedily: `following.py WORK OUT`.
+
+`following.py WORK OUT nf4` holds the weights below an adapter in 4 bits on this CPU, which posttrain itself
+does on GPUs alone; without bitsandbytes' own kernel for CPUs, which rounds.
+"""
 
 import json
 import sys
@@ -10,10 +14,13 @@ from typing import Any
 import torch
 
 from posttrain.runtime.catalog import load
+from posttrain.runtime.events import read_events
 from posttrain.runtime.launch import rollouts
+from posttrain.runtime.models import load as loading
 from posttrain.runtime.worker import prepare
 
 _TOKENS = 6
+_APART = "sampling/sampling_logp_difference/max"
 
 
 def main(work: Path, out: Path) -> None:
@@ -39,6 +46,9 @@ def main(work: Path, out: Path) -> None:
     rollouts.settle = settled
     context = prepare(work)
     load(context.step.entry)(context)
+    events = read_events(work / "record" / "events.jsonl")
+    values = [event["values"] for event in events if event["kind"] == "metrics"]
+    told["apart"] = [one[_APART] for one in values if _APART in one]
     out.write_text(json.dumps(told))
 
 
@@ -59,5 +69,18 @@ def by_model(trainer: Any, prompt: list[int]) -> list[int]:
     return found[0, len(prompt) :].tolist()
 
 
+def in_four_bits() -> None:
+    from bitsandbytes.nn import modules
+    from transformers import BitsAndBytesConfig
+
+    modules.has_avx512bf16 = lambda: False
+    how: dict[str, Any] = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+    how |= {"bnb_4bit_use_double_quant": True, "bnb_4bit_compute_dtype": torch.float32}
+    told = {"quantization_config": BitsAndBytesConfig(**how), "device_map": {"": "cpu"}}
+    loading.quantized.arguments = lambda quantize: told if quantize == "nf4" else {}
+
+
 if __name__ == "__main__":
+    if sys.argv[3:] == ["nf4"]:
+        in_four_bits()
     main(Path(sys.argv[1]), Path(sys.argv[2]))

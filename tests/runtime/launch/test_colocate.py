@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import need
 from tests.recipe_command import wait_until, workers_of
 from tests.runtime.environments import acting
 from tests.runtime.launch.vllm_on_cpu import vllm_path
@@ -31,6 +33,7 @@ _LORA = "lora: {train: sft, model: base, data: sums.train, adapter: {rank: 4}, p
 _VLLM = "placement: {rollouts: {engine: vllm}}"
 # A chance of a token that vLLM and the trainer compute, in float32, from the same weights.
 _SAME = 1e-5
+_SAME_IN_BFLOAT16 = 5e-3
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +69,10 @@ CASES = {
     "grpo, a new adapter": stage(keys=f"adapter: {{rank: 4, dropout: 0.1}}, {_VLLM}"),
     "grpo, an adapter that goes on": stage(model="lora"),
     "grpo, an adapter merged and a new one": stage(model="lora", keys=f"adapter: {{carry: merge}}, {_VLLM}"),
+    "grpo, over weights in four bits": stage(keys=f"adapter: {{kind: qlora, rank: 4}}, {_VLLM}"),
+    "grpo, merged, over weights in four bits": stage(
+        model="lora", keys=f"adapter: {{kind: qlora, carry: merge}}, {_VLLM}"
+    ),
     "rloo, iterations and buffer": stage("rloo", ", buffer: 2, iterations: 2, micro_batch: 16"),
     "grpo, in an environment": in_a_place(),
 }
@@ -79,7 +86,12 @@ def planned(case: str) -> tuple[Plan, Step]:
     return plan, step
 
 
-@pytest.mark.parametrize("case", CASES)
+# Those that posttrain runs on a CPU. Weights in 4 bits it has on GPUs alone.
+FOUR_BITS = [case for case in CASES if "four bits" in case]
+RUN = [case for case in CASES if case not in FOUR_BITS]
+
+
+@pytest.mark.parametrize("case", RUN)
 def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: Bench) -> None:
     plan, step = planned(case)
     assert step.launch.engine == "vllm"
@@ -124,16 +136,32 @@ def test_what_is_told_is_what_transformers_tell_and_how_near_vllm_is(bench: Benc
 def test_vllm_writes_greedily_what_the_model_does_that_is_trained(
     case: str, bench: Bench, vllm_path: str, tmp_path: Path
 ) -> None:
-    plan, step = planned(case)
-    bench.forget(step)
-    bench.lay_out(plan, step)
-    out = tmp_path / "told.json"
-    line = [sys.executable, "-m", "tests.runtime.launch.following", str(bench.work(step)), str(out)]
-    done = subprocess.run(line, env={**os.environ, "PYTHONPATH": vllm_path}, check=False, timeout=600)
-    assert done.returncode == 0
-    told: dict[str, Any] = json.loads(out.read_text())
+    told = followed(case, bench, vllm_path, tmp_path / "told.json")
     assert len(told["vllm"]) == 6
     assert told["vllm"] == told["trained"]
     assert len({str(written) for written in told["vllm"]}) > 2, "training has changed what is written"
-    assert (told["seed that vLLM left"], told["seed"]) == (0, step.params["seed"])
+    assert (told["seed that vLLM left"], told["seed"]) == (0, planned(case)[1].params["seed"])
+
+
+@pytest.mark.parametrize("case", FOUR_BITS)
+def test_so_it_does_for_a_model_in_four_bits(case: str, bench: Bench, vllm_path: str, tmp_path: Path) -> None:
+    """vLLM holds whole weights. TRL keeps the adapter in bfloat16, which shows once it is not zero."""
+    need("bitsandbytes", find_spec("bitsandbytes"), "put it beside vLLM's build for CPUs", apart=True)
+    told = followed(case, bench, vllm_path, tmp_path / "told.json", "nf4")
+    assert told["apart"][0] < _SAME
+    assert max(told["apart"]) < _SAME_IN_BFLOAT16
+    pairs = [pair for by in zip(told["vllm"], told["trained"], strict=True) for pair in zip(*by, strict=True)]
+    assert sum(one == other for one, other in pairs) >= 0.9 * len(pairs)
+    assert len({str(written) for written in told["vllm"]}) > 2, "training has changed what is written"
+
+
+def followed(case: str, bench: Bench, vllm_path: str, out: Path, *how: str) -> dict[str, Any]:
+    """What vLLM and the model that is trained have written, before each generation of a stage."""
+    plan, step = planned(case)
     bench.forget(step)
+    bench.lay_out(plan, step)
+    line = [sys.executable, "-m", "tests.runtime.launch.following", str(bench.work(step)), str(out), *how]
+    done = subprocess.run(line, env={**os.environ, "PYTHONPATH": vllm_path}, check=False, timeout=600)
+    assert done.returncode == 0
+    bench.forget(step)
+    return json.loads(out.read_text())

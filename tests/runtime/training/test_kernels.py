@@ -14,7 +14,7 @@ from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.faults import StepFault
 from posttrain.runtime.methods.sft import Sft
 from posttrain.runtime.training import kernels
-from posttrain.runtime.training.kernels import kernel_arguments
+from posttrain.runtime.training.kernels import kernel_arguments, over
 from posttrain.spec.extension import Method
 
 KINDS = sorted(
@@ -43,6 +43,21 @@ def test_trl_has_the_arguments_that_are_given(kind: str, tmp_path: Path) -> None
     }
     assert told.keys() <= arguments_of(kind).keys()
     assert {"use_liger_kernel", "torch_compile"} <= owned(kind)
+
+
+def test_what_the_recipe_says_of_one_kernel_leaves_the_others_as_they_are() -> None:
+    """The one that takes the logits away stays off, whatever else is chosen."""
+    ours = {"use_liger_kernel": True, "liger_kernel_config": {"fused_linear_cross_entropy": False}}
+    given = {"liger_kernel_config": {"rope": False}, "accelerator_config": {"even_batches": False}}
+    assert over(ours, given) == {
+        "use_liger_kernel": True,
+        "liger_kernel_config": {"fused_linear_cross_entropy": False, "rope": False},
+        "accelerator_config": {"even_batches": False},
+    }
+    assert over(ours, {"liger_kernel_config": None}) == {
+        "use_liger_kernel": True,
+        "liger_kernel_config": None,
+    }
 
 
 def test_nothing_is_told_where_nothing_is_asked_for(tmp_path: Path) -> None:

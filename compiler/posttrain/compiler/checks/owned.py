@@ -13,6 +13,7 @@ _SAVING = "set `params.checkpoint_every` and `params.keep_checkpoints`: a checkp
 _LOGGING = "every step is logged, to the trackers that `tracking` names"
 _HUB = "write an `export` stage: stages keep their products in the store"
 _MODEL = "say it where the model is declared, under `models`"
+_TOKENS = "the tokenizer's own is taken; write {{ eos_token }} in a chat template, and it ends turns by that"
 _HARDWARE = "say it under `hardware`: processes and strategy are planned"
 _EVALUATION = "write an `eval` stage"
 _RESUME = "posttrain resumes by itself, and exactly"
@@ -29,7 +30,8 @@ _SHARED: Mapping[str, str] = {
     "auto_find_batch_size": _MICRO,
     "learning_rate": "set `params.learning_rate`",
     "lr_scheduler_type": "set `params.schedule`",
-    "warmup_steps": "set `params.warmup`",
+    "lr_scheduler_kwargs": "set `params.floor` and `params.decay`",
+    "warmup_steps": "set `params.warmup_steps`",
     "warmup_ratio": "set `params.warmup`",
     "weight_decay": "set `params.weight_decay`",
     "max_grad_norm": "set `params.clip`",
@@ -89,8 +91,8 @@ _SHARED: Mapping[str, str] = {
     "model_init_kwargs": _MODEL,
     "trust_remote_code": "posttrain runs no code that comes with a model",
     "chat_template_path": _MODEL,
-    "eos_token": _MODEL,
-    "pad_token": _MODEL,
+    "eos_token": _TOKENS,
+    "pad_token": _TOKENS,
 }
 _LENGTH = {"max_length": "set `params.max_length`"}
 _REFERENCE = {
@@ -127,7 +129,7 @@ _ROLLOUT = {
         _SERVED,
     ),
     "reward_weights": "weigh the nodes in the reward graph",
-    "num_train_epochs": "set `params.steps`",
+    "num_train_epochs": "set `params.epochs`, or `params.steps`",
     "per_device_train_batch_size": "set `params.prompts`, `params.generations` and `params.micro_batch`",
     "gradient_accumulation_steps": "set `params.micro_batch`",
     "steps_per_generation": "set `params.buffer`",

@@ -11,6 +11,7 @@ from posttrain.compiler.stages.training import Training
 from posttrain.compiler.text.tree import Path
 from posttrain.spec.declared import is_given
 from posttrain.spec.extension import Method
+from posttrain.spec.hardware import Placement, Rollouts
 from posttrain.spec.models import Adapter, Model
 from posttrain.spec.record import record
 from posttrain.spec.training import Train
@@ -29,6 +30,8 @@ class Subject:
     adapter_path: Path
     # The stage that the model comes from, when it is a training stage.
     before: str | None
+    # Whether the target has GPUs.
+    gpus: bool
 
     @property
     def stage(self) -> Train:
@@ -63,6 +66,25 @@ class Subject:
     def adapted(self) -> bool:
         return self.adapter is not None and self.adapter.kind != "full"
 
+    def engine(self, wanted: str, gpus: bool) -> str:
+        """What writes the completions that the stage learns from: what is wanted, or else what can."""
+        if wanted != "auto":
+            return wanted
+        able = "vllm" in self.method.footprint.engines and not self.in_eight_bits
+        return "vllm" if gpus and able else "transformers"
+
+    @property
+    def writer(self) -> str:
+        """That engine; a server of vLLM's is another one."""
+        placement = self.stage.placement
+        rollouts = placement.rollouts if isinstance(placement, Placement) else Rollouts()
+        engine = self.engine(rollouts.engine, self.gpus)
+        return "server" if engine == "vllm" and rollouts.mode == "server" else engine
+
+    @property
+    def in_eight_bits(self) -> bool:
+        return self.origin is not None and self.origin.quantize == "int8"
+
     @property
     def size(self) -> int | None:
         return parameters.count(self.shape) if self.shape else None
@@ -95,6 +117,7 @@ def subjects(
                 adapter=line.adapter,
                 adapter_path=line.adapter_path,
                 before=ref.name if ref is not None and ref.name in trainings else None,
+                gpus=named.recipe.hardware.gpus is not None,
             )
         )
     return tuple(found)

@@ -4,13 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from posttrain.compiler.checks.examples import training
-from posttrain.compiler.checks.owned import owner_of
 from posttrain.compiler.checks.subject import Subject
 from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.tables import table
-from posttrain.compiler.reading.validate import describe
-from posttrain.compiler.text.tree import at
 from posttrain.spec.diagnostic import Code
 
 _STAGE = "{train: sft, model: base, data: sums.train, trl: {%s}}"
@@ -19,7 +15,8 @@ UNKNOWN_ARGUMENT = Code(
     "an argument that TRL does not have",
     "error",
     "`trl` passes arguments to the trainer's configuration class as they are. This one is none of the"
-    " pinned release's, so the trainer would refuse it after the model is loaded.",
+    " pinned release's, so the trainer would refuse it after the model is loaded. The keys within an argument"
+    " that is a mapping go on to something else, which often ignores in silence what it does not know.",
     wrong=training(_STAGE % "adam_beta3: 0.9"),
     right=training(_STAGE % "adam_beta2: 0.95"),
 )
@@ -42,22 +39,23 @@ OWNED_ARGUMENT = Code(
     wrong=training(_STAGE % "learning_rate: 1.0e-4"),
     right=training("{train: sft, model: base, data: sums.train, params: {learning_rate: 1.0e-4}}"),
 )
-CODES = (UNKNOWN_ARGUMENT, WRONG_ARGUMENT, OWNED_ARGUMENT)
-# What a value of the tree is called in the table; a whole number also stands for a number.
-_WRITTEN: tuple[tuple[type, str], ...] = (
-    (bool, "boolean"),
-    (int, "integer"),
-    (float, "number"),
-    (str, "text"),
-    (dict, "mapping"),
+UNREAD_ARGUMENT = Code(
+    "PT0624",
+    "an argument of TRL that nothing reads",
+    "warning",
+    "The argument says how something is done that this stage does not do, so it has no effect.",
+    wrong=training(_STAGE % "liger_kernel_config: {rope: false}"),
+    right=training(
+        "{train: sft, model: base, data: sums.train, params: {liger: true},"
+        " trl: {liger_kernel_config: {rope: false}}}"
+    ).replace("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n"),
 )
-_WORDS = {
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-    "text": "text",
-    "mapping": "a mapping",
-    "null": "null",
+CODES = (UNKNOWN_ARGUMENT, WRONG_ARGUMENT, OWNED_ARGUMENT, UNREAD_ARGUMENT)
+_TOLD = {
+    "unknown": UNKNOWN_ARGUMENT,
+    "wrong": WRONG_ARGUMENT,
+    "owned": OWNED_ARGUMENT,
+    "unread": UNREAD_ARGUMENT,
 }
 
 
@@ -75,52 +73,8 @@ def check_trl(subject: Subject, findings: Findings) -> None:
         message = f"`{subject.method.name}` does not stand on TRL, so it takes no arguments of it"
         findings.add(UNKNOWN_ARGUMENT, (*subject.path, "trl"), message, key=True)
         return
-    known = arguments_of(kind)
-    for name, value in subject.stage.trl.items():
-        owner = owner_of(name, kind)
-        if owner is not None:
-            message = f"`{name}` is not given under `trl`"
-            findings.add(OWNED_ARGUMENT, (*subject.path, "trl", name), message, key=True, help=owner)
-        elif name not in known:
-            _unknown(subject, name, known, findings)
-        else:
-            _check_value(subject, name, value, known[name], findings)
+    from posttrain.compiler.checks.trl_arguments import problems
 
-
-def _unknown(subject: Subject, name: str, known: Mapping[str, Any], findings: Findings) -> None:
-    release = table("trl")["release"]["trl"]
-    help, meant = hint(name, known, what="arguments")
-    owner = owner_of(meant, subject.method.trl or "") if meant else None
-    if owner is not None:
-        help, meant = f"{help} {owner}", None
-    message = f"`{subject.method.trl}` of TRL {release} has no argument `{name}`"
-    findings.add(UNKNOWN_ARGUMENT, (*subject.path, "trl", name), message, key=True, help=help, replace=meant)
-
-
-def _check_value(
-    subject: Subject, name: str, value: Any, entry: Mapping[str, Any], findings: Findings
-) -> None:
-    path = (*subject.path, "trl", name)
-    if not _fits(value, entry["type"]):
-        wanted = " or ".join(_shown(kind) for kind in entry["type"])
-        found = describe(at(findings.root, path)[0])
-        message = f"`{name}` takes {wanted}; this is {found}"
-        findings.add(WRONG_ARGUMENT, path, message, help=entry["doc"])
-    elif isinstance(value, str) and value not in entry.get("choices", (value,)):
-        help, meant = hint(value, entry["choices"], what="values here")
-        message = f"`{value}` is none of the values that `{name}` takes"
-        findings.add(WRONG_ARGUMENT, path, message, help=help, replace=meant)
-
-
-def _fits(value: Any, kinds: list[str]) -> bool:
-    if value is None:
-        return "null" in kinds
-    if isinstance(value, list):
-        inner = [kind[5:-1] for kind in kinds if kind.startswith("list<")]
-        return bool(inner) and all(_fits(item, inner) for item in value)
-    written = next((name for kind, name in _WRITTEN if isinstance(value, kind)), "")
-    return written in kinds or (written == "integer" and "number" in kinds)
-
-
-def _shown(kind: str) -> str:
-    return f"a list of {_WORDS[kind[5:-1]]}" if kind.startswith("list<") else _WORDS[kind]
+    for one in problems(subject, kind, arguments_of(kind), findings.root):
+        code = _TOLD[one.what]
+        findings.add(code, one.path, one.message, key=one.key, help=one.help, replace=one.replace)

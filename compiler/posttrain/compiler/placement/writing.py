@@ -9,10 +9,7 @@ from posttrain.spec.hardware import Placement
 
 
 def engine_of(subject: Subject, wanted: Placement, target: Target) -> str:
-    if wanted.rollouts.engine != "auto":
-        return wanted.rollouts.engine
-    able = "vllm" in subject.method.footprint.engines and not _in_eight_bits(subject)
-    return "vllm" if target.gpus and able else "transformers"
+    return subject.engine(wanted.rollouts.engine, bool(target.gpus))
 
 
 def unserved(subject: Subject, wanted: Placement, target: Target) -> str:
@@ -31,13 +28,9 @@ def unserved(subject: Subject, wanted: Placement, target: Target) -> str:
         return f"`mode: server` is a server of vLLM's, and {engine} writes the completions: take `mode` out"
     if rollouts.gpus is not None and rollouts.mode != "server":
         return "`gpus` are vLLM's own with `mode: server`; without it vLLM shares those of the training"
-    if engine == "vllm" and _in_eight_bits(subject):
+    if engine == "vllm" and subject.in_eight_bits:
         return "vLLM takes no weights in 8 bits from a training: write `engine: transformers`"
     return ""
-
-
-def _in_eight_bits(subject: Subject) -> bool:
-    return subject.origin is not None and subject.origin.quantize == "int8"
 
 
 def chosen_rollouts(chosen: Chosen, given: Given) -> dict[str, Any]:

@@ -4,9 +4,15 @@ TRL adds the adapter to the weights below it, sends them, and takes it off again
 what was there by a rounding, more so in half precision, and the next time by another: after many steps the
 adapter stands on weights that no file has, and a run that goes on from a checkpoint is another run. Here
 the weights are merged in one layer at a time, and put back from a copy.
+
+Weights in 4 bits TRL quantises anew with the adapter in them, and sends their bytes without the scales that
+say what they stand for; and it asks vLLM to quantise by bitsandbytes, which the pinned release does not know
+any more. Here vLLM holds whole weights, and is sent those that the trainer computes with: what the 4 bits
+stand for, with the adapter on top.
 """
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 _PREFIX = "base_model.model."
@@ -14,9 +20,18 @@ _SAVED = "modules_to_save.default."
 
 
 def merged_exactly(engine: Any) -> None:
-    """Have the engine's weights made so, where no process lacks a part of them and none is quantised."""
+    """Have the engine's weights made so, where no process lacks a part of them."""
     if _fits(engine):
         engine._iter_named_params = lambda: merged(engine.model)
+
+
+def vllm_with_whole_weights() -> None:
+    """Have TRL start vLLM on the weights as they are stored, however the trainer has loaded them.
+
+    What TRL does there for weights that bitsandbytes holds is the only thing that it asks about it.
+    """
+    generation: Any = import_module("trl.generation.vllm_generation")
+    generation.is_bitsandbytes_available = lambda: False
 
 
 def _fits(engine: Any) -> bool:
@@ -25,11 +40,15 @@ def _fits(engine: Any) -> bool:
     state: Any = engine.accelerator.state
     plugin = getattr(state, "deepspeed_plugin", None)
     divided = state.distributed_type == "FSDP" or (plugin is not None and plugin.zero_stage == 3)
-    return bool(is_peft_model(engine.model)) and not divided and _plain(engine.model)
+    return bool(is_peft_model(engine.model)) and not divided and _readable(engine.model)
 
 
-def _plain(model: Any) -> bool:
-    return all(weight.is_floating_point() for weight in model.parameters())
+def _readable(model: Any) -> bool:
+    return all(weight.is_floating_point() or _in_four_bits(weight) for weight in model.parameters())
+
+
+def _in_four_bits(weight: Any) -> bool:
+    return hasattr(weight, "quant_state")
 
 
 def merged(model: Any) -> Iterator[tuple[str, Any]]:
@@ -42,7 +61,32 @@ def merged(model: Any) -> Iterator[tuple[str, Any]]:
             continue  # the adapter's own, and those that others stand for
         owner = layers.get(name.partition(".base_layer")[0]) if ".base_layer." in name else None
         plain = name.removeprefix(_PREFIX).replace(".base_layer", "").replace(_SAVED, "")
-        yield plain, weight.data if owner is None else _with(owner, weight)
+        yield plain, _sent(owner, weight)
+
+
+def _sent(owner: Any, weight: Any) -> Any:
+    if _in_four_bits(weight):
+        return _dequantised(owner, weight)
+    below = getattr(owner.get_base_layer(), "weight", None) if owner is not None else None
+    if owner is None or _in_four_bits(below):  # beside one in 4 bits, the adapter changes no other weight
+        return weight.data
+    return _with(owner, weight)
+
+
+def _dequantised(owner: Any, weight: Any) -> Any:
+    """What a weight in 4 bits stands for, with the adapter on top. TRL keeps that adapter in bfloat16: its
+    product is made in float32, and vLLM rounds the sum to its own precision, once."""
+    import torch
+    from peft.utils.integrations import dequantize_bnb_weight
+
+    with torch.no_grad():
+        whole = dequantize_bnb_weight(weight)
+        if owner is None:
+            return whole
+        for name in owner.active_adapters:
+            below, above = owner.lora_A[name].weight.float(), owner.lora_B[name].weight.float()
+            whole = whole + above @ below * owner.scaling[name]
+        return whole
 
 
 def _with(layer: Any, weight: Any) -> Any:

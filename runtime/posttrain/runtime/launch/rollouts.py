@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.faults import StepFault
-from posttrain.runtime.launch.merging import merged_exactly
+from posttrain.runtime.launch.merging import merged_exactly, vllm_with_whole_weights
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Launch
 
@@ -39,6 +39,7 @@ def rollout_engine(launch: Launch) -> dict[str, Any]:
     os.environ |= SILENT
     if how.get("mode") == "server":
         return {"use_vllm": True, "vllm_mode": "server"}
+    vllm_with_whole_weights()
     given = {
         "vllm_gpu_memory_utilization": how.get("utilisation"),
         "vllm_tensor_parallel_size": how.get("tensor_parallel"),

@@ -110,7 +110,9 @@ def _merged(folder: Path, task: str, quantize: str) -> Any:
         return model
     with TemporaryDirectory() as merged:
         model.save_pretrained(merged, safe_serialization=True)
-        return _weights(Path(merged), task, quantize)
+        made = _weights(Path(merged), task, quantize)
+        made.name_or_path = model.name_or_path  # a folder that stays: vLLM starts from the one that it names
+        return made
 
 
 def _weights(folder: Path, task: str, quantize: str, seed: int = 0) -> Any:

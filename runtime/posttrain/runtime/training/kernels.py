@@ -5,6 +5,7 @@ TRL announces that it will drop Liger in its 2.0; should a release do so, this f
 
 import os
 import shutil
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,14 @@ def kernel_arguments(params: TrainingParams, gpus: int, scratch: Path) -> dict[s
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(scratch / "compiled")
         found["torch_compile"] = True
     return found
+
+
+def over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The trainer's arguments with those of the recipe. Of one that is a mapping, as Liger's kernels are,
+    what the recipe does not give stays ours."""
+    found = {**own, **given}
+    within = [name for name, value in given.items() if isinstance(value, dict) and own.get(name)]
+    return found | {name: {**own[name], **given[name]} for name in within}
 
 
 def _check_liger(gpus: int) -> None:
