@@ -8,7 +8,8 @@ others, with what each was.
 
 A cell trains a tiny model undisturbed, then again, and kills all its processes at once with SIGKILL, at an
 instant drawn from those between its first checkpoint and its end. It goes on, and every file of its
-product must have the digest that it had undisturbed.
+product must have the digest that it had undisturbed. The product of a stage that keeps its best weights must
+have the files of a stage without evaluations that ends at the step of the best.
 """
 
 import argparse
@@ -40,6 +41,15 @@ _WRITTEN = "steps: 9, batch: 32, iterations: 3, learning_rate: 1.0e-3, max_token
 _BUFFERED = _PROMPTS.replace("checkpoint_every: 3", "checkpoint_every: 4")
 _PAIRED = ("reward_model", "dpo", "ipo", "kto", "orpo", "cpo", "simpo")
 _LORA = "adapter: {rank: 4, dropout: 0.1}"
+# Rates that are the same however many steps there are, so that a shorter stage comes by the same weights.
+_STEADY = "schedule: constant, warmup: 0"
+_EVALUATED = (
+    "evaluate: {every: 2, evals: [check], metric: check.score, keep: best, better: lower, patience: 2}"
+)
+_CHECK = (
+    "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
+    " sampling: {max_tokens: 6, temperature: 0.8, samples: 4}}"
+)
 # Each row: the method with its keys, and its params. ZeRO-3 gathers weights of fewer than 100,000 numbers
 # once and for all: the wider model has larger ones.
 CASES: Mapping[str, tuple[str, str]] = {
@@ -59,6 +69,16 @@ CASES: Mapping[str, tuple[str, str]] = {
     "grpo, iterations and buffer": (
         "grpo, reward: solution",
         f"{_BUFFERED}, iterations: 2, buffer: 2, micro_batch: 16",
+    ),
+    "sft, evaluated, best weights": (f"sft, {_EVALUATED}", f"{_ROWS}, {_STEADY}"),
+    "sft, a new adapter, evaluated, best weights": (
+        f"sft, adapter: {{rank: 4}}, {_EVALUATED}",
+        f"{_ROWS}, {_STEADY}",
+    ),
+    "sft, a wider model, evaluated, best weights": (f"sft, {_EVALUATED}", f"{_SLOWER}, {_STEADY}"),
+    "grpo, evaluated, best weights": (
+        f"grpo, reward: solution, {_EVALUATED}",
+        f"{_PROMPTS}, {_STEADY}",
     ),
 }
 # The step of the first checkpoint, which is the first to go on from.
@@ -131,7 +151,8 @@ def stage(case: str, strategy: str) -> str:
 
 
 def recipe_of(case: str, strategy: str) -> str:
-    text = recipe(stage(case, strategy))
+    checked = [_CHECK] if "evaluated" in case else []
+    text = recipe(stage(case, strategy), *checked)
     return text.replace("hidden: 32", "hidden: 384") if "a wider model" in case else text
 
 
@@ -148,6 +169,10 @@ def measured(bench: Bench, case: str, strategy: str, kills: int, drawn: random.R
     undisturbed = bench.commit(step)
     found: Cell = {"exact": "yes", "losses": metrics(undisturbed, "loss"), "resumed": []}
     found["seconds"] = round(time.monotonic() - began, 1)
+    if "best" in undisturbed.facts:
+        found["evaluated"] = evaluated(bench, case, strategy, undisturbed)
+        if other := found["evaluated"]["other"]:
+            return {**found, "exact": "no", "why": f"not the best weights in {', '.join(other)}"}
     for _ in range(kills):
         kill(bench, plan, step, left(undisturbed), drawn)
         if told := trouble(bench, step, bench.wait(step, patience=_PATIENCE)):
@@ -156,6 +181,18 @@ def measured(bench: Bench, case: str, strategy: str, kills: int, drawn: random.R
         if other := differing(undisturbed, bench.commit(step)):
             return {**found, "exact": "no", "why": f"other bytes in {', '.join(other)}"}
     return found
+
+
+def evaluated(bench: Bench, case: str, strategy: str, product: Product) -> Cell:
+    """What was measured on the way, and whether the product is what a stage gives that ends at the best."""
+    best = product.facts["best"]
+    found: Cell = {"values": metrics(product, "eval/check.score"), "best": best["step"]}
+    ended = stage(case, strategy).replace(f", {_EVALUATED}", "").replace("steps: 9", f"steps: {best['step']}")
+    text = recipe_of(case, strategy).replace(stage(case, strategy), ended).replace(f"\n  {_CHECK}", "")
+    plan = compiled(text)
+    bench.forget(plan.step("it"))
+    other = differing(product, bench.made(plan, plan.step("it")))
+    return {**found, "last": product.facts["steps"], "other": other}
 
 
 def trouble(bench: Bench, step: Step, status: int) -> Cell | None:

@@ -34,12 +34,15 @@ def tables(record: Record, cases: Iterable[str]) -> list[str]:
     exact = [[case, *(verdict(record[case].get(one)) for one in STRATEGIES)] for case in rows]
     compared = [case for case in rows if not any(word in case for word in _DRAWN)]
     apart = [beside(case, record[case]) for case in compared if "losses" in record[case].get("single", {})]
+    measured = [course(case, record[case]) for case in rows if "evaluated" in record[case].get("single", {})]
     heads = list(STRATEGIES.values())
     return [
         *lines(["method", *heads], exact),
         *(["", *reasons] if (reasons := told(record, rows)) else []),
         "",
         *lines(["method", f"loss in {heads[0]}", *heads[1:]], apart),
+        "",
+        *lines(["method", f"evaluations in {heads[0]}", *heads], measured),
     ]
 
 
@@ -74,3 +77,19 @@ def furthest(wanted: Sequence[float], found: Sequence[float]) -> float:
     """The greatest relative difference of a step."""
     assert len(wanted) == len(found), "as many steps"
     return max(abs(a - b) / abs(a) for a, b in zip(wanted, found, strict=True))
+
+
+def course(case: str, cells: Mapping[str, Cell]) -> list[str]:
+    """The evaluations of one process, and what those of each strategy came to."""
+    alone = cells["single"]["evaluated"]
+    drawn = any(word in case for word in _DRAWN)
+    values = ", ".join(f"{value:.4f}" for value in alone["values"])
+    return [case, values, *(came_to(cells.get(one, {}).get("evaluated"), alone, drawn) for one in STRATEGIES)]
+
+
+def came_to(found: Cell | None, alone: Cell, drawn: bool) -> str:
+    """The step of the best and the last one; evaluations that are not those of one process are told."""
+    if found is None:
+        return ""
+    steps = f"{found['best']} of {found['last']}"
+    return steps if drawn or found["values"] == alone["values"] else f"{steps}, other values"

@@ -258,34 +258,47 @@ def test_models_that_score_are_weighed() -> None:
     assert heavy["memory_gb"] > plain["memory_gb"]
 
 
-_CHECK = "\n  check: {eval: it, data: sums, reward: right, metrics: {r: returns}}"
+_CHECK = "\n  check: {eval: it, data: sums, reward: right, metrics: {r: returns}%s}"
 _DURING = ", evaluate: {every: 10, evals: [check]}"
 
 
-@pytest.mark.parametrize(
-    ("stage", "more", "told"),
-    [
-        (GRPO, "", "a reward model cannot score where `zero3` divides the weights"),
-        (SFT, _DURING, "`evaluate` cannot measure the model where `zero3` divides the weights"),
-    ],
-    ids=["reward model", "evaluate"],
-)
-def test_what_needs_a_whole_model_is_not_divided(stage: str, more: str, told: str) -> None:
+@pytest.mark.parametrize("stage", [GRPO % ("", "%s"), SFT % ("", _DURING + "%s") + _CHECK % ""])
+def test_models_that_score_are_not_divided(stage: str) -> None:
+    """Those of a reward to learn from, and those of an eval on the way."""
+
     def outcome(placement: str) -> Outcome:
-        text = RECIPE.format(
-            stage=stage % ("", more + placement) + (_CHECK if more else ""),
-            hardware="{gpus: 8xH100-80GB}",
-            model="Qwen/Qwen3-8B",
-        ).replace("models:\n", "models:\n  judge: {from: Qwen/Qwen3-0.6B}\n")
-        if not more:
-            plain = "{score: {when: {equal: {of: completion, to: answer}}, then: 1.0}}"
-            text = text.replace(plain, "{reward_model: {of: completion, model: judge}}")
-        return compile_recipe(
-            Request(source=Source("recipe.yaml", text.encode()), catalog=CATALOG, read=dict[str, bytes]().get)
-        )
+        text = RECIPE.format(stage=stage % placement, hardware="{gpus: 8xH100-80GB}", model="Qwen/Qwen3-8B")
+        plain = "{score: {when: {equal: {of: completion, to: answer}}, then: 1.0}}"
+        scored = text.replace(plain, "{reward_model: {of: completion, model: judge}}")
+        scored = scored.replace("models:\n", "models:\n  judge: {from: Qwen/Qwen3-0.6B}\n")
+        source = Source("recipe.yaml", scored.encode())
+        return compile_recipe(Request(source=source, catalog=CATALOG, read=dict[str, bytes]().get))
 
     refused = found(outcome(", placement: {strategy: zero3}"))
+    told = "a reward model cannot score where `zero3` divides the weights"
     assert [(d.code, d.message.split(";")[0]) for d in refused] == [("PT1002", told)]
     free = outcome("").plan
     assert free is not None
     assert free.step("it").launch.strategy in ("ddp", "zero2")
+
+
+def test_what_an_eval_on_the_way_holds_is_weighed() -> None:
+    """Divided weights are whole while it writes, beside its cache; fewer at once take less."""
+
+    def weighed(batch: int, strategy: str) -> dict[str, Any]:
+        placement = f", placement: {{strategy: {strategy}}}"
+        sampling = f", sampling: {{max_tokens: 2048, batch: {batch}}}"
+        small = SFT % (", micro_batch: 1", _DURING + placement)
+        return estimate(placed(small + _CHECK % sampling))
+
+    few, many = weighed(1, "zero3"), weighed(64, "zero3")
+    assert few["moment"] != "generation of an evaluation"
+    assert many["moment"] == "generation of an evaluation"
+    terms = {term["name"]: term["gb"] for term in many["terms"]}
+    assert terms["gathered weights"] == pytest.approx(16.4, rel=0.05)
+    assert terms["cache"] == pytest.approx(64 * 2560 * 147456 / 1e9, rel=0.01)  # 144 KiB for each token
+    divided = placed(SFT % ("", _DURING + ", placement: {strategy: fsdp}") + _CHECK % "")
+    assert divided.launch.strategy == "fsdp"
+    too_many = found(compiled(SFT % ("", _DURING) + _CHECK % ", sampling: {max_tokens: 2048, batch: 999}"))
+    assert [d.code for d in too_many] == ["PT1005"]
+    assert "completions of an evaluation at once" in too_many[0].help

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 from tests.recipe_command import wait_until
 from tests.runtime.launch.divided import dividing_runner
-from tests.runtime.launch.test_processes import gone, made, only_the_product_is_left
+from tests.runtime.launch.test_processes import (
+    gone,
+    made,
+    measured_alike_when_killed,
+    measured_as_by_one_process,
+    only_the_product_is_left,
+)
 from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
 
 from posttrain.spec.plan import Launch, Plan, Step
@@ -42,7 +48,7 @@ def laid(case: str, strategy: str = "fsdp") -> tuple[Plan, Step]:
     return plan, replace(plan.step("it"), launch=Launch(processes=2, strategy=strategy))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", list(CASES)[1:])  # sft is killed below, while it is evaluated
 def test_divided_weights_are_trained_saved_and_exact_when_killed(case: str, bench: Bench) -> None:
     plan, step = laid(case)
     alone = made(bench, plan, plan.step("it"))
@@ -68,3 +74,7 @@ def test_divided_weights_are_trained_saved_and_exact_when_killed(case: str, benc
 def test_divided_weights_whose_last_step_is_done_are_brought_together(bench: Bench) -> None:
     plan, step = laid("sft")
     only_the_product_is_left(bench, plan, step)
+
+
+def test_a_divided_model_is_measured_as_by_one_process(bench: Bench) -> None:
+    measured_alike_when_killed(bench, *measured_as_by_one_process(bench, "fsdp"))

@@ -204,19 +204,58 @@ def test_what_became_of_the_plan_is_looked_at(bench: Bench) -> None:
     assert "strategy ddp instead of fsdp" in told
 
 
-def test_evaluations_are_the_same_in_all_processes(bench: Bench) -> None:
-    check = (
-        "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
-        " sampling: {max_tokens: 6, temperature: 0.8}}"
-    )
-    during = "evaluate: {every: 2, evals: [check], metric: check.score, keep: best, better: lower}, "
-    text = stage("sft", keys=during)
-    text = text.replace("  it:", f"  {check}\n  it:")
-    plan, step = placed(text, "ddp")
-    product = made(bench, plan, step)
-    found = metrics(product, "eval/check.score")
-    assert product.facts["best"]["value"] == min(found)
-    assert product.facts["best"]["step"] == 2 * (found.index(min(found)) + 1)
+_CHECK = (
+    "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
+    " sampling: {max_tokens: 6, temperature: 0.8}}"
+)
+_MEASURED = (
+    "it: {train: sft, model: sft, data: sums.train, evaluate: {every: 1, evals: [check], metric: check.score,"
+    " keep: best, patience: 2}, params: {steps: 12, learning_rate: 1.0e-4, schedule: constant, warmup: 0,"
+    " batch: 16, max_length: 64, checkpoint_every: 3, keep_checkpoints: 1}}"
+)
+
+
+def measured_as_by_one_process(bench: Bench, strategy: str) -> tuple[Plan, Step, Product]:
+    """The evaluations of one process, its best weights and its early end."""
+    wide = recipe(_MEASURED, _CHECK).replace("hidden: 32", "hidden: 384")  # ZeRO-3 divides no small weights
+    plan, step = placed(wide, strategy)
+    alone = made(bench, plan, plan.step("it"))
+    together = made(bench, plan, step)
+    found = metrics(together, "eval/check.score")
+    assert found == metrics(alone, "eval/check.score")
+    assert metrics(together, "loss") == pytest.approx(metrics(alone, "loss"), rel=2e-3, abs=1e-4)
+    assert together.facts["parameters"] == alone.facts["parameters"]
+    assert set(together.manifest["files"]) == set(alone.manifest["files"])
+    assert together.facts["best"] == alone.facts["best"]
+    best, last = together.facts["best"], together.facts["steps"]
+    assert best["value"] == max(found)
+    assert best["step"] < last < 12, "the last are the best, or it never ended early: the test shows nothing"
+    assert last == alone.facts["steps"]
+    checked = made(bench, plan, plan.step("check"))
+    assert checked.facts["metrics"]["score"]["value"] == best["value"]
+    return plan, step, together
+
+
+def measured_alike_when_killed(bench: Bench, plan: Plan, step: Step, undisturbed: Product) -> None:
+    """Killed between the best evaluation and the end."""
+    bench.forget(step)
+    bench.lay_out(plan, step)
+    bench.killed(step, at=undisturbed.facts["best"]["step"])
+    wait_until(lambda: gone(bench, step), "the end of all processes")
+    bench.lay_out(plan, step)
+    assert bench.wait(step) == 0, bench.failure(step)
+    again = bench.commit(step)
+    assert again.content == undisturbed.content
+    assert again.facts == undisturbed.facts
+
+
+def test_a_model_is_measured_as_by_one_process(bench: Bench) -> None:
+    measured_as_by_one_process(bench, "ddp")
+
+
+def test_a_divided_model_is_measured_as_by_one_process(bench: Bench) -> None:
+    need("deepspeed", find_spec("deepspeed"), "pip install deepspeed")
+    measured_alike_when_killed(bench, *measured_as_by_one_process(bench, "zero3"))
 
 
 def test_a_stage_in_several_processes_leaves_one_receipt_and_a_log_each(bench: Bench) -> None:

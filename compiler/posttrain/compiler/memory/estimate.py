@@ -3,7 +3,12 @@
 from typing import NamedTuple
 
 from posttrain.compiler.facts.accelerators import Device
-from posttrain.compiler.memory.generation import beside_training, generation_moments, refusal
+from posttrain.compiler.memory.generation import (
+    beside_training,
+    evaluation_moments,
+    generation_moments,
+    refusal,
+)
 from posttrain.compiler.memory.overhead import overhead
 from posttrain.compiler.memory.terms import Moment, Term, gib, moment
 from posttrain.compiler.memory.training import forward_moments, standing, training_moments
@@ -54,7 +59,8 @@ def _moments(workload: Workload, device: Device) -> tuple[Moment, ...]:
     beside = beside_training(workload, device)
     steps = training_moments(workload) if workload.train else forward_moments(workload)
     generating = generation_moments(workload, device, always)
-    return (*(moment(m.name, m.terms, beside) for m in steps), *generating)
+    evaluating = evaluation_moments(workload, always, beside)
+    return (*(moment(m.name, m.terms, beside) for m in steps), *generating, *evaluating)
 
 
 def _whole(workload: Workload, device: Device, part: Moment) -> Moment:

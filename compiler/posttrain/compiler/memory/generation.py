@@ -40,6 +40,16 @@ def generation_moments(workload: Workload, device: Device, always: tuple[Term, .
     return (moment("generation", always, engine(workload, rollout, device)),)
 
 
+def evaluation_moments(
+    workload: Workload, always: tuple[Term, ...], beside: tuple[Term, ...]
+) -> tuple[Moment, ...]:
+    """The model writes by itself, between two steps, for evals on the way of its training."""
+    if workload.evaluation is None:
+        return ()
+    found = _transformers(workload, workload.evaluation, always)
+    return tuple(moment(f"{one.name} of an evaluation", one.terms, beside) for one in found)
+
+
 def beside_training(workload: Workload, device: Device) -> tuple[Term, ...]:
     """What a colocated vLLM holds while the model trains."""
     rollout = workload.rollout

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from posttrain.compiler.facts.accelerators import Device, accelerator, accelerators
 from posttrain.compiler.memory.estimate import Estimate, estimate
 from posttrain.compiler.memory.generation import smallest_share
-from posttrain.compiler.memory.workload import Adapter, Workload
+from posttrain.compiler.memory.workload import Adapter, Rollout, Workload
 
 Kind = Callable[[Workload, Device], Iterator[tuple[str, Workload]]]
 LARGEST_CLUSTER = 64
@@ -134,10 +134,22 @@ def _fewer_sequences(workload: Workload, device: Device) -> Iterator[tuple[str, 
     rollout = workload.rollout
     if rollout is None or rollout.engine != "transformers":
         return
+    for fewer in _halved(rollout):
+        yield f"{fewer.sequences} completions at once", replace(workload, rollout=fewer)
+
+
+def _fewer_evaluated(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
+    for fewer in _halved(workload.evaluation) if workload.evaluation else ():
+        yield (
+            f"{fewer.sequences} completions of an evaluation at once",
+            replace(workload, evaluation=fewer),
+        )
+
+
+def _halved(rollout: Rollout) -> Iterator[Rollout]:
     sequences = rollout.sequences // 2
     while sequences >= 1:
-        changed = replace(rollout, sequences=sequences)
-        yield f"{sequences} completions at once", replace(workload, rollout=changed)
+        yield replace(rollout, sequences=sequences)
         sequences //= 2
 
 
@@ -241,6 +253,7 @@ HARMLESS: tuple[Kind, ...] = (
     _sleeping,
     _share,
     _fewer_sequences,
+    _fewer_evaluated,
 )
 COSTLY: tuple[Kind, ...] = (
     _sharding,

@@ -77,6 +77,7 @@ class Workload:
     frozen: tuple[Frozen, ...] = ()
     value: Shape | None = None  # a second model trained in the same step
     rollout: Rollout | None = None
+    evaluation: Rollout | None = None  # the largest batch of text that an eval on the way has written
 
     @property
     def tokens(self) -> int:

@@ -11,7 +11,7 @@ from posttrain.compiler.memory.workload import Rollout, Workload
 from posttrain.compiler.placement.estimates import UNTOLD, estimated
 from posttrain.compiler.placement.placed import Placed
 from posttrain.compiler.placement.target import Target
-from posttrain.compiler.placement.workloads import COMPLETION, PROMPT, element_of
+from posttrain.compiler.placement.workloads import COMPLETION, element_of, prompt_of
 from posttrain.spec.asking import Sampling
 from posttrain.spec.models import Model
 from posttrain.spec.plan import Launch
@@ -79,12 +79,12 @@ def _on(
     parallel: int, shape: Shape, model: Model | None, sampling: Sampling, engine: str, device: Device
 ) -> tuple[Workload, Estimate]:
     vllm = engine == "vllm"
-    prompt = max(1, min(PROMPT, shape.positions - sampling.max_tokens))
+    prompt = prompt_of(shape, sampling)
     rollout = Rollout(
         "vllm" if vllm else "transformers",
         prompt,
         sampling.max_tokens,
-        _AT_ONCE if vllm else sampling.batch,
+        _AT_ONCE if vllm else sampling.batch * sampling.samples,
         utilisation=_SHARE,
         tensor_parallel=parallel,
     )

@@ -45,15 +45,19 @@ def _rows(name: str, checked: Checked) -> tuple[Table | None, str | None]:
 
 
 def _beside(subject: Subject, checked: Checked) -> Beside:
-    """What the lines of the reference and of the models that score begin with, where there are some."""
+    """What the lines of the reference and of the models that score begin with, where there are some; an
+    eval on the way has its own that score."""
     owner = f"stage:{subject.name}"
     found = {role: _other(owner, role, checked) for role in checked.named.by_owner.get(owner, ())}
     scorers = {
         role.partition(":")[2]: other
         for role, other in found.items()
-        if role.startswith("reward:") and other is not None
+        if "reward:" in role and other is not None
     }
-    return Beside(found.get("reference"), scorers)
+    during = subject.stage.evaluate
+    stages = [checked.named.recipe.stages.get(name) for name in during.evals] if during else []
+    evals = tuple(one.sampling for one in stages if isinstance(one, Evaluate))
+    return Beside(found.get("reference"), scorers, evals)
 
 
 def _other(owner: str, role: str, checked: Checked) -> Reference | None:

@@ -30,7 +30,8 @@ IMPOSSIBLE = Code(
     "error",
     "A process takes a GPU of its own, and the batch is divided evenly over processes and"
     " micro-batches. Dividing states over processes needs more than one, and weights in 4 bits cannot"
-    " be divided. zero3 and fsdp leave no process a whole model, which reward models and `evaluate` need.",
+    " be divided. zero3 and fsdp divide every model that a stage loads, and a reward model scores as a"
+    " whole.",
     wrong=minimal(_GPUS, (_TRAIN, _PLACED % "processes: 16")),
     right=minimal(_GPUS, (_TRAIN, _PLACED % "processes: 8")),
 )
@@ -161,19 +162,18 @@ def _unfit(subject: Subject, wanted: Placement, processes: int) -> str:
 
 
 def _undivided(subject: Subject, wanted: Placement, beside: Beside) -> str:
-    """Why a strategy that leaves no process a whole model does not go with what the stage does."""
+    """Why a strategy that divides all models does not go with those that score."""
     able = _dividing(subject, beside)
     if wanted.strategy not in subject.method.footprint.strategies or wanted.strategy in able:
         return ""
-    what = "a reward model cannot score" if beside.scorers else "`evaluate` cannot measure the model"
-    return f"{what} where `{wanted.strategy}` divides the weights; take one of {', '.join(able)}"
+    what = f"a reward model cannot score where `{wanted.strategy}` divides the weights"
+    return f"{what}; take one of {', '.join(able)}"
 
 
 def _dividing(subject: Subject, beside: Beside) -> tuple[str, ...]:
     """The strategies by which the stage can be divided."""
     found = subject.method.footprint.strategies
-    whole = bool(beside.scorers) or subject.training.stage.evaluate is not None
-    return tuple(name for name in found if not whole or name not in _DIVIDED)
+    return tuple(name for name in found if not beside.scorers or name not in _DIVIDED)
 
 
 def _quantised(subject: Subject) -> bool:

@@ -1,6 +1,6 @@
 """What a stage asks of one device: a checked stage and a choice, as plain numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from posttrain.compiler.memory.duration import Schedule
 from posttrain.compiler.memory.workload import Adapter, Frozen, Rollout, Strategy, Workload
 from posttrain.compiler.placement.target import Target
 from posttrain.compiler.resolution.lineage import trained_wide
+from posttrain.spec.asking import Sampling
 from posttrain.spec.models import Model
 
 # What is not known before the data is made, and so assumed; the plan says that it is.
@@ -38,10 +39,11 @@ class Reference(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """The models that a stage holds beside the one that it trains."""
+    """The models that a stage holds beside the one that it trains, and what it does beside training."""
 
     reference: Reference | None
     scorers: Mapping[str, Reference]
+    evals: Sequence[Sampling] = ()  # how the evals on its way have it write
 
 
 class Asked(NamedTuple):
@@ -61,6 +63,7 @@ class Asked(NamedTuple):
     written: int  # completions written at once, over all processes
     steps: int  # none where nobody can say how many
     about: str  # what the number of steps goes by, where that is no more than a guess
+    evaluation: Rollout | None = None
 
 
 def asked(subject: Subject, target: Target, beside: Beside, rows: Table | None = None) -> Asked | None:
@@ -86,7 +89,22 @@ def asked(subject: Subject, target: Target, beside: Beside, rows: Table | None =
         written=foot.writes(params) if foot.writes else 0,
         steps=steps,
         about=about,
+        evaluation=_evaluation(beside.evals, shape),
     )
+
+
+def _evaluation(evals: Sequence[Sampling], shape: Shape) -> Rollout | None:
+    """The largest batch that evals on the way have written."""
+    found = [
+        Rollout("transformers", prompt_of(shape, one), one.max_tokens, one.batch * one.samples)
+        for one in evals
+    ]
+    return max(found, key=lambda one: one.sequences * (one.prompt + one.completion), default=None)
+
+
+def prompt_of(shape: Shape, sampling: Sampling) -> int:
+    """The tokens of the longest prompt of an eval, which nobody knows yet."""
+    return max(1, min(PROMPT, shape.positions - sampling.max_tokens))
 
 
 def _steps(subject: Subject, rows: Table | None) -> tuple[int, str]:
@@ -127,6 +145,7 @@ def workload(asked: Asked, choice: Choice) -> Workload:
         frozen=tuple(replace(f, rows=rows, sharded=sharded and not f.scores) for f in asked.frozen),
         value=asked.value,
         rollout=choice.rollout,
+        evaluation=asked.evaluation,
     )
 
 
@@ -172,12 +191,14 @@ def _adapter(subject: Subject, shape: Shape) -> Adapter | None:
     if declared is None or declared.kind == "full":
         return None
     quantised = declared.kind == "qlora" or (model is not None and model.quantize == "nf4")
-    targets = shape.architecture.lora if declared.targets == "auto" else _matched(declared.targets, shape)
+    targets = _matched(declared.targets, shape)
     return Adapter(rank=declared.rank, targets=targets, quantised=quantised, dropout=declared.dropout)
 
 
-def _matched(targets: list[str], shape: Shape) -> tuple[str, ...]:
+def _matched(targets: str | list[str], shape: Shape) -> tuple[str, ...]:
     known = linear_names(shape)
+    if isinstance(targets, str):
+        return known if targets == "all" else shape.architecture.lora
     return tuple(name for name in (t.rpartition(".")[2] for t in targets) if name in known)
 
 

@@ -124,6 +124,7 @@ class TransformersWriter:
                 eos_token_id=sorted(self._ends),
                 pad_token_id=self._tokenizer.pad_token_id,
                 disable_compile=True,
+                synced_gpus=False,  # where ZeRO-3 is in use, it would wait for other processes to write too
             )
         length = given["input_ids"].shape[1]
         return [row[length:].tolist() for row in output]

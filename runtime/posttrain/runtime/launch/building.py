@@ -6,6 +6,7 @@ a lock that the kernel frees. Where nobody holds it, a mark is that of a dead bu
 """
 
 import fcntl
+import hashlib
 import os
 import sys
 from importlib.metadata import version
@@ -15,10 +16,12 @@ _TOLD = "TORCH_EXTENSIONS_DIR"
 
 
 def folder() -> Path:
-    """What was compiled for this interpreter and this torch."""
+    """What was compiled for this environment: the builder looks at the paths of torch's headers, and would
+    compile anew for each of two environments that share a folder, in turns."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    return cache / "posttrain" / "torch_extensions" / f"{python}-torch{version('torch')}"
+    where = hashlib.sha256(sys.prefix.encode()).hexdigest()[:8]
+    return cache / "posttrain" / "torch_extensions" / f"{python}-torch{version('torch')}-{where}"
 
 
 def may_build() -> None:

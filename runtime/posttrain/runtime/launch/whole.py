@@ -1,11 +1,13 @@
-"""Reads and writes the weights of a model that its processes may have divided among them, one by one.
+"""Reads and writes the weights of a model that its processes may have divided among them: one by one, or
+all of them for a while.
 
 All processes must ask together: a weight that is divided is brought together by all of them.
 """
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.launch import group
@@ -47,6 +49,65 @@ def pull(reference: Any, model: Any, share: float) -> None:
             if _is_here(ours):
                 with _brought_together(theirs):
                     ours.data.mul_(1.0 - share).add_(theirs.data, alpha=share)
+
+
+@contextmanager
+def held_whole(model: Any, strategy: str) -> Generator[None]:
+    """While in here, every process has the whole model, and each may use it without the others.
+
+    What gathers weights as they are needed is taken off meanwhile: used by one process, it would wait for
+    the others, and remember a step that they have not made.
+    """
+    match strategy:
+        case "zero3":
+            with _gathered_by_deepspeed(model), _without_hooks(model):
+                yield
+        case "fsdp":
+            with _gathered_by_fsdp(model), _without_hooks(model):
+                yield
+        case _:
+            yield
+
+
+def _gathered_by_deepspeed(model: Any) -> AbstractContextManager[Any]:
+    """Those that DeepSpeed has at hand stay there."""
+    zero = import_module("deepspeed.runtime.zero.partition_parameters")
+    return zero.GatheredParameters([weight for weight in model.parameters() if not _is_here(weight)])
+
+
+@contextmanager
+def _gathered_by_fsdp(model: Any) -> Generator[None]:
+    parts = [part for part in model.modules() if hasattr(part, "unshard")]
+    for part in parts:
+        part.unshard()
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.reshard()
+
+
+@contextmanager
+def _without_hooks(model: Any) -> Generator[None]:
+    held = [hooks for part in model.modules() for hooks in (part._forward_pre_hooks, part._forward_hooks)]
+    kept = [dict(hooks) for hooks in held]
+    for hooks in held:
+        hooks.clear()
+    try:
+        yield
+    finally:
+        for hooks, before in zip(held, kept, strict=True):
+            hooks.update(before)
+
+
+def take_weights(trainer: Any, checkpoint: Path, strategy: str) -> None:
+    """Put the weights of a checkpoint of its own in the place of those that a trainer has."""
+    if strategy == "zero3":  # reads the parts that each process has written
+        trainer.model_wrapped.load_checkpoint(
+            str(checkpoint), load_module_strict=not hasattr(trainer.model, "peft_config")
+        )
+    else:
+        trainer._load_from_checkpoint(str(checkpoint))
 
 
 def _part(weight: Any, whole: Any) -> Any:

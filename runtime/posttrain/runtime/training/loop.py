@@ -17,13 +17,14 @@ from posttrain.runtime.launch.strategy import (
     strategy_arguments,
     whole_weights,
 )
+from posttrain.runtime.launch.whole import take_weights
 from posttrain.runtime.models.load import Start
 from posttrain.runtime.models.save import save_trained
 from posttrain.runtime.training import fitting, kept
 from posttrain.runtime.training.callback import callback_for
 from posttrain.runtime.training.costs import Costs
-from posttrain.runtime.training.kernels import kernel_arguments
-from posttrain.runtime.training.measuring import Measuring, check_kept, check_measured, usable
+from posttrain.runtime.training.kernels import kernel_arguments, over
+from posttrain.runtime.training.measuring import Measuring, check_kept, usable
 from posttrain.runtime.training.order import steady
 from posttrain.runtime.training.params import TrainingParams, checkpoint_interval, learning_rate
 from posttrain.runtime.training.reference import pull_in_parts
@@ -74,7 +75,6 @@ class Loop:
         self.costs = Costs(planned.rows_per_step)
         self.measuring = Measuring(context, start.tokenizer, planned)
         self._sealing = Sealing(context, params.keep_checkpoints)
-        check_measured(context)
         # The checkpoint of an earlier attempt that this one goes on from.
         self.found = _found(context)
         self.step = checkpoints.step_of(self.found) if self.found else 0
@@ -106,7 +106,7 @@ class Loop:
         if "num_generations" in own:
             own |= rollout_engine(self.context.step.launch)
         own |= kernel_arguments(params, self.context.step.resources.gpus, self.context.work / "scratch")
-        return {**shared, **_ALWAYS, **own, **self.context.params["trl"]}
+        return over({**shared, **_ALWAYS, **own}, self.context.params["trl"])
 
     def _by_steps(self) -> dict[str, Any]:
         """The trainer's arguments that follow from how many steps there are."""
@@ -196,7 +196,7 @@ class Loop:
         """Put the weights that were measured best in the place of the last ones."""
         best = self.measuring.best()
         if best is not None and checkpoints.step_of(best) != self.step:
-            trainer._load_from_checkpoint(str(check_kept(best)))
+            take_weights(trainer, check_kept(best), self.context.step.launch.strategy)
 
     def _save(self, trainer: Any) -> None:
         self.context.events.emit("phase", name="saving")

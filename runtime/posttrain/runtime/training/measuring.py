@@ -9,8 +9,8 @@ from typing import Any
 from posttrain.runtime import checkpoints, durable
 from posttrain.runtime.context import Context
 from posttrain.runtime.faults import StepFault
-from posttrain.runtime.launch.group import agreed
-from posttrain.runtime.launch.strategy import DIVIDED
+from posttrain.runtime.launch.group import agreed, first
+from posttrain.runtime.launch.whole import held_whole
 from posttrain.runtime.training.course import Course
 from posttrain.runtime.training.evaluating import evals_of
 from posttrain.spec.extension import Schedule
@@ -19,14 +19,15 @@ _FILE = "evaluations.json"
 
 
 class Measuring:
-    """For stages without `evaluate` it does nothing."""
+    """For stages without `evaluate` it does nothing. The first process evaluates, the others wait for it:
+    what is asked of judges and environments is asked once."""
 
     def __init__(self, context: Context, tokenizer: Any, planned: Schedule) -> None:
         self._context = context
         self._tokenizer = deepcopy(tokenizer)  # it keeps how it was last used, and is saved with that
         wanted: Mapping[str, Any] | None = context.params.get("evaluate")
         self._every: int = wanted["every"] if wanted else 0
-        self._evals = evals_of(context, self._tokenizer)
+        self._evals = evals_of(context, self._tokenizer) if first() else []
         self.course = Course(wanted) if wanted else None
         self.plan(planned)
 
@@ -41,9 +42,10 @@ class Measuring:
         """Measure the model after a step; whether its weights are to be kept as the best."""
         assert self.course is not None, "an evaluation is due only where there are evals"
         found: dict[str, float] = {}
-        for one in self._evals:
-            found |= one.make(model, self._tokenizer)
-        found = agreed(found)
+        with held_whole(model, self._context.step.launch.strategy):
+            for one in self._evals:
+                found |= one.make(model, self._tokenizer)
+            found = agreed(found)
         self._context.events.emit("metrics", step=step, values={f"eval/{k}": v for k, v in found.items()})
         return self.course.see(step, found) and self.course.keeps_best
 
@@ -68,16 +70,6 @@ class Measuring:
 
     def facts(self) -> dict[str, Any]:
         return self.course.facts() if self.course else {}
-
-
-def check_measured(context: Context) -> None:
-    """A model that is divided over processes is not measured on its way."""
-    strategy = context.step.launch.strategy
-    if context.params.get("evaluate") and strategy in DIVIDED:
-        raise StepFault(
-            f"a model that {strategy} divides over processes cannot be evaluated while it is trained yet",
-            "take `evaluate` out, or write `placement: {strategy: zero2}`, which keeps the model whole",
-        )
 
 
 def usable(context: Context) -> Path | None:
