@@ -27,8 +27,9 @@ help: ## print this list
 quickstart: $(TRAIN) $(PACKAGE) ## train, evaluate and export a small model with recipes/quickstart
 	$(BIN)/recipe run recipes/quickstart
 
-test: $(DEV) $(PACKAGE) ## run the tests; PYTEST_ARGS="-k name" and the like go to pytest
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+JOBS ?= 2
+test: $(DEV) $(PACKAGE) ## run the tests, JOBS (2) side by side; PYTEST_ARGS="-k name" goes to pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
 # Each of these pins libraries in its own way: the tests of what talks to them need environments apart.
 ELSEWHERE := $(VENV)/elsewhere

@@ -99,5 +99,13 @@ def archive_of(program: Path) -> bytes:
     return archive.getvalue()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Side by side (`-n 2`), a file's tests stay in one process; so do all that talk to the engine, where
+    images are made and counted."""
+    for item in items:
+        with_engine = "docker_engine" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("engine" if with_engine else str(item.path)))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write expected outputs anew, for review")

@@ -20,6 +20,8 @@ USES = {
     "cuda": PLAIN + EXTRAS["train"] + EXTRAS["cuda"],
     "dev": PLAIN + EXTRAS["train"] + GROUPS["dev"],
     "tools": GROUPS["tools"],
+    "apart": PLAIN + EXTRAS["trackers"] + GROUPS["apart"],
+    "appworld": GROUPS["appworld"],
 }
 
 

@@ -101,7 +101,7 @@ def csv_with(*, holes: int) -> bytes:
     [
         ("rows.csv", csv_with(holes=3), "rows.csv:6"),
         ("rows.json", json.dumps([_ROW, *[{**_ROW, "completion": None}] * 2]).encode(), "rows.json: row 2"),
-        ("rows.jsonl.gz", gzip.compress(HOLES), "rows.jsonl.gz:3"),
+        ("rows.jsonl.gz", gzip.compress(HOLES, mtime=0), "rows.jsonl.gz:3"),
         ("rows.jsonl", b"\n" + HOLES.replace(b'"completion": null, ', b""), "rows.jsonl:4"),
     ],
 )
