@@ -16,12 +16,14 @@ from by_hand import train
 from turns import Taken, Turn, in_turns
 
 from posttrain.runtime import durable
+from posttrain.runtime.training.rollouts import ROLLOUT_HEAVY
 
 _WARM = (
     *("pyarrow.parquet", "datasets", "peft", "trl", "trl.experimental.cpo", "trl.experimental.orpo"),
     *("trl.trainer.sft_trainer", "trl.trainer.dpo_trainer", "trl.trainer.kto_trainer"),
     *("trl.trainer.reward_trainer", "trl.trainer.grpo_trainer", "trl.trainer.rloo_trainer"),
-    "posttrain.runtime.worker",  # the warm process has it too
+    "posttrain.runtime.worker",  # the warm process has it too, and what a method names as `heavy`
+    *ROLLOUT_HEAVY,
 )
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from posttrain.compiler.diagnosis import synonyms
 from posttrain.compiler.diagnosis.suggest import hint, nearest
 from posttrain.compiler.diagnosis.synonyms import elsewhere, key_hint, key_meant, op_hint
+from posttrain.compiler.diagnosis.words import OPS as OPS_OF_OTHERS
 from posttrain.runtime.catalog import CATALOG
 
 GRPO = [
@@ -38,6 +38,13 @@ GRPO = [
 )
 def test_the_nearest_word(word: str, legal: list[str], meant: str | None) -> None:
     assert nearest(word, legal) == meant
+
+
+def test_the_sizes_of_a_model_by_the_words_of_its_configuration() -> None:
+    keys = ["context", "family", "heads", "hidden", "intermediate", "kv_heads", "layers", "spread", "tied"]
+    words = {"model_type": "family", "num_hidden_layers": "layers", "hidden_size": "hidden"}
+    words |= {"num_attention_heads": "heads", "num_key_value_heads": "kv_heads", "n_positions": "context"}
+    assert {word: key_meant(word, keys) for word in words} == words
 
 
 @pytest.mark.parametrize(
@@ -84,8 +91,8 @@ def test_a_condition_is_told_with_its_form() -> None:
 
 
 def test_no_word_for_an_op_is_an_op_itself() -> None:
-    words = [word for theirs in synonyms._OPS.values() for word in theirs.split()]
-    assert set(synonyms._OPS) <= set(OPS)
+    words = [word for theirs in OPS_OF_OTHERS.values() for word in theirs.split()]
+    assert set(OPS_OF_OTHERS) <= set(OPS)
     assert not set(words) & set(OPS)
     assert len(words) == len(set(words))
 

@@ -62,13 +62,23 @@ def user_file(name: str, path: Path, read: ReadFile, findings: Findings) -> tupl
     data = read(where)
     if data is None:
         message = f"there is no file `{shortened(where)}` beside the recipe"
-        findings.add(NO_FILE, path, message, help=unreadable_path(name))
+        help = _template(name) if path[-1:] == ("chat_template",) else ""
+        findings.add(NO_FILE, path, message, help=help or unreadable_path(name))
         return None
     return UserFile(path=where, sha256=digest_bytes(data)), data
 
 
 def shortened(path: str) -> str:
     return path if len(path) <= 80 else f"{path[:60]}...{path[-17:]}"
+
+
+def _template(name: str) -> str:
+    """What to write for a template that is given by another tool's name, or written out."""
+    if "{%" in name or "{{" in name:
+        return "put the template into a file beside the recipe, such as chat.jinja, and name that"
+    if "." not in name:
+        return "a template is a Jinja file; leave the key out to take the model's own, or let `tags` make one"
+    return ""
 
 
 def unreadable_path(name: str) -> str:

@@ -35,8 +35,11 @@ def command(topic: str | None, pages: str | None) -> None:
     else:
         text = explain(topic, known)
         if text is None:
+            from posttrain.compiler.diagnosis.synonyms import elsewhere
+
             near = meant(topic, known)
-            help = f"did you mean `{near}`?" if near else "`recipe explain` lists what there is"
+            other = f"did you mean `{near}`?" if near else "`recipe explain` lists what there is"
+            help = elsewhere(topic) or other
             raise Misuse(f"nothing is known by `{topic}`; {help}")
         click.echo(text, nl=False)
 

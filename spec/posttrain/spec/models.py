@@ -73,9 +73,16 @@ class Adapter(Declaration):
     )
     rank: int = field(default=16, ge=1, description="The rank of the LoRA matrices.")
     alpha: float = field(default=32.0, gt=0, description="The scale of the LoRA, over its rank.")
+    rank_stable: bool = field(
+        default=False,
+        description="Scale the LoRA by alpha over the square root of its rank (rsLoRA), so that a high rank"
+        " learns as fast as a low one.",
+    )
     dropout: float = field(default=0.0, ge=0, lt=1, description="Dropout before the LoRA.")
-    targets: Literal["auto"] | list[str] = field(
-        default="auto", description="The modules that get a LoRA; auto picks by architecture."
+    targets: Literal["auto", "all"] | list[str] = field(
+        default="auto",
+        description="The modules that get a LoRA: auto picks by architecture those of the attention, all is"
+        " every linear module but the output layer.",
     )
     carry: Literal["continue", "merge"] = field(
         default="continue",

@@ -49,6 +49,8 @@ def test_every_op_that_looks_at_text_has_cases():
         "not",
         "compare",
         "normalize",
+        "ramp",
     }
     elsewhere = {"python", "judge", "reasoning_gym", "code_tests", "environment", "language", "reward_model"}
+    elsewhere |= {"tokens"}
     assert looked | combining | elsewhere == set(CATALOG.names("reward"))

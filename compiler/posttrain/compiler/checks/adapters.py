@@ -59,7 +59,7 @@ def check_targets(subject: Subject, findings: Findings) -> None:
     if adapter is None or not subject.adapted:
         return
     path = (*subject.adapter_path, "targets")
-    if adapter.targets == "auto" or subject.shape is None:
+    if isinstance(adapter.targets, str) or subject.shape is None:
         return
     names = linear_names(subject.shape)
     for index, target in enumerate(adapter.targets):
@@ -73,10 +73,12 @@ def check_scale(subject: Subject, findings: Findings) -> None:
     adapter = subject.adapter
     if adapter is None or not subject.adapted:
         return
-    scale = adapter.alpha / adapter.rank
+    scale = adapter.alpha / (adapter.rank**0.5 if adapter.rank_stable else adapter.rank)
     if not _LEAST_SCALE <= scale <= _GREATEST_SCALE:
-        message = f"alpha / rank is {scale:g}: what the adapter adds is multiplied by it"
-        help = f"alpha: {2 * adapter.rank} is a common choice for rank {adapter.rank}"
+        over = "the square root of rank" if adapter.rank_stable else "rank"
+        message = f"alpha / {over} is {scale:g}: what the adapter adds is multiplied by it"
+        usual = 2 * round(adapter.rank**0.5) if adapter.rank_stable else 2 * adapter.rank
+        help = f"alpha: {usual} is a common choice for rank {adapter.rank}"
         findings.add(SCALE, (*subject.adapter_path, "alpha"), message, help=help)
 
 

@@ -67,7 +67,9 @@ _LEAST_BATCH, _LEAST_GENERATIONS, _LEAST_TEMPERATURE = 8, 4, 0.4
 
 
 def check_beta(subject: Subject, findings: Findings) -> None:
-    beta, usual = subject.value("beta"), _BETAS.get(subject.method.name)
+    # Where a loss takes the mean over tokens, as SimPO's does, beta is of another size.
+    kind = "simpo" if subject.value("loss") == "sigmoid_norm" else subject.method.name
+    beta, usual = subject.value("beta"), _BETAS.get(kind)
     if beta is None or usual is None or usual[0] <= beta <= usual[1]:
         return
     low, high, common = usual

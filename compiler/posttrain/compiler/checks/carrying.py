@@ -69,7 +69,7 @@ NOT_A_SCORER = Code(
     right=training(_WITH_SCORER).replace(_SCORE, "{reward_model: {of: completion, model: rm}}"),
 )
 CODES = (OTHER_SHAPE, FIXED_REFERENCE, NO_REFERENCE, NOT_A_WRITER, NOT_A_SCORER)
-_FIXED = ("rank", "alpha", "dropout", "targets")
+_FIXED = ("rank", "alpha", "rank_stable", "dropout", "targets")
 
 
 def check_carried(subject: Subject, before: Subject | None, findings: Findings) -> None:

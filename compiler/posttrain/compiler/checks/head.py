@@ -24,7 +24,12 @@ _REFUSING = frozenset({"SFTConfig", "DPOConfig", "KTOConfig", "GRPOConfig", "RLO
 
 def check_head(subject: Subject, findings: Findings) -> None:
     adapter = subject.adapter
-    if adapter is None or not subject.adapted or subject.shape is not None or adapter.targets == "auto":
+    if (
+        adapter is None
+        or not subject.adapted
+        or subject.shape is not None
+        or isinstance(adapter.targets, str)
+    ):
         return  # of a known shape, the modules that an adapter can go on are listed
     if subject.method.trl not in _REFUSING:
         return

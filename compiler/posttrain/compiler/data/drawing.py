@@ -135,7 +135,8 @@ def _count(value: Any, what: str, at: tuple[str | int, ...]) -> None:
 def _enough(value: int | float, table: Table, at: tuple[str | int, ...]) -> None:
     most = table.bound(None)
     if table.exact and most is not None and value > most:
-        raise StepError("rows", f"{value} rows are asked for, and the data has {most}", at=at)
+        help = "leave the step out to take all, or write a share below 1"
+        raise StepError("rows", f"{value} rows are asked for, and the data has {most}", help, at=at)
 
 
 def _taken(size: int | float, total: int | None) -> int | None:

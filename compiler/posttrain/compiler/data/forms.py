@@ -31,6 +31,8 @@ def column_advice(columns: Columns, accepted: Sequence[Columns]) -> str:
         if wanted.keys() <= columns.keys():
             types = ", ".join(f"{name}: {type}" for name, type in wanted.items())
             return f"declare their types in the source: `columns: {{{types}}}`"
+    if columns.get("messages") == "messages" and any(_from_talk(columns, wanted) for wanted in accepted):
+        return "add the step `last_turn: {}`: the assistant's last turn is the completion"
     readable = any(set(wanted) <= _MADE for wanted in accepted)
     if "question" in columns and any(set(wanted) == {"prompt"} for wanted in accepted):
         return "add the step `rename: {question: prompt}`"
@@ -38,6 +40,12 @@ def column_advice(columns: Columns, accepted: Sequence[Columns]) -> str:
         if readable and all(name in columns for name in names):
             return f"add the step `{step}`"
     return "rename or derive columns in the dataset's steps"
+
+
+def _from_talk(columns: Columns, wanted: Columns) -> bool:
+    """Whether a conversation parted before its last turn gives what a method reads."""
+    made = {**columns, "prompt": "messages", "completion": "messages"}
+    return "chosen" not in wanted and all(accepts(type, made.get(name, "")) for name, type in wanted.items())
 
 
 def _misspelt(columns: Columns, wanted: Columns) -> str:

@@ -26,6 +26,7 @@ from posttrain.spec.asking import Sampling
 from posttrain.spec.declared import written
 from posttrain.spec.making import Export, Generate, Script
 from posttrain.spec.measuring import Benchmark, Evaluate, Gate
+from posttrain.spec.models import Adapter
 from posttrain.spec.plan import Input, Resources
 from posttrain.spec.training import Train
 
@@ -42,7 +43,7 @@ def _train(name: str, stage: Train, checked: Checked) -> Draft:
             "params": dumped(training.params),
             "trl": stage.trl,
             "prompts": stage.prompts,
-            "adapter": dumped(checked.lines[f"stage:{name}"].adapter),
+            "adapter": _adapter(checked.lines[f"stage:{name}"].adapter),
             "reward": None,
             "seed": seed_of(name, checked),
             **_width(name, checked),
@@ -54,6 +55,12 @@ def _train(name: str, stage: Train, checked: Checked) -> Draft:
     )
     drafted = with_world(with_reward(drafted, training.graph), checked.worlds.get(stage.environment or ""))
     return _measuring(drafted, name, stage, checked)
+
+
+def _adapter(declared: Adapter | None) -> Json:
+    """An adapter without what it does not ask for: the keys of those that are there stay as they were."""
+    made = dumped(declared)
+    return {key: value for key, value in made.items() if key != "rank_stable" or value} if made else made
 
 
 def _width(name: str, checked: Checked) -> dict[str, Any]:

@@ -41,4 +41,5 @@ def opened(context: Context) -> World:
         turn_tokens=plan["turn_tokens"],
         reply=plan["reply"],
         on_error=plan["on_error"],
+        texts=frozenset(name for name, type in kind.columns(params).items() if type == "text"),
     )

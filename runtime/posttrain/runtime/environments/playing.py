@@ -33,6 +33,12 @@ class World:
     turn_tokens: int | None
     reply: str
     on_error: str | float
+    # Those of the columns that are text, also where a chat template has made turns of one.
+    texts: frozenset[str] = frozenset()
+
+    def given(self, row: Row) -> Row:
+        """What an episode is given of a row."""
+        return {name: _text(row[name]) if name in self.texts else row[name] for name in self.columns}
 
     def replied(self, observation: str) -> str:
         """An observation as it stands in plain text."""
@@ -61,11 +67,15 @@ class Play:
         return self.said[-1]["content"] if self.said else self.first
 
 
+def _text(turns: Any) -> Any:
+    return "".join(str(turn["content"]) for turn in turns) if isinstance(turns, list) else turns
+
+
 def begin(world: World, rows: Sequence[Row], seed: int) -> list[Play]:
     """An episode for each row. Equal rows give equal episodes, whenever they are played."""
     plays: list[Play] = []
     for row in rows:
-        given = {name: row[name] for name in world.columns}
+        given = world.given(row)
         own = int(digest([seed, given])[:12], 16)
         plays.append(Play(row=given, seed=own, episode=world.place.open()))
     _each(world, plays, lambda play: _reset(world, play))

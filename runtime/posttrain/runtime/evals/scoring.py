@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posttrain.runtime.engines.kept import Completion
-from posttrain.runtime.rewards.batch import EPISODES
+from posttrain.runtime.rewards.batch import EPISODES, TOKENS
 from posttrain.runtime.rewards.graph import Graph
 
 Row = dict[str, Any]
@@ -28,6 +28,7 @@ def score(flat: Sequence[Row], graph: Graph) -> None:
     given = {name: [flat[place][name] for place in there] for name in ("completion", *graph.columns)}
     if flat and EPISODES in flat[0]:
         given[EPISODES] = [flat[place][EPISODES] for place in there]
+    given[TOKENS] = [flat[place].get("tokens") for place in there]
     scores = graph.evaluate(given, [flat[place]["item"] for place in there])
     for kind, columns in (("node", scores.values), ("reason", scores.reasons)):
         for name, column in columns.items():

@@ -23,11 +23,13 @@ def kept_rows(context: Context, flat: list[Row]) -> list[Row]:
 
 def _score(context: Context, flat: list[Row]) -> None:
     """Put the reward of each completion into the column `score`."""
+    from posttrain.runtime.rewards.batch import TOKENS
     from posttrain.runtime.rewards.graph import Graph
 
     context.events.emit("phase", name="scoring")
     graph = Graph.of_step(context)
     given = {name: [row[name] for row in flat] for name in ("completion", *graph.columns)}
+    given[TOKENS] = [row.get("tokens") for row in flat]
     scores = graph.evaluate(given, [row["item"] for row in flat]).values[graph.returns]
     for row, value in zip(flat, scores, strict=True):
         row["score"] = None if value is None else float(value)

@@ -6,7 +6,7 @@ TRL keeps it in its experimental part; should a release drop it, this file is wh
 from typing import ClassVar, Literal
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
+from posttrain.runtime.training.params import HEAVY, STACK, RowParams, neutral, row_schedule
 from posttrain.runtime.training.preferences import PAIRS, experimental, train_on_pairs
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
@@ -29,6 +29,7 @@ class Cpo(RowParams):
     )
 
     def check(self) -> None:
+        super().check()
         if self.label_smoothing > 0 and self.loss != "sigmoid":
             raise ValueError("label_smoothing has an effect on the loss `sigmoid` alone")
 
@@ -38,7 +39,7 @@ EXTENSION = Method(
     summary="Contrastive preference optimisation on pairs, without a reference.",
     params=Cpo,
     stack=STACK,
-    heavy=("trl.experimental.cpo", "pyarrow.parquet"),
+    heavy=("trl.experimental.cpo", *HEAVY),
     # Imitation is a mean over the tokens of the rows in memory together.
     neutral=lambda params: neutral(params, across=params.imitation > 0),
     accepts=PAIRS,

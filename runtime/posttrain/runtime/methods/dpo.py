@@ -4,6 +4,7 @@ from typing import ClassVar, Literal
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import (
+    HEAVY,
     STACK,
     ReferenceParams,
     RowParams,
@@ -65,6 +66,7 @@ class Dpo(RowParams, ReferenceParams):
         return self.loss if isinstance(self.loss, list) else [self.loss]
 
     def check(self) -> None:
+        super().check()
         if not self.losses:
             raise ValueError("`loss` names no loss")
         if self.loss_weights is not None and len(self.loss_weights) != len(self.losses):
@@ -85,7 +87,7 @@ EXTENSION = Method(
     summary="Direct preference optimisation on pairs, with the losses of its family.",
     params=Dpo,
     stack=STACK,
-    heavy=("trl.trainer.dpo_trainer", "pyarrow.parquet"),
+    heavy=("trl.trainer.dpo_trainer", *HEAVY),
     neutral=neutral,
     accepts=PAIRS,
     footprint=Footprint(sequences=2, loss="chunked", reference=lambda _: True),

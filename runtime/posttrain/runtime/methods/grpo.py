@@ -7,6 +7,7 @@ from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import STACK, neutral
 from posttrain.runtime.training.rollouts import (
     ROLLOUT_FOOTPRINT,
+    ROLLOUT_HEAVY,
     RolloutParams,
     rollout_schedule,
     train_on_rollouts,
@@ -69,7 +70,7 @@ EXTENSION = Method(
     summary="Group-relative policy optimisation on a reward graph.",
     params=Grpo,
     stack=STACK,
-    heavy=("trl.trainer.grpo_trainer", "pyarrow.parquet"),
+    heavy=("trl.trainer.grpo_trainer", *ROLLOUT_HEAVY),
     neutral=neutral,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=ROLLOUT_FOOTPRINT,

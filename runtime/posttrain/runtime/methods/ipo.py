@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.methods.dpo import Dpo, train
-from posttrain.runtime.training.params import STACK, ReferenceParams, RowParams, neutral, row_schedule
+from posttrain.runtime.training.params import HEAVY, STACK, ReferenceParams, RowParams, neutral, row_schedule
 from posttrain.runtime.training.preferences import PAIRS
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
@@ -25,7 +25,7 @@ EXTENSION = Method(
     summary="Identity preference optimisation on pairs.",
     params=Ipo,
     stack=STACK,
-    heavy=("trl.trainer.dpo_trainer", "pyarrow.parquet"),
+    heavy=("trl.trainer.dpo_trainer", *HEAVY),
     neutral=neutral,
     accepts=PAIRS,
     footprint=Footprint(sequences=2, loss="chunked", reference=lambda _: True),

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import (
+    HEAVY,
     STACK,
     ReferenceParams,
     RowParams,
@@ -47,7 +48,7 @@ EXTENSION = Method(
     summary="Kahneman-Tversky optimisation on labelled completions, or on pairs taken apart.",
     params=Kto,
     stack=STACK,
-    heavy=("trl.trainer.kto_trainer", "pyarrow.parquet"),
+    heavy=("trl.trainer.kto_trainer", *HEAVY),
     neutral=lambda params: neutral(params, across=params.loss == "kto"),
     accepts=(
         {"prompt": "text", "chosen": "text", "rejected": "text"},

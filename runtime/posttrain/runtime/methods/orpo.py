@@ -6,7 +6,7 @@ TRL keeps it in its experimental part; should a release drop it, this file is wh
 from typing import ClassVar
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
+from posttrain.runtime.training.params import HEAVY, STACK, RowParams, neutral, row_schedule
 from posttrain.runtime.training.preferences import PAIRS, experimental, train_on_pairs
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
@@ -27,7 +27,7 @@ EXTENSION = Method(
     summary="Odds-ratio preference optimisation on pairs, without a reference.",
     params=Orpo,
     stack=STACK,
-    heavy=("trl.experimental.orpo", "pyarrow.parquet"),
+    heavy=("trl.experimental.orpo", *HEAVY),
     # Imitation is a mean over the tokens of the rows in memory together.
     neutral=lambda params: neutral(params, across=True),
     accepts=PAIRS,

@@ -7,7 +7,16 @@ TRL has had no PPO trainer since 1.13: this one is posttrain's own, in `runtime/
 from typing import ClassVar, Literal
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import STACK, TrainingParams, divided, learning_rate, neutral
+from posttrain.runtime.training.params import (
+    HEAVY,
+    STACK,
+    PromptParams,
+    TrainingParams,
+    divided,
+    learning_rate,
+    neutral,
+    risen,
+)
 from posttrain.spec.asking import LONGEST
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method, Schedule
@@ -17,10 +26,9 @@ from posttrain.spec.reading import read
 _VALUE_FACTOR = 10.0
 
 
-class Ppo(TrainingParams):
+class Ppo(PromptParams, TrainingParams):
     usual_rate: ClassVar[float] = 1e-6
 
-    steps: int = field(ge=1, description="Optimizer steps.")
     batch: int = field(default=64, ge=1, description="Completions in an optimizer step.")
     minibatches: int = field(default=1, ge=1, description="Optimizer steps from one set of completions.")
     iterations: int = field(default=4, ge=1, description="Times each set of completions is learnt from.")
@@ -80,17 +88,18 @@ class Ppo(TrainingParams):
     )
 
     def check(self) -> None:
+        super().check()
+        self.counted()
         if self.kl_target is not None and self.beta == 0:
             raise ValueError("kl_target has no effect while beta is 0: there is no reference")
 
 
 def schedule(params: Ppo, rows: int) -> Schedule:
     divided(params.batch, params.micro_batch)
-    if rows < params.batch * params.minibatches:
-        wanted = params.batch * params.minibatches
-        raise ValueError(f"{wanted} prompts are wanted at once, and the data has {rows}")
     boundary = params.minibatches * params.iterations
-    return Schedule(steps=params.steps, boundary=boundary, rows_per_step=params.batch)
+    steps = params.length(rows, params.batch * params.minibatches, boundary)
+    risen(params, steps)
+    return Schedule(steps=steps, boundary=boundary, rows_per_step=params.batch)
 
 
 EXTENSION = Method(
@@ -98,7 +107,7 @@ EXTENSION = Method(
     summary="Proximal policy optimisation on a reward graph, with a value model.",
     params=Ppo,
     stack=tuple(name for name in STACK if name != "trl"),
-    heavy=("transformers.trainer", "transformers.generation.utils", "pyarrow.parquet"),
+    heavy=("transformers.trainer", "transformers.generation.utils", *HEAVY),
     neutral=neutral,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=Footprint(

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
+from posttrain.runtime.training.params import HEAVY, STACK, RowParams, neutral, row_schedule
 from posttrain.runtime.training.preferences import PAIRS, train_on_pairs
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
@@ -24,7 +24,7 @@ EXTENSION = Method(
     summary="A scorer trained on pairs.",
     params=RewardModel,
     stack=STACK,
-    heavy=("trl.trainer.reward_trainer", "pyarrow.parquet"),
+    heavy=("trl.trainer.reward_trainer", *HEAVY),
     neutral=neutral,
     accepts=PAIRS,
     footprint=Footprint(sequences=2, loss="scores"),

@@ -6,6 +6,7 @@ from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import STACK, neutral
 from posttrain.runtime.training.rollouts import (
     ROLLOUT_FOOTPRINT,
+    ROLLOUT_HEAVY,
     RolloutParams,
     rollout_schedule,
     train_on_rollouts,
@@ -39,7 +40,7 @@ EXTENSION = Method(
     summary="REINFORCE leave-one-out on a reward graph.",
     params=Rloo,
     stack=STACK,
-    heavy=("trl.trainer.rloo_trainer", "pyarrow.parquet"),
+    heavy=("trl.trainer.rloo_trainer", *ROLLOUT_HEAVY),
     neutral=neutral,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=ROLLOUT_FOOTPRINT,

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import STACK, RowParams, neutral, row_arguments, row_schedule
+from posttrain.runtime.training.params import HEAVY, STACK, RowParams, neutral, row_arguments, row_schedule
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method, Schedule
 from posttrain.spec.reading import read
@@ -34,7 +34,7 @@ EXTENSION = Method(
     summary="Supervised fine-tuning on prompts and completions, or on whole conversations.",
     params=Sft,
     stack=STACK,
-    heavy=("trl.trainer.sft_trainer", "pyarrow.parquet"),
+    heavy=("trl.trainer.sft_trainer", *HEAVY),
     neutral=neutral,
     accepts=(
         {"prompt": "text", "completion": "text"},

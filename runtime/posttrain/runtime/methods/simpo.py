@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import STACK, RowParams, neutral, row_schedule
+from posttrain.runtime.training.params import HEAVY, STACK, RowParams, neutral, row_schedule
 from posttrain.runtime.training.preferences import PAIRS, experimental, train_on_pairs
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
@@ -25,7 +25,7 @@ EXTENSION = Method(
     summary="Simple preference optimisation on pairs, without a reference.",
     params=Simpo,
     stack=STACK,
-    heavy=("trl.experimental.cpo", "pyarrow.parquet"),
+    heavy=("trl.experimental.cpo", *HEAVY),
     neutral=neutral,
     accepts=PAIRS,
     footprint=Footprint(sequences=2),

@@ -54,6 +54,7 @@ def fresh(wanted: Mapping[str, Any], model: Any, task: str) -> Any:
     return LoraConfig(
         r=wanted["rank"],
         lora_alpha=wanted["alpha"],
+        use_rslora=wanted.get("rank_stable", False),
         lora_dropout=wanted["dropout"],
         target_modules=targets(wanted["targets"], model),
         # GPT-2 keeps its weights the other way round.
@@ -66,6 +67,8 @@ def fresh(wanted: Mapping[str, Any], model: Any, task: str) -> Any:
 def targets(wanted: str | Sequence[str], model: Any) -> list[str]:
     """The names of the modules that get an adapter; all of them exist in the model."""
     linear = linear_modules(model)
+    if wanted == "all":
+        return linear
     if wanted == "auto":
         found = architecture(model.config.model_type)
         wanted = found.lora if found else ()

@@ -9,9 +9,10 @@ from typing import Any
 
 from posttrain.runtime.environments.playing import World
 from posttrain.runtime.environments.sequences import Acted, Turns, played
+from posttrain.runtime.models.ends import ends_of
 from posttrain.runtime.models.length import context_of
 from posttrain.runtime.ppo.turns import drawn
-from posttrain.runtime.ppo.writing import Written, ends_of, write_after
+from posttrain.runtime.ppo.writing import Written, write_after
 
 
 @dataclass(frozen=True, kw_only=True)

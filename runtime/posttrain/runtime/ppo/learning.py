@@ -136,7 +136,7 @@ class Learner:
         rows = [self._rows[row] for row in self._turns.prompts(generation)]
         columns = {name: [row[name] for row in rows] for name in rows[0]} | dict(beside)
         texts = written.texts(self._trainer.processing_class)
-        scores = self._score(columns.pop("prompt"), texts, **columns)
+        scores = self._score(columns.pop("prompt"), texts, completion_ids=written.own(), **columns)
         logprobs, values, entropies = self._seen(written, self._trainer.pair)
         reference = None if self._reference is None else self._seen(written, self._likelihood)[0]
         return Judged(

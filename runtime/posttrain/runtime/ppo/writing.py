@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from posttrain.runtime.models.ends import ends_of
+
 
 @dataclass(frozen=True)
 class Written:
@@ -25,17 +27,14 @@ class Written:
     def completions(self) -> Any:
         return self.tokens[:, -self.count :]
 
-    def texts(self, tokenizer: Any) -> list[str]:
+    def own(self) -> list[list[int]]:
+        """The tokens of each completion, without what fills it up."""
         lengths = self.attention[:, -self.count :].sum(dim=1).tolist()
         rows = zip(self.completions.tolist(), lengths, strict=True)
-        return tokenizer.batch_decode([row[:length] for row, length in rows], skip_special_tokens=True)
+        return [row[:length] for row, length in rows]
 
-
-def ends_of(model: Any, tokenizer: Any) -> list[int]:
-    """The tokens after which the model says no more."""
-    told = model.generation_config.eos_token_id
-    several = told if isinstance(told, list) else [told]
-    return sorted({end for end in (*several, tokenizer.eos_token_id) if end is not None})
+    def texts(self, tokenizer: Any) -> list[str]:
+        return tokenizer.batch_decode(self.own(), skip_special_tokens=True)
 
 
 def as_text(prompt: Any, tokenizer: Any) -> str:

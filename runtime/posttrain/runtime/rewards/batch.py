@@ -19,6 +19,8 @@ Column = list[Any]
 Operands = dict[str, Any]
 # The column of episodes, beside those that a graph reads: no column of data has this name.
 EPISODES = "environment:episode"
+# And that of how many tokens each completion has; None where nobody has counted.
+TOKENS = "completion:tokens"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,8 @@ class Batch:
     endpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     # What the environment has to say of the episode that each row is, where there is one.
     episodes: Sequence[Mapping[str, Any]] | None = None
+    # How many tokens each completion has, its end token aside.
+    tokens: Sequence[int | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.context import Context
-from posttrain.runtime.rewards.batch import EPISODES, Batch, Column, Operands, Reasoned
+from posttrain.runtime.rewards.batch import EPISODES, TOKENS, Batch, Column, Operands, Reasoned
 from posttrain.runtime.rewards.nodes import Node, compute, node_from
 
 _SLOW_AT_ONCE = 4
@@ -91,6 +91,7 @@ class Graph:
             models=self.models,
             endpoints=self.endpoints,
             episodes=given.get(EPISODES),
+            tokens=given.get(TOKENS),
         )
         reads = {name: _read(given[name], type) for name, type in self.reads.items() if name in given}
         work = _Work(reads, batch)

@@ -8,7 +8,7 @@ from typing import Any
 
 from posttrain.compiler.data.sql import quoted, sql_type, type_of
 from posttrain.runtime.faults import StepFault
-from posttrain.runtime.sources.inference import readable
+from posttrain.runtime.sources.inference import misdeclared, readable
 from posttrain.spec.types import Columns, Type
 
 _KINDS = {
@@ -42,7 +42,7 @@ def from_types(connection: Any, table: str, columns: Columns) -> None:
     check_there(columns, found)
     for name, type in columns.items():
         if not readable(type, found[name]):
-            raise StepFault(f"the column `{name}` is declared as {type}, and holds {kinds[name]}")
+            raise StepFault(misdeclared(name, type, kinds[name]))
     _select(connection, table, {name: _converted(quoted(name), type) for name, type in columns.items()})
 
 
@@ -78,7 +78,7 @@ def _check_values(connection: Any, table: str, name: str, type: Type) -> None:
     if bad is not None:
         shown = str(bad[1]) if len(str(bad[1])) <= 80 else f"{str(bad[1])[:77]}..."
         raise StepFault(
-            f"row {bad[0]}: the column `{name}` is declared as {type}, and holds {shown}",
+            f"row {bad[0]}: {misdeclared(name, type, shown)}",
             "mend the row, or declare another type",
         )
 

@@ -18,6 +18,12 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> Columns:
     return {name: "any" if _NOTHING in type else type for name, type in found.items()}
 
 
+_MESSAGE = (
+    "a message has `role` and `content`, both text, and nothing beside: leave the type out, and the step"
+    " `conversations: {column: ..., role: role, content: content}` makes messages of turns that have more"
+)
+
+
 def type_of(value: Any) -> Type:
     match value:
         case None:
@@ -83,7 +89,13 @@ def held_to(declared: Columns, found: Columns) -> None:
         if name not in found:
             raise ValueError(f"the rows have no column `{name}`; they have {', '.join(found) or 'none'}")
         if not readable(type, found[name]):
-            raise ValueError(f"the column `{name}` is declared as {type}, and holds {found[name]}")
+            raise ValueError(misdeclared(name, type, found[name]))
+
+
+def misdeclared(name: str, type: Type, holds: str) -> str:
+    """What is wrong with a column that holds something else, and what messages must be."""
+    message = f"the column `{name}` is declared as {type}, and holds {holds}"
+    return f"{message}; {_MESSAGE}" if type == "messages" else message
 
 
 def readable(wanted: Type, given: Type) -> bool:

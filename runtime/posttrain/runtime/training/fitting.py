@@ -171,7 +171,7 @@ def check_prompts(prompts: Iterable[Any], tokenizer: Any, model: Any, longest: i
     """Whether the model can read every prompt, and has room for the longest completion after it; gives the
     length of the longest prompt."""
     context, unknown = context_of(model), unknown_to(tokenizer)
-    read = [prompt_tokens(prompt, tokenizer) for prompt in prompts]
+    read = tokens_of(prompts, tokenizer)
     lengths = [len(tokens) for tokens in read]
     _refuse_prompts([length == 0 for length in lengths], "without a token", "drop empty ones with `where`")
     beyond = [length >= context for length in lengths]
@@ -200,8 +200,11 @@ def _refuse_prompts(bad: list[bool], what: str, advice: str) -> None:
         raise StepFault(f"{sum(bad)} of {len(bad)} prompts are {what}; the first is row {first}", advice)
 
 
-def prompt_tokens(prompt: Any, tokenizer: Any) -> list[int]:
-    """A prompt as the model reads it."""
-    if not isinstance(prompt, str):
-        prompt = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
-    return tokenizer(prompt, add_special_tokens=False)["input_ids"]
+def tokens_of(prompts: Iterable[Any], tokenizer: Any) -> list[list[int]]:
+    """Prompts as the model reads them."""
+    texts = [prompt if isinstance(prompt, str) else _rendered(prompt, tokenizer) for prompt in prompts]
+    return tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+
+
+def _rendered(messages: Any, tokenizer: Any) -> str:
+    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)

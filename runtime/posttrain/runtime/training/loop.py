@@ -1,6 +1,5 @@
 """One training loop for all methods: exact resume, sealed checkpoints, events, and honest failure."""
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from posttrain.runtime.training.kernels import kernel_arguments, over
 from posttrain.runtime.training.measuring import Measuring, check_kept, usable
 from posttrain.runtime.training.order import steady
 from posttrain.runtime.training.params import TrainingParams, checkpoint_interval, learning_rate
+from posttrain.runtime.training.rates import rate_arguments
 from posttrain.runtime.training.reference import pull_in_parts
 from posttrain.runtime.training.sealing import Sealing
 from posttrain.runtime.training.watch import Watch
@@ -87,13 +87,11 @@ class Loop:
     def arguments(self, own: dict[str, Any]) -> dict[str, Any]:
         """The trainer's arguments: ours, the method's own, then what the recipe gives under `trl`."""
         params, seed = self.params, self.context.params["seed"]
-        schedule = {"constant": "constant_with_warmup"}.get(params.schedule, params.schedule)
         shared: dict[str, Any] = {
             "output_dir": str(self.context.checkpoints),
             "seed": seed,
             "data_seed": seed,
-            "learning_rate": learning_rate(params, self.start.base is not None),
-            "lr_scheduler_type": schedule,
+            "learning_rate": self._highest(),
             "weight_decay": params.weight_decay,
             "max_grad_norm": params.clip,
             "bf16": params.precision == "bfloat16",
@@ -112,9 +110,12 @@ class Loop:
         """The trainer's arguments that follow from how many steps there are."""
         return {
             "max_steps": self.planned.steps,
-            "warmup_steps": math.ceil(self.params.warmup * self.planned.steps),
+            **rate_arguments(self.params, self.planned.steps, self._highest()),
             "save_steps": checkpoint_interval(self.params, self.planned),
         }
+
+    def _highest(self) -> float:
+        return learning_rate(self.params, self.start.base is not None)
 
     def replan(self, trainer: Any, planned: Schedule) -> None:
         """Go by other steps than were foreseen, since the trainer has made other rows of the rows."""

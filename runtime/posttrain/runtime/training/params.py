@@ -1,5 +1,6 @@
 """The parameters that all training methods share, and the arithmetic of their steps."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -19,11 +20,29 @@ class TrainingParams(Params):
         description="The highest learning rate; when not given, what is usual for the method (sft 2e-5,"
         " reward_model 1e-5, orpo 8e-6, the others 1e-6), and ten times that for an adapter.",
     )
-    schedule: Literal["constant", "linear", "cosine"] = field(
-        default="linear", description="How the learning rate falls after the warm-up."
+    schedule: Literal["constant", "linear", "cosine", "inverse_sqrt", "wsd"] = field(
+        default="linear",
+        description="How the learning rate falls after the warm-up; wsd (warm-up, stable, decay) stays at"
+        " the highest until the last steps.",
     )
     warmup: float = field(
         default=0.0, ge=0, lt=1, description="The share of the steps in which the rate rises."
+    )
+    warmup_steps: int | None = field(
+        default=None, ge=0, description="The steps in which the rate rises, instead of their share."
+    )
+    floor: float = field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="The share of the highest rate at which linear, cosine and wsd end; wsd begins there as"
+        " well.",
+    )
+    decay: float | None = field(
+        default=None,
+        gt=0,
+        le=1,
+        description="The share of the steps in which wsd falls, at the end; a tenth when not given.",
     )
     weight_decay: float = field(default=0.0, ge=0, description="AdamW's weight decay.")
     clip: float = field(default=1.0, gt=0, description="The largest gradient norm; more is scaled down.")
@@ -49,6 +68,18 @@ class TrainingParams(Params):
         " exactly; a quarter of the run when not given.",
     )
     keep_checkpoints: int = field(default=2, ge=1, description="Complete checkpoints that are kept.")
+
+    def check(self) -> None:
+        if self.warmup and self.warmup_steps is not None:
+            raise ValueError("warmup and warmup_steps say the same: leave one of them out")
+        if self.floor and self.schedule in ("constant", "inverse_sqrt"):
+            raise ValueError(
+                f"floor has no effect on `schedule: {self.schedule}`; it has on linear, cosine, wsd"
+            )
+        if self.decay is not None and self.schedule != "wsd":
+            raise ValueError(f"decay has no effect on `schedule: {self.schedule}`; it has on wsd")
+        if self.decay is not None and self.decay + self.warmup > 1:
+            raise ValueError("warmup and decay together are more than all steps")
 
 
 class TrlParams(TrainingParams):
@@ -80,6 +111,33 @@ class RowParams(TrlParams):
     )
 
 
+class PromptParams(Params):
+    """How long methods go on that learn from their own completions: by steps, or over all prompts."""
+
+    steps: int | None = field(default=None, ge=1, description="Optimizer steps; or give epochs.")
+    epochs: float | None = field(
+        default=None,
+        gt=0,
+        description="Passes over the prompts, instead of steps; those that fill no whole batch are left out.",
+    )
+
+    def counted(self) -> None:
+        """Refuse a length that is not given, or given twice."""
+        if self.steps is None and self.epochs is None:
+            raise ValueError("say how long: `steps`, or `epochs` over the prompts")
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError("steps and epochs say the same: leave one of them out")
+
+    def length(self, rows: int, at_once: int, each: int) -> int:
+        """The optimizer steps, of which each set of `at_once` prompts makes `each`."""
+        if rows < at_once:
+            raise ValueError(f"{at_once} prompts are wanted at once, and the data has {rows}")
+        if self.steps is not None:
+            return self.steps
+        # A third of thirty is ten: what floats add to it is no step.
+        return max(1, math.ceil(round((self.epochs or 1) * (rows // at_once), 6))) * each
+
+
 class ReferenceParams(Params):
     """What methods take whose reference may move; a frozen one is the rule."""
 
@@ -92,8 +150,13 @@ class ReferenceParams(Params):
 
 
 STACK = ("torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "datasets", "numpy")
+# What every stage imports beside its trainer.
+HEAVY = ("pyarrow.parquet", "posttrain.runtime.training.loop", "posttrain.runtime.training.rows")
 # Off, they are as if there were none of them; on, they change the last bits.
 _SWITCHES = ("liger", "compile")
+_RATES = ("warmup_steps", "floor", "decay")
+# Left out where the steps are counted otherwise.
+_COUNTS = ("epochs",)
 _NEUTRAL = ("gradient_checkpointing", "checkpoint_every", "keep_checkpoints", "on_flat_reward", "flat_steps")
 # An adapter is small and starts at zero: it bears, and wants, about ten times the rate.
 ADAPTER_FACTOR = 10.0
@@ -104,7 +167,7 @@ def neutral(params: Any, *, across: bool = False) -> tuple[str, ...]:
 
     The micro-batch is one of them, unless the loss looks across the rows that are in memory together.
     """
-    off = tuple(name for name in _SWITCHES if not getattr(params, name, False))
+    off = tuple(name for name in (*_SWITCHES, *_RATES, *_COUNTS) if not getattr(params, name, False))
     return (*_NEUTRAL, *off) if across else ("micro_batch", *_NEUTRAL, *off)
 
 
@@ -122,7 +185,14 @@ def row_schedule(params: RowParams, rows: int) -> Schedule:
     if steps is None:
         # The trainer counts the steps of an epoch, the last of which may be smaller, then multiplies.
         steps = max(1, -int(-params.epochs * max(1, -(-rows // params.batch)) // 1))
+    risen(params, steps)
     return Schedule(steps=steps, rows_per_step=params.batch)
+
+
+def risen(params: TrainingParams, steps: int) -> None:
+    """Refuse a warm-up that the run does not outlast."""
+    if params.warmup_steps and params.warmup_steps >= steps:
+        raise ValueError(f"warmup_steps is {params.warmup_steps}, and there are {steps} steps in all")
 
 
 def whole_batch(params: RowParams, losses: Sequence[str], comparing: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ def probe(context: Context, product: Path | None, wanted: Wanted) -> dict[str, A
     from posttrain.runtime.models.length import context_of
     from posttrain.runtime.models.load import load_checkpoint, load_model, load_tokenizer
     from posttrain.runtime.prompts import prompts_of
-    from posttrain.runtime.training.fitting import prompt_tokens
+    from posttrain.runtime.training.fitting import tokens_of
 
     _check_writes(context)
     source = product or _checkpoint(context)
@@ -45,7 +45,7 @@ def probe(context: Context, product: Path | None, wanted: Wanted) -> dict[str, A
     if not rows or "prompt" not in rows[0]:
         raise StepFault("the stage's data has no prompts to sample from", "probe a stage whose data has some")
     prompts = prompts_of(context, tokenizer, rows)
-    room = context_of(model) - max(len(prompt_tokens(prompt, tokenizer)) for prompt in prompts)
+    room = context_of(model) - max(map(len, tokens_of(prompts, tokenizer)))
     if room < 1:
         message = f"the longest prompt fills the model's context of {context_of(model)} tokens"
         raise StepFault(message, "drop long prompts in the dataset's steps")

@@ -2,11 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from posttrain.runtime.faults import StepFault
-from posttrain.runtime.rewards.batch import EPISODES
+from posttrain.runtime.models.ends import ends_of
+from posttrain.runtime.rewards.batch import EPISODES, TOKENS
 from posttrain.runtime.rewards.graph import Graph, Scores, mean
 from posttrain.runtime.rewards.trace import Trace
 from posttrain.runtime.training.loop import Loop
@@ -31,11 +32,13 @@ def score_function(graph: Graph, loop: Loop) -> Callable[..., list[float | None]
     batches = math.ceil(loop.planned.steps / loop.planned.boundary)
     enough = min(_UNSCORED_BATCHES, batches)
     trace = Trace(loop.context.work / "record" / "trace")
+    ends = set(ends_of(loop.start.model, loop.start.tokenizer))
 
     def score(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
         nonlocal unscored
         texts = [_text(completion) for completion in completions]
         given = {"completion": texts, **_read(graph, {**columns, "prompt": prompts})}
+        given[TOKENS] = _counted(columns["completion_ids"], ends)
         groups = prompt_groups(prompts)
         if EPISODES in columns:
             # Decoded, an episode holds what the model was told as well; that is not its own text.
@@ -54,6 +57,11 @@ def score_function(graph: Graph, loop: Loop) -> Callable[..., list[float | None]
         return rewards
 
     return score
+
+
+def _counted(completions: Sequence[Sequence[int]], ends: Collection[int]) -> list[int]:
+    """How many tokens each completion has, its end token aside."""
+    return [len(tokens) - (len(tokens) > 0 and tokens[-1] in ends) for tokens in completions]
 
 
 def _read(graph: Graph, columns: dict[str, Any]) -> dict[str, Any]:

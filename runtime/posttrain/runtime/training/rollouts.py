@@ -5,20 +5,22 @@ from typing import Any, Literal
 
 from posttrain.runtime.context import Context
 from posttrain.runtime.training.params import (
+    HEAVY,
+    PromptParams,
     ReferenceParams,
     TrlParams,
     divided,
     reference_arguments,
+    risen,
 )
 from posttrain.spec.asking import LONGEST
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Schedule
 
 
-class RolloutParams(TrlParams, ReferenceParams):
+class RolloutParams(PromptParams, TrlParams, ReferenceParams):
     """What methods take that write several completions for each prompt and compare them."""
 
-    steps: int = field(ge=1, description="Optimizer steps.")
     prompts: int = field(default=8, ge=1, description="Prompts in an optimizer step.")
     generations: int = field(default=8, ge=2, description="Completions written for each prompt.")
     max_tokens: int = field(default=256, ge=1, description=LONGEST)
@@ -44,10 +46,13 @@ class RolloutParams(TrlParams, ReferenceParams):
     )
 
     def check(self) -> None:
+        super().check()
+        self.counted()
         if self.reference_every is not None and self.beta == 0:
             raise ValueError("reference_every has no effect while beta is 0: there is no reference")
 
 
+ROLLOUT_HEAVY = (*HEAVY, "posttrain.runtime.training.rewards", "posttrain.runtime.environments.rollouts")
 ROLLOUT_FOOTPRINT = Footprint(
     examples=lambda params: params.prompts * params.generations,
     loss="chunked",
@@ -58,11 +63,10 @@ ROLLOUT_FOOTPRINT = Footprint(
 
 def rollout_schedule(params: RolloutParams, rows: int) -> Schedule:
     divided(params.prompts * params.generations, params.micro_batch)
-    at_once = params.prompts * params.buffer
-    if rows < at_once:
-        raise ValueError(f"{at_once} prompts are wanted at once, and the data has {rows}")
     boundary = params.buffer * params.iterations
-    return Schedule(steps=params.steps, boundary=boundary, rows_per_step=params.prompts)
+    steps = params.length(rows, params.prompts * params.buffer, boundary)
+    risen(params, steps)
+    return Schedule(steps=steps, boundary=boundary, rows_per_step=params.prompts)
 
 
 def rollout_arguments(params: RolloutParams) -> dict[str, Any]:

@@ -1,0 +1,200 @@
+"""What docs/moving.md says of other tools' keys is true: ours exist, and the compiler hints at the same."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from ruamel.yaml import YAML
+from tests.recipe_command import call
+from tests.runtime.data.making import Made
+
+from posttrain.cli.loading import compiled
+from posttrain.compiler.checks.owned import owned
+from posttrain.compiler.data.relational import RELATIONAL
+from posttrain.compiler.diagnosis.synonyms import elsewhere, key_hint
+from posttrain.compiler.facts.tables import table
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.asking import Sampling
+from posttrain.spec.declared import keys_of
+from posttrain.spec.extension import Method, Source
+from posttrain.spec.hardware import Hardware, Placement, Rollouts
+from posttrain.spec.making import Export
+from posttrain.spec.materials import Dataset, Environment
+from posttrain.spec.models import Adapter, Model
+from posttrain.spec.recipe import Recipe
+from posttrain.spec.training import During, Train
+
+PAGE = (Path(__file__).parents[2] / "docs" / "moving.md").read_text(encoding="utf-8")
+_BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_WORD = re.compile(r"`([A-Za-z_]+)`")
+_KEY = re.compile(r"`([a-z]+)\.([a-z_]+)`")
+
+
+def methods() -> Iterator[list[str]]:
+    for name in CATALOG.names("method"):
+        method = CATALOG.find("method", name)
+        assert isinstance(method, Method)
+        yield keys_of(method.params)
+
+
+def hub() -> list[str]:
+    found = CATALOG.find("source", "hub")
+    assert isinstance(found, Source)
+    return keys_of(found.params)
+
+
+def arguments() -> list[str]:
+    facts = table("trl")
+    return [name for known in (facts["shared"], *facts["classes"].values()) for name in known]
+
+
+# The sets of keys that are legal in each place; a word is looked up where it may be written.
+PLACES: dict[str, list[list[str]]] = {
+    "params": list(methods()),
+    "stage": [keys_of(Train)],
+    "placement": [keys_of(Placement)],
+    "rollouts": [keys_of(Rollouts)],
+    "evaluate": [keys_of(During)],
+    "trl": [arguments()],
+    "models": [keys_of(Model)],
+    "adapter": [keys_of(Adapter)],
+    "steps": [[*RELATIONAL, *CATALOG.names("data")]],
+    "hub": [hub()],
+    "op": [list(CATALOG.names("reward"))],
+    "sampling": [keys_of(Sampling)],
+    "environments": [keys_of(Environment)],
+    "export": [keys_of(Export)],
+    "hardware": [keys_of(Hardware)],
+    "recipe": [keys_of(Recipe)],
+}
+
+
+# Where words are written by mistake, beside where ours stand.
+MISTAKEN = {
+    **PLACES,
+    "steps": [*PLACES["steps"], keys_of(Dataset)],
+    "hub": [*PLACES["hub"], keys_of(Dataset)],
+}
+
+
+class Line(NamedTuple):
+    theirs: list[str]
+    ours: list[tuple[str, str]]
+
+
+def lines() -> Iterator[Line]:
+    """The rows of the tables that say what is called what."""
+    for row in re.findall(r"^\| (`.*?) \| (.*?) \|(?:.*\|)?$", PAGE, flags=re.MULTILINE):
+        theirs, ours = _WORD.findall(row[0]), _KEY.findall(row[1])
+        if theirs and ours:
+            yield Line(theirs, ours)
+
+
+LINES = list(lines())
+LACKING = PAGE.partition("## What there is not")[2].partition("\n## ")[0]
+
+
+def said_of(word: str, places: set[str]) -> str:
+    """All that is said of a word where it may be written by mistake."""
+    told = [key_hint(word, legal, what="keys here") for place in places for legal in MISTAKEN[place]]
+    return " ".join((elsewhere(word), *(text.partition("keys here")[0] for text, _ in told)))
+
+
+def test_there_are_the_lines() -> None:
+    assert len(LINES) > 100
+    assert {place for line in LINES for place, _ in line.ours} >= {"params", "models", "steps", "op", "hub"}
+
+
+@pytest.mark.parametrize("place", sorted({place for line in LINES for place, _ in line.ours}))
+def test_ours_exist(place: str) -> None:
+    named = {key for line in LINES for where, key in line.ours if where == place}
+    assert named <= {key for legal in PLACES[place] for key in legal}
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: ",".join(line.theirs))
+def test_theirs_are_hinted_at_alike(line: Line) -> None:
+    places = {place for place, _ in line.ours}
+    ours = {key for _, key in line.ours}
+    for word in line.theirs:
+        if word in ours:  # it is called the same
+            continue
+        said = said_of(word, places)
+        assert any(re.search(rf"\b{key}\b", said) for key in ours), f"{word}: {said}"
+
+
+@pytest.mark.parametrize("word", _WORD.findall(LACKING))
+def test_what_there_is_not_is_said_of_the_word_itself(word: str) -> None:
+    assert elsewhere(word)
+
+
+@pytest.mark.parametrize("kind", sorted(table("trl")["classes"]))
+def test_what_is_not_given_under_trl_is_never_said_to_stand_there(kind: str) -> None:
+    said = {word: elsewhere(word) for word in owned(kind)}
+    assert [word for word, told in said.items() if not told or "`trl: {" + word in told] == []
+
+
+def examples() -> dict[str, dict[str, str]]:
+    titles = re.split(r"^## (.*)$", PAGE, flags=re.MULTILINE)
+    found = {
+        title: {file or "recipe.yaml": content for _, file, content in _BLOCK.findall(text)}
+        for title, text in zip(titles[1::2], titles[2::2], strict=True)
+    }
+    return {title: files for title, files in found.items() if "recipe.yaml" in files}
+
+
+EXAMPLES = examples()
+
+
+def test_there_are_two_examples() -> None:
+    assert len(EXAMPLES) == 2
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_planned_without_a_word(name: str, tmp_path: Path) -> None:
+    for file, content in EXAMPLES[name].items():
+        copies = 200 if file.endswith(".jsonl") else 1  # the page shows a row
+        (tmp_path / file).write_text(content * copies, encoding="utf-8")
+    outcome, _ = compiled(tmp_path / "recipe.yaml", (), ())
+    assert [str(finding) for finding in outcome.diagnostics] == []
+    assert outcome.plan is not None
+
+
+TURNS = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
+# Rows as they come, by what the page calls them.
+ROWS: dict[str, tuple[dict[str, str], dict[str, Any], set[str]]] = {
+    "`sharegpt`": ({}, {"conversations": TURNS}, {"messages"}),
+    "`alpaca`": ({}, {"instruction": "a", "input": "", "output": "b"}, {"prompt", "completion"}),
+    "`chat_template` with other names": ({}, {"talk": TURNS}, {"messages"}),
+    "messages, for KTO or GRPO": (
+        {"messages": "messages"},
+        {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
+        {"prompt", "completion"},
+    ),
+}
+
+
+def shaping() -> dict[str, str]:
+    found = re.findall(r"^\| ([^|]*) \| `- (.*)` \|$", PAGE, flags=re.MULTILINE)
+    return {name: step.replace("\\|", "|") for name, step in found}
+
+
+def test_all_rows_are_tried() -> None:
+    assert shaping().keys() == ROWS.keys()
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_brought_into_shape_as_it_says(name: str, tmp_path: Path) -> None:
+    columns, row, made = ROWS[name]
+    step = YAML(typ="safe").load(shaping()[name])
+    source = {"rows": {"rows": [row, row], **({"columns": columns} if columns else {})}}
+    found = Made(tmp_path, {"it": {"from": source, "steps": [step]}})
+    assert made <= found.columns("it").keys()
+    assert all(found.rows("it")[0][column] for column in made)
+
+
+def test_explain_says_the_same_of_a_word() -> None:
+    done = call("explain", "lora_r")
+    assert done.returncode == 2
+    assert "`rank` stands under `models.NAME.adapter`" in done.stderr
