@@ -134,16 +134,18 @@ def test_what_never_comes_is_told_apart_and_not_kept(tmp_path: Path):
 
 def test_requests_under_way_grow_from_few_and_never_beyond_what_is_allowed():
     at_first: list[int] = []
-    everyone = threading.Event()
+    four, nine = threading.Event(), threading.Event()
 
     def behave(wild: Wild, exchange: Exchange, body: dict[str, Any], number: int) -> None:
-        if number < 4:  # hold the first ones until no more are coming
+        reached = {4: four, 9: nine}.get(wild.under_way)
+        if reached is not None:
+            reached.set()
+        if number < 4:  # held until no more are coming
+            four.wait(15)
             time.sleep(0.3)
             at_first.append(wild.most)
-        elif not everyone.is_set():
-            everyone.wait(0.2)
-            if wild.under_way >= 9:
-                everyone.set()
+        elif number >= 20:  # by now all that are allowed may come
+            nine.wait(15)
         echo(wild, exchange, body, number)
 
     with running(Wild(behave)) as wild:
