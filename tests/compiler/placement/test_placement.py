@@ -178,6 +178,28 @@ def test_the_changes_that_are_named_do_fit() -> None:
         assert codes(compiled(SFT % (mended, LORA), *target)) == []
 
 
+def test_a_micro_batch_is_named_as_the_recipe_writes_it() -> None:
+    """A pair of preference counts as one, and is no less than two rows of the memory."""
+    pairs = "{train: dpo, model: base, data: sums, params: {steps: 2, batch: 32, max_length: 4096%s}}"
+    target = ("{gpus: 1xH100-80GB}", "Qwen/Qwen3-1.7B")
+    said = re.search(
+        r"micro-batch (\d+), accumulation (\d+)",
+        found(compiled(pairs % ", micro_batch: 32", *target))[0].help,
+    )
+    assert said is not None
+    assert int(said[1]) * int(said[2]) == 32
+    assert codes(compiled(pairs % f", micro_batch: {said[1]}", *target)) == []
+
+
+def test_no_change_is_named_that_the_loss_does_not_take() -> None:
+    whole = ", micro_batch: 32, loss: [sigmoid, sft], loss_weights: [1, 0.2]"
+    pairs = "{train: dpo, model: base, data: sums, params: {steps: 2, batch: 32, max_length: 4096%s}}"
+    help = found(compiled(pairs % whole, "{gpus: 1xH100-80GB}", "Qwen/Qwen3-1.7B"))[0].help
+    assert "what would fit" in help
+    assert "micro-batch" not in help
+    assert "2 GPUs" not in help
+
+
 def test_gpus_that_stay_idle_are_said() -> None:
     stage = (SFT % ("", LORA)).replace("batch: 64", "batch: 12")
     assert codes(compiled(stage)) == ["PT1003"]

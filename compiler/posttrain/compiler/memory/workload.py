@@ -61,6 +61,7 @@ class Workload:
     length: int  # tokens of the longest row: prompt and completion together
     rows: int = 1  # sequences in one forward and backward of one device
     unit: int = 1  # rows that belong together and cannot be split: 2 for a pair of preference
+    refused: frozenset[int] = frozenset()  # micro-batches, in units, that the loss does not take
     accumulation: int = 1
     gpus: int = 1
     train: bool = True
@@ -82,6 +83,11 @@ class Workload:
     @property
     def tokens(self) -> int:
         return self.rows * self.length
+
+    @property
+    def micro(self) -> int:
+        """The micro-batch as a recipe writes it: rows that belong together count as one."""
+        return self.rows // self.unit
 
     @property
     def global_rows(self) -> int:

@@ -104,7 +104,7 @@ def _in(strategy: Strategy, asked: Asked, given: Given, device: Device) -> Itera
             last: Chosen | None = None
             for micro in _micro(asked, given):
                 choice = Choice(given.processes, strategy, micro, checkpointing, rollout)
-                work = workload(asked, choice)
+                work = workload(asked, choice, given.refused)
                 last = Chosen(choice, work, estimate(work, device))
                 if last.fits():
                     break

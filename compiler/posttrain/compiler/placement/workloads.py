@@ -125,7 +125,7 @@ def _steps(subject: Subject, rows: Table | None) -> tuple[int, str]:
     return planned.steps, guess if rows.guesses(part or None) else f"{count} rows at most"
 
 
-def workload(asked: Asked, choice: Choice) -> Workload:
+def workload(asked: Asked, choice: Choice, refused: frozenset[int] = frozenset()) -> Workload:
     sharded = choice.strategy in ("zero3", "fsdp")
     rows = choice.micro * asked.sequences
     return Workload(
@@ -133,6 +133,7 @@ def workload(asked: Asked, choice: Choice) -> Workload:
         length=asked.length,
         rows=rows,
         unit=asked.sequences,
+        refused=refused,
         accumulation=max(1, asked.batch // (choice.micro * choice.processes)),
         gpus=choice.processes,
         element=2 if asked.element == 2 else 4,
