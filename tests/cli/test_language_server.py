@@ -55,7 +55,7 @@ def test_it_is_offered(editor: LanguageServer, what: str) -> None:
 
 def test_only_what_fits_is_offered(editor: LanguageServer) -> None:
     params = set(editor.open(OFFERED["the parameters of grpo"][0]).completions())
-    assert not params & {"epochs", "packing"}  # those of sft
+    assert not params & {"loss_on", "packing"}  # those of sft
     ops = set(editor.open(OFFERED["the ops of a condition"][0]).completions())
     assert not ops & {"between", "sum"}  # no conditions
 
