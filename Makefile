@@ -29,7 +29,7 @@ quickstart: $(TRAIN) $(PACKAGE) ## train, evaluate and export a small model with
 
 JOBS ?= 2
 test: $(DEV) $(PACKAGE) ## run the tests, JOBS (2) side by side; PYTEST_ARGS="-k name" goes to pytest
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope $(PYTEST_ARGS)
 
 # Each of these pins libraries in its own way: the tests of what talks to them need environments apart.
 ELSEWHERE := $(VENV)/elsewhere

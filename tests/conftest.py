@@ -11,7 +11,7 @@ import shutil
 import tarfile
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -99,12 +99,18 @@ def archive_of(program: Path) -> bytes:
     return archive.getvalue()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Side by side (`-n 2`), a file's tests stay in one process; so do all that talk to the engine, where
-    images are made and counted."""
-    for item in items:
-        with_engine = "docker_engine" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("engine" if with_engine else str(item.path)))
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist nothing runs side by side
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Side by side (`-n 2`), a file's tests stay in one process, which has what they share; so do all that
+    step into containers, whose image takes a minute to make."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Rooms(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return "containers" if path.startswith("tests/containers/") else path
+
+    return Rooms(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -42,6 +42,18 @@ def test_each_step_says_what_came_out_of_it(home: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_log_of_a_step_is_printed_and_an_empty_one_is_no_riddle(home: Path) -> None:
+    quiet = call("logs", "datasets.sums", "--home", home)
+    assert (quiet.returncode, quiet.stdout) == (0, "")
+    (named,) = [word for word in quiet.stderr.split() if word.endswith("events.jsonl")]
+    assert Path(named).exists()
+    trained = call("logs", "sft", "--home", home)
+    assert (trained.returncode, trained.stderr) == (0, "")
+    assert trained.stdout
+    assert "did you mean `sft`" in call("logs", "stf", "--home", home).stderr
+
+
+@pytest.mark.slow
 def test_the_product_is_believed_and_not_the_journal(home: Path) -> None:
     (journal,) = home.glob("runs/*/journal.sqlite")
     before = steps(home)

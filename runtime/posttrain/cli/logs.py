@@ -28,6 +28,8 @@ def command(stage: str, home: str | None, name: str | None, follow: bool) -> Non
     if record is None or not (record / "log").exists():
         click.echo(f"`{stage}` has not run yet", err=True)
         raise click.exceptions.Exit(ERRORS)
+    if not follow and (record / "log").stat().st_size == 0:
+        click.echo(f"`{stage}` has printed nothing; its figures are in {record / 'events.jsonl'}", err=True)
     _print(record / "log", follow)
 
 

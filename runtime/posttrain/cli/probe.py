@@ -1,6 +1,7 @@
 """`recipe probe`: what a training stage's model writes, by its product or its newest checkpoint."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +40,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Sample completions of the training stage STAGE, finished or not, and say what is striking."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from posttrain.runtime.faults import StepFault
     from posttrain.runtime.keeping.runs import plan_of, product_of
     from posttrain.runtime.training.probing import Wanted, probe
