@@ -105,7 +105,7 @@ def test_what_may_pass_is_asked_again(kind: str):
             echo(wild, exchange, body, number)
 
     with running(Wild(behave)) as wild:
-        found = asked(endpoint(wild, concurrency=1, timeout_seconds=1.0), ["a", "b"])
+        found = asked(endpoint(wild, concurrency=1, timeout_seconds=4.0), ["a", "b"])
     assert texts(found) == ["A", "B"]
     assert len(wild.seen) == 3
 
@@ -124,7 +124,7 @@ def test_what_never_comes_is_told_apart_and_not_kept(tmp_path: Path):
 
     path = tmp_path / "replies.jsonl"
     with running(Wild(behave)) as wild:
-        where = endpoint(wild, attempts=2, timeout_seconds=0.4)
+        where = endpoint(wild, attempts=2, timeout_seconds=2.0)
         found = asked(where, ["good", "late", "ill", "odd"], path)
     ends = [completions[0].finish for completions in found]
     assert ends == ["stop", "timeout", "error", "refused"]
