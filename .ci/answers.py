@@ -15,7 +15,7 @@ def connect(address: str) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=5)
 
 
-def answers(address: str, path: str) -> bool:
+def responds_ok(address: str, path: str) -> bool:
     try:
         with connect(address) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
@@ -24,4 +24,4 @@ def answers(address: str, path: str) -> bool:
         return False
 
 
-sys.exit(not answers(sys.argv[1], sys.argv[2]))
+sys.exit(not responds_ok(sys.argv[1], sys.argv[2]))

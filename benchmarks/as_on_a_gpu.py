@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 @contextlib.contextmanager
-def as_on_a_gpu(workload: Workload) -> Iterator[None]:
+def emulate_gpu(workload: Workload) -> Iterator[None]:
     """What torch, transformers and TRL do on a GPU, where a CPU (or no data) takes another way."""
     import transformers.masking_utils as masks
     import trl.kernels.chunked_logprob as tiles

@@ -4,25 +4,37 @@ import json
 import os
 from collections.abc import Iterator
 
-from beside_trl import Compared, compared, warm
-from sums import LARGER, PAIRS, REWARDED, SFT, SMALL, folder_of, from_, products, run
+from beside_trl import Comparison, compare_with_trl, preload_modules
+from sums import (
+    LARGER,
+    PREFERENCE_TRAINING,
+    REWARD_TRAINING,
+    SFT_TRAINING,
+    SMALL,
+    load_products,
+    run_stages,
+    train_from,
+    write_recipe,
+)
 
-from posttrain.cli.loading import compiled
+from posttrain.cli.loading import compile_file
 from posttrain.spec.plan import step_to_json
 
-_ONCE = REWARDED.replace("steps: 80, prompts: 9, generations: 8", "steps: 24, prompts: 3, generations: 24")
+_ONE_EPOCH_TRAINING = REWARD_TRAINING.replace(
+    "max_steps: 80, num_prompts: 9, num_generations: 8", "max_steps: 24, num_prompts: 3, num_generations: 24"
+)
 # Stages that are timed: each prompt comes once, as in a first epoch, and there are as many checkpoints.
-_TIMED = {
-    "sft": "data: sums, params: {steps: 60, learning_rate: 1.0e-3, batch: 27}",
-    "reward_model": PAIRS,
-    "dpo": PAIRS,
-    "ipo": PAIRS,
-    "kto": PAIRS,
-    "orpo": PAIRS,
-    "cpo": PAIRS,
-    "simpo": PAIRS,
-    "grpo": _ONCE,
-    "rloo": _ONCE,
+_TIMED_STAGES = {
+    "sft": "data: sums, params: {max_steps: 60, learning_rate: 1.0e-3, batch_size: 27}",
+    "reward_model": PREFERENCE_TRAINING,
+    "dpo": PREFERENCE_TRAINING,
+    "ipo": PREFERENCE_TRAINING,
+    "kto": PREFERENCE_TRAINING,
+    "orpo": PREFERENCE_TRAINING,
+    "cpo": PREFERENCE_TRAINING,
+    "simpo": PREFERENCE_TRAINING,
+    "grpo": _ONE_EPOCH_TRAINING,
+    "rloo": _ONE_EPOCH_TRAINING,
 }
 _ABOUT = (
     "The same trainer with the same arguments in a script (`benchmarks/by_hand.py`), with as many"
@@ -40,35 +52,37 @@ _HEAD = (
 )
 
 
-def beside(rounds: int) -> list[str]:
+def trl_overhead_lines(rounds: int) -> list[str]:
     """The same training by TRL alone, called by hand: its losses, and the CPU's time."""
-    warm()
+    preload_modules()
     lines = [_ABOUT.format(rounds=rounds), ""]
     for size in (SMALL, LARGER):
         lines += [f"The model of `{size}`:", "", _HEAD, "|---|---|---|---|---|---|---|---|---|"]
         loads = [os.getloadavg()[0]]
-        for found in timed(size, rounds):
-            assert found.alike, f"called by hand, TRL has other losses for {found.name}"
-            lines.append(told(found))
+        for found in time_stages(size, rounds):
+            assert found.losses_equal, f"called by hand, TRL has other losses for {found.name}"
+            lines.append(comparison_row(found))
             loads.append(os.getloadavg()[0])
             print(lines[-1], flush=True)
         lines += ["", _LOAD.format(least=min(loads), most=max(loads), cores=os.cpu_count()), ""]
     return lines[:-1]
 
 
-def timed(size: str, rounds: int) -> Iterator[Compared]:
-    start = {"sft": from_("base", SFT)}
-    made = products(run(start, size), iter(("sft", "datasets.sums")))
+def time_stages(size: str, rounds: int) -> Iterator[Comparison]:
+    start = {"sft": train_from("base", SFT_TRAINING)}
+    made = load_products(run_stages(start, size), iter(("sft", "datasets.sums")))
     inputs = {"model": str(made["sft"].files), "data": str(made["datasets.sums"].files)}
-    stages = {f"timed_{name}": from_("sft", f"train: {name}, {what}") for name, what in _TIMED.items()}
-    plan = compiled(folder_of({**start, **stages}, size) / "recipe.yaml", (), ())[0].plan
+    stages = {
+        f"timed_{name}": train_from("sft", f"train: {name}, {what}") for name, what in _TIMED_STAGES.items()
+    }
+    plan = compile_file(write_recipe({**start, **stages}, size) / "recipe.yaml", (), ())[0].plan
     assert plan is not None, "the stages that are timed compile"
-    for name in _TIMED:
+    for name in _TIMED_STAGES:
         step = json.loads(step_to_json(plan.step(f"timed_{name}")))
-        yield compared(name, step, inputs, rounds)
+        yield compare_with_trl(name, step, inputs, rounds)
 
 
-def told(found: Compared) -> str:
+def comparison_row(found: Comparison) -> str:
     cells = [found.name, str(found.steps), "all, to the last bit"]
     for what in ("whole", "steps"):
         least, most = found.spread(what)

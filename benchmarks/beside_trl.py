@@ -12,28 +12,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from by_hand import train
-from turns import Taken, Turn, in_turns
+from by_hand import train_with_trl
+from turns import CpuTime, Turn, run_interleaved
 
 from posttrain.runtime import durable
-from posttrain.runtime.training.rollouts import ROLLOUT_HEAVY
+from posttrain.runtime.training.rollouts import ROLLOUT_HEAVY_IMPORTS
 
-_WARM = (
+_PRELOADED_MODULES = (
     *("pyarrow.parquet", "datasets", "peft", "trl", "trl.experimental.cpo", "trl.experimental.orpo"),
     *("trl.trainer.sft_trainer", "trl.trainer.dpo_trainer", "trl.trainer.kto_trainer"),
     *("trl.trainer.reward_trainer", "trl.trainer.grpo_trainer", "trl.trainer.rloo_trainer"),
     "posttrain.runtime.worker",  # the warm process has it too, and what a method names as `heavy`
-    *ROLLOUT_HEAVY,
+    *ROLLOUT_HEAVY_IMPORTS,
 )
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     name: str
     steps: int
-    alike: bool
-    hand: Sequence[Taken]
-    ours: Sequence[Taken]
+    losses_equal: bool
+    hand: Sequence[CpuTime]
+    ours: Sequence[CpuTime]
 
     def median(self, how: str, what: str) -> float:
         return statistics.median(getattr(taken, what) for taken in getattr(self, how))
@@ -48,40 +48,40 @@ class Compared:
         return min(found), max(found)
 
 
-def warm() -> None:
+def preload_modules() -> None:
     """Import what both need, and compute with one thread."""
     from importlib import import_module
 
     os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_TELEMETRY": "1"}
-    for name in _WARM:
+    for name in _PRELOADED_MODULES:
         import_module(name)
     import torch
 
     torch.set_num_threads(1)
 
 
-def compared(name: str, step: dict[str, Any], inputs: dict[str, str], rounds: int) -> Compared:
+def compare_with_trl(name: str, step: dict[str, Any], inputs: dict[str, str], rounds: int) -> Comparison:
     """A stage and the script, round after round, the one first that was last before."""
-    hand, ours = list[Taken](), list[Taken]()
+    hand, ours = list[CpuTime](), list[CpuTime]()
 
     def by_hand(turn: Turn) -> list[float]:
-        return train(step, inputs, turn.stepped)
+        return train_with_trl(step, inputs, turn.end_step)
 
     def as_stage(turn: Turn) -> list[float]:
-        return _worked(step, inputs, turn)
+        return _run_worker(step, inputs, turn)
 
     for number in range(rounds):
         if number % 2:
-            one, other = in_turns(by_hand, as_stage)
+            one, other = run_interleaved(by_hand, as_stage)
         else:
-            other, one = in_turns(as_stage, by_hand)
+            other, one = run_interleaved(as_stage, by_hand)
         hand.append(one)
         ours.append(other)
     alike = all(one.losses == hand[0].losses for one in (*hand, *ours))
-    return Compared(name, len(hand[0].losses), alike, hand, ours)
+    return Comparison(name, len(hand[0].losses), alike, hand, ours)
 
 
-def _worked(step: dict[str, Any], inputs: dict[str, str], turn: Turn) -> list[float]:
+def _run_worker(step: dict[str, Any], inputs: dict[str, str], turn: Turn) -> list[float]:
     """What a worker does with the step, with an eye on the clock at every step."""
     from posttrain.runtime import worker
     from posttrain.runtime.events import EventWriter, read_events
@@ -94,7 +94,7 @@ def _worked(step: dict[str, Any], inputs: dict[str, str], turn: Turn) -> list[fl
     def emit(events: EventWriter, kind: str, **fields: Any) -> None:
         real(events, kind, **fields)
         if kind == "metrics":
-            turn.stepped()
+            turn.end_step()
 
     EventWriter.emit = emit
     assert worker.main(work) == 0, (work / "failure.json").read_text()

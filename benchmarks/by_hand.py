@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 ROLES = {"prompt": "user", "completion": "assistant", "chosen": "assistant", "rejected": "assistant"}
-_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
-def train(step: dict[str, Any], inputs: dict[str, str], stepped: Callable[[], None]) -> list[float]:
+def train_with_trl(step: dict[str, Any], inputs: dict[str, str], stepped: Callable[[], None]) -> list[float]:
     """Train as the stage does; its losses. `stepped` is called when one is known."""
     from transformers import TrainerCallback
 
@@ -23,33 +23,35 @@ def train(step: dict[str, Any], inputs: dict[str, str], stepped: Callable[[], No
             if "loss" in (logs or {}):
                 stepped()
 
-    made = trainer(step["params"]["method"], step["params"], Path(inputs["model"]), rows_of(inputs["data"]))
+    made = make_trainer(
+        step["params"]["method"], step["params"], Path(inputs["model"]), read_rows(inputs["data"])
+    )
     made.add_callback(Clock())
     made.train()
     made.save_model("product")
     return [entry["loss"] for entry in made.state.log_history if "loss" in entry]
 
 
-def rows_of(folder: str) -> list[dict[str, Any]]:
+def read_rows(folder: str) -> list[dict[str, Any]]:
     import pyarrow.parquet as parquet
 
     return parquet.read_table(Path(folder) / "all.parquet").to_pylist()
 
 
-def trainer(method: str, step: dict[str, Any], model: Path, rows: list[dict[str, Any]]) -> Any:
+def make_trainer(method: str, step: dict[str, Any], model: Path, rows: list[dict[str, Any]]) -> Any:
     params, seed = step["params"], step["seed"]
     match method:
         case "grpo" | "rloo":
-            return _rewarded(method, params, seed, model, in_epochs(rows, params, seed))
+            return _online_trainer(method, params, seed, model, order_by_epoch(rows, params, seed))
         case "kto":
-            return _labelled(params, seed, model, rows)
+            return _kto_trainer(params, seed, model, rows)
         case "reward_model":
-            return _scorer(params, seed, model, rows)
+            return _reward_model_trainer(params, seed, model, rows)
         case _:
-            return _imitating(method, params, seed, model, rows)
+            return _offline_trainer(method, params, seed, model, rows)
 
 
-def _imitating(method: str, params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -> Any:
+def _offline_trainer(method: str, params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -> Any:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
     from trl.experimental.cpo import CPOConfig, CPOTrainer
@@ -67,26 +69,26 @@ def _imitating(method: str, params: dict[str, Any], seed: int, model: Path, rows
     columns = ("prompt", "completion") if method == "sft" else ("prompt", "chosen", "rejected")
     return kind(
         model=AutoModelForCausalLM.from_pretrained(model),
-        args=config(**shared(params, seed), **more, max_length=64),
+        args=config(**shared_arguments(params, seed), **more, max_length=64),
         train_dataset=conversations(rows, columns),
         processing_class=AutoTokenizer.from_pretrained(model),
     )
 
 
-def _scorer(params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -> Any:
+def _reward_model_trainer(params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -> Any:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, set_seed
     from trl import RewardConfig, RewardTrainer
 
     set_seed(seed)
     return RewardTrainer(
         model=AutoModelForSequenceClassification.from_pretrained(model, num_labels=1),
-        args=RewardConfig(**shared(params, seed), max_length=64),
+        args=RewardConfig(**shared_arguments(params, seed), max_length=64),
         train_dataset=conversations(rows, ("prompt", "chosen", "rejected")),
         processing_class=AutoTokenizer.from_pretrained(model),
     )
 
 
-def _labelled(params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -> Any:
+def _kto_trainer(params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -> Any:
     """TRL learns in the order given: the script shuffles, and takes the pairs apart."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import KTOConfig, KTOTrainer
@@ -97,7 +99,7 @@ def _labelled(params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -
         for row in rows
         for which in ("chosen", "rejected")
     ]
-    given = shared(params, seed) | {"per_device_train_batch_size": params["batch"] * 2}
+    given = shared_arguments(params, seed) | {"per_device_train_batch_size": params["batch"] * 2}
     return KTOTrainer(
         model=AutoModelForCausalLM.from_pretrained(model),
         args=KTOConfig(**given, max_length=64),
@@ -106,7 +108,7 @@ def _labelled(params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -
     )
 
 
-def _rewarded(method: str, params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -> Any:
+def _online_trainer(method: str, params: dict[str, Any], seed: int, model: Path, rows: list[Any]) -> Any:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
@@ -119,19 +121,19 @@ def _rewarded(method: str, params: dict[str, Any], seed: int, model: Path, rows:
     }
     return kind(
         model=AutoModelForCausalLM.from_pretrained(model),
-        args=config(**shared(params, seed) | written),
+        args=config(**shared_arguments(params, seed) | written),
         train_dataset=conversations(rows, ("prompt", "answer")),
         processing_class=AutoTokenizer.from_pretrained(model),
-        reward_funcs=right,
+        reward_funcs=correct_answer_reward,
     )
 
 
-def right(completions: list[Any], answer: list[str], **_: Any) -> list[float]:
-    found = [_TAGGED.search(turns[0]["content"]) for turns in completions]
+def correct_answer_reward(completions: list[Any], answer: list[str], **_: Any) -> list[float]:
+    found = [_ANSWER_TAG.search(turns[0]["content"]) for turns in completions]
     return [float(f is not None and f[1] == wanted) for f, wanted in zip(found, answer, strict=True)]
 
 
-def in_epochs(rows: list[Any], params: dict[str, Any], seed: int) -> list[Any]:
+def order_by_epoch(rows: list[Any], params: dict[str, Any], seed: int) -> list[Any]:
     """The rows in the order that a stage draws them in, epoch after epoch.
 
     TRL's own order follows from one generator over all epochs, so that a resumed run would draw another.
@@ -148,7 +150,7 @@ def in_epochs(rows: list[Any], params: dict[str, Any], seed: int) -> list[Any]:
     return ordered
 
 
-def shared(params: dict[str, Any], seed: int) -> dict[str, Any]:
+def shared_arguments(params: dict[str, Any], seed: int) -> dict[str, Any]:
     """What every script gives its trainer."""
     return {
         "output_dir": "out",
@@ -170,8 +172,8 @@ def shared(params: dict[str, Any], seed: int) -> dict[str, Any]:
 def conversations(rows: list[Any], columns: tuple[str, ...]) -> Any:
     from datasets import Dataset
 
-    return Dataset.from_dict({name: [_turns(name, row[name]) for row in rows] for name in columns})
+    return Dataset.from_dict({name: [_messages(name, row[name]) for row in rows] for name in columns})
 
 
-def _turns(name: str, value: Any) -> Any:
+def _messages(name: str, value: Any) -> Any:
     return [{"role": ROLES[name], "content": value}] if name in ROLES else value

@@ -10,21 +10,21 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 
-FLOOR = """
+FLOOR_SCRIPT = """
 import click, ruamel.yaml, pydantic
 class M(pydantic.BaseModel):
     a: int = 0
 """
-RECIPE = [sys.executable, "-m", "posttrain.cli.main"]
+RECIPE_COMMAND = [sys.executable, "-m", "posttrain.cli.main"]
 
 
 def cpu_seconds(command: Sequence[str]) -> float:
     """User and system time of a command and all that it started."""
-    usage = used(command)
+    usage = resource_usage(command)
     return usage.ru_utime + usage.ru_stime
 
 
-def used(command: Sequence[str]) -> resource.struct_rusage:
+def resource_usage(command: Sequence[str]) -> resource.struct_rusage:
     """What a command took of the machine; what it prints is dropped."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     pid = os.posix_spawn(
@@ -39,9 +39,9 @@ def used(command: Sequence[str]) -> resource.struct_rusage:
     return usage
 
 
-def in_turns(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, float]:
+def median_cpu_seconds(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, float]:
     """The median CPU time of each command, and of the floor under that name."""
-    every = {"floor": [sys.executable, "-c", FLOOR], **commands}
+    every = {"floor": [sys.executable, "-c", FLOOR_SCRIPT], **commands}
     times: dict[str, list[float]] = {name: [] for name in every}
     for _ in range(rounds + 1):
         for name, command in every.items():
@@ -49,7 +49,7 @@ def in_turns(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, fl
     return {name: statistics.median(taken[1:]) for name, taken in times.items()}
 
 
-def show(times: Mapping[str, float]) -> None:
+def print_times(times: Mapping[str, float]) -> None:
     """Seconds, and multiples of the floor."""
     print(f"{'command':44} {'cpu s':>8} {'x floor':>8}")
     for name, seconds in times.items():

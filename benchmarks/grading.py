@@ -20,11 +20,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from posttrain.runtime.grading.grade import grade, grade_many
-from posttrain.runtime.grading.pool import close
+from posttrain.runtime.grading.pool import close_shared_pool
 
 HERE = Path(__file__).parent
 CASES = HERE.parent / "tests" / "runtime" / "grading" / "cases"
-HANGS = [
+HANGING_INPUTS = [
     r"2003^{2002^{2001}}",
     r"9^{9^{9^9}}",
     "100000000!",
@@ -40,7 +40,7 @@ Pair = tuple[str, str]
 Judge = Callable[[str, str], bool | None]
 
 
-def rows() -> Iterator[tuple[str, str, str, bool]]:
+def case_rows() -> Iterator[tuple[str, str, str, bool]]:
     for path in sorted(CASES.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
@@ -63,13 +63,13 @@ def math_verify(dress: tuple[Callable[[str], str], ...]) -> Judge:
 
 def accuracy(judge: Judge) -> dict[str, tuple[int, int]]:
     right: dict[str, tuple[int, int]] = {}
-    for name, candidate, reference, equal in rows():
+    for name, candidate, reference, equal in case_rows():
         done, of = right.get(name, (0, 0))
         right[name] = done + (judge(candidate, reference) is equal), of + 1
     return right
 
 
-def ordinary(count: int) -> list[Pair]:
+def ordinary_pairs(count: int) -> list[Pair]:
     """Distinct pairs of the kinds that fill the usual data sets, about a third of them wrong."""
     chance = random.Random(7)
     made: dict[Pair, None] = {}
@@ -100,26 +100,26 @@ def ordinary(count: int) -> list[Pair]:
     return list(made)
 
 
-def rate(run: Callable[[], object], count: int) -> float:
+def pairs_per_second(run: Callable[[], object], count: int) -> float:
     """By processor time: neither side waits for anything, and a busy machine then changes little."""
     start = time.process_time()
     run()
     return count / (time.process_time() - start)
 
 
-def tail(limit_s: float) -> list[tuple[str, float, str, str]]:
+def time_hanging_inputs(limit_s: float) -> list[tuple[str, float, str, str]]:
     """For each hanging input: our seconds and verdict, and what math-verify does within the limit."""
     found: list[tuple[str, float, str, str]] = []
-    for text in HANGS:
+    for text in HANGING_INPUTS:
         start = time.perf_counter()
         verdict = grade(text, "5")
         ours = time.perf_counter() - start
         shown = text if len(text) < 40 else f"{text[:12]}... ({len(text):,} characters)"
-        found.append((shown, ours, f"{verdict.equal}: {verdict.reason}", in_a_process(text, limit_s)))
+        found.append((shown, ours, f"{verdict.equal}: {verdict.reason}", run_math_verify(text, limit_s)))
     return found
 
 
-def in_a_process(text: str, limit_s: float) -> str:
+def run_math_verify(text: str, limit_s: float) -> str:
     """math-verify in a process of its own, since its own time limit does not always hold."""
     command = [sys.executable, __file__, "--judge"]
     started = time.perf_counter()
@@ -150,13 +150,21 @@ def report(count: int, limit_s: float) -> str:
     }
     tables = {"this grader": accuracy(lambda *pair: grade(*pair).equal)}
     tables |= {name: accuracy(judge) for name, judge in configurations.items()}
-    pairs = ordinary(count)
+    pairs = ordinary_pairs(count)
     fewer = pairs[: max(1, count // 10)]
-    ours = rate(lambda: grade_many(pairs), len(pairs))
-    theirs = rate(lambda: [configurations["math-verify, boxed"](*pair) for pair in fewer], len(fewer))
-    close()
+    ours = pairs_per_second(lambda: grade_many(pairs), len(pairs))
+    theirs = pairs_per_second(
+        lambda: [configurations["math-verify, boxed"](*pair) for pair in fewer], len(fewer)
+    )
+    close_shared_pool()
     return "\n".join(
-        [*heading(), *by_class(tables), *throughput(ours, theirs, count), *hanging(tail(limit_s)), ""]
+        [
+            *heading(),
+            *accuracy_table(tables),
+            *throughput_lines(ours, theirs, count),
+            *hanging_table(time_hanging_inputs(limit_s)),
+            "",
+        ]
     )
 
 
@@ -169,7 +177,7 @@ def heading() -> list[str]:
     ]
 
 
-def by_class(tables: dict[str, dict[str, tuple[int, int]]]) -> list[str]:
+def accuracy_table(tables: dict[str, dict[str, tuple[int, int]]]) -> list[str]:
     lines = [
         "",
         "## Accuracy by class",
@@ -191,7 +199,7 @@ def by_class(tables: dict[str, dict[str, tuple[int, int]]]) -> list[str]:
     return lines
 
 
-def throughput(ours: float, theirs: float, count: int) -> list[str]:
+def throughput_lines(ours: float, theirs: float, count: int) -> list[str]:
     return [
         "",
         "## Throughput on ordinary answers",
@@ -207,7 +215,7 @@ def throughput(ours: float, theirs: float, count: int) -> list[str]:
     ]
 
 
-def hanging(rows: list[tuple[str, float, str, str]]) -> list[str]:
+def hanging_table(rows: list[tuple[str, float, str, str]]) -> list[str]:
     lines = [
         "",
         "## Inputs that hang",

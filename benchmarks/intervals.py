@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from posttrain.runtime.figures.intervals import Estimate, difference, estimate
+from posttrain.runtime.figures.intervals import Estimate, estimate_difference, estimate_mean
 
 _RUNS = 1000
 _CONFIDENCE = 0.95
@@ -29,7 +29,7 @@ def main() -> None:
     _section("Means (Student's t and the studentised bootstrap)", _means())
     _section("Paired differences of rates (Tango)", _pairs())
     _section("Paired differences of means", _gains())
-    _mistakes()
+    _wrong_verdicts()
 
 
 def _spread() -> str:
@@ -47,11 +47,11 @@ def _section(title: str, rows: Iterator[tuple[str, str, str, str]]) -> None:
 def _rates() -> Iterator[tuple[str, str, str, str]]:
     for share in (0.5, 0.7, 0.9, 0.97, 0.99, 0.995):
         for count in (20, 50, 200, 1000):
-            held = _exactly(share, count, lambda found, at=share: found.low <= at <= found.high)
+            held = _exact_coverage(share, count, lambda found, at=share: found.low <= at <= found.high)
             yield f"rate {share:g}", str(count), f"{held:.3f}", f"{_exactly_before(share, count):.3f}"
 
 
-def _exactly(share: float, count: int, holds: Callable[[Estimate], bool]) -> float:
+def _exact_coverage(share: float, count: int, holds: Callable[[Estimate], bool]) -> float:
     """The chance that something holds of the estimate, over all numbers of successes."""
     total = 0.0
     for successes in range(count + 1):
@@ -83,13 +83,13 @@ def _clustered() -> Iterator[tuple[str, str, str, str]]:
     for share in (0.5, 0.8, 0.95, 0.99):
         for alike in (0.0, 0.3, 0.8):
             for count in (20, 100, 300):
-                draw = _of_prompts(share, alike, 8)
-                held = _held(draw, count, share, rate=True, trials=8 * count)
+                draw = _draw_clustered(share, alike, 8)
+                held = _coverage(draw, count, share, rate=True, trials=8 * count)
                 before = _held_before(draw, count, share)
                 yield f"rate {share:g}, alike {alike:g}", f"{count} x 8", f"{held:.3f}", before
 
 
-def _of_prompts(share: float, alike: float, samples: int) -> Draw:
+def _draw_clustered(share: float, alike: float, samples: int) -> Draw:
     def draw(by: random.Random, count: int) -> list[float]:
         found: list[float] = []
         for _ in range(count):
@@ -124,7 +124,7 @@ def _means() -> Iterator[tuple[str, str, str, str]]:
     for name, truth, draw in _MEANS:
         for count in (20, 50, 200):
             runs = _RUNS
-            held = _held(draw, count, truth, rate=False, trials=count, runs=runs)
+            held = _coverage(draw, count, truth, rate=False, trials=count, runs=runs)
             yield name, str(count), f"{held:.3f}", _held_before(draw, count, truth, runs)
 
 
@@ -133,16 +133,16 @@ def _pairs() -> Iterator[tuple[str, str, str, str]]:
         for changed in (0.05, 0.2, 0.4):
             for count in (30, 100, 500):
                 if changed > abs(gain):
-                    held, before = _pairs_held(gain, changed, count)
+                    held, before = _pairs_coverage(gain, changed, count)
                     yield f"gain {gain:g}, {changed:g} differ", str(count), f"{held:.3f}", before
 
 
-def _pairs_held(gain: float, changed: float, count: int) -> tuple[float, str]:
+def _pairs_coverage(gain: float, changed: float, count: int) -> tuple[float, str]:
     by = random.Random(f"{gain} {changed} {count}")
     held, old = 0, 0
     for _ in range(_RUNS):
         after, before = _pair(by, gain, changed, count)
-        found = difference(after, before, margin=0.0, confidence=_CONFIDENCE, seed=1)
+        found = estimate_difference(after, before, margin=0.0, confidence=_CONFIDENCE, seed=1)
         held += found.low <= gain <= found.high
     for _ in range(200):
         after, before = _pair(by, gain, changed, count)
@@ -172,12 +172,12 @@ def _gains() -> Iterator[tuple[str, str, str, str]]:
             hard = [by.betavariate(2, 2) for _ in range(count)]
             before = [sum(by.random() < own for _ in range(4)) / 4 for own in hard]
             after = [sum(by.random() < 0.8 * own + 0.2 for _ in range(4)) / 4 for own in hard]
-            found = difference(after, before, margin=0.0, confidence=_CONFIDENCE, seed=1)
+            found = estimate_difference(after, before, margin=0.0, confidence=_CONFIDENCE, seed=1)
             held += found.low <= 0.1 <= found.high
         yield "gain 0.1 of 4 completions", str(count), f"{held / runs:.3f}", "-"
 
 
-def _mistakes() -> None:
+def _wrong_verdicts() -> None:
     """At the threshold itself, each verdict but `inconclusive` is a mistake: 2.5 % each at most."""
     print("## Gates at their threshold\n")
     print("Where the truth lies on the threshold, `pass` and `fail` are mistakes: no more than 0.025 each.\n")
@@ -185,8 +185,12 @@ def _mistakes() -> None:
     error = (1 - _CONFIDENCE) / 2
     for share in (0.5, 0.8, 0.95, 0.99):
         for count in (50, 200, 1000):
-            passed = _exactly(share, count, lambda found, at=share: found.low >= at and found.above <= error)
-            failed = _exactly(share, count, lambda found, at=share: found.high <= at and found.below <= error)
+            passed = _exact_coverage(
+                share, count, lambda found, at=share: found.low >= at and found.p_above <= error
+            )
+            failed = _exact_coverage(
+                share, count, lambda found, at=share: found.high <= at and found.p_below <= error
+            )
             print(f"| rate at least {share:g} | {count} | {passed:.3f} | {failed:.3f} |", flush=True)
     for changed in (0.05, 0.2):
         for count in (50, 200, 1000):
@@ -194,18 +198,20 @@ def _mistakes() -> None:
             passed = failed = 0
             for _ in range(_RUNS):
                 after, before = _pair(by, 0.0, changed, count)
-                found = difference(after, before, margin=0.0, confidence=_CONFIDENCE, seed=1)
-                passed += found.low > 0 and found.above <= error
-                failed += found.high <= 0 and found.below <= error
+                found = estimate_difference(after, before, margin=0.0, confidence=_CONFIDENCE, seed=1)
+                passed += found.low > 0 and found.p_above <= error
+                failed += found.high <= 0 and found.p_below <= error
             row = f"better than, {changed:g} differ | {count} | {passed / _RUNS:.3f} | {failed / _RUNS:.3f}"
             print(f"| {row} |", flush=True)
 
 
 def _estimated(values: Sequence[float], rate: bool, trials: int, threshold: float) -> Estimate:
-    return estimate(values, rate=rate, trials=trials, threshold=threshold, confidence=_CONFIDENCE, seed=1)
+    return estimate_mean(
+        values, rate=rate, trials=trials, threshold=threshold, confidence=_CONFIDENCE, seed=1
+    )
 
 
-def _held(draw: Draw, count: int, truth: float, *, rate: bool, trials: int, runs: int = _RUNS) -> float:
+def _coverage(draw: Draw, count: int, truth: float, *, rate: bool, trials: int, runs: int = _RUNS) -> float:
     by = random.Random(f"{truth} {count} {trials}")
     held = 0
     for _ in range(runs):

@@ -24,7 +24,7 @@ name: judged
 seed: 1
 models:
   base:
-    init: {family: qwen2, layers: 1, hidden: 32, heads: 2, context: 64, spread: 0.06, tied: false}
+    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 64, initializer_range: 0.06, tie_word_embeddings: false}
     tokenizer: {init: characters, alphabet: "0123456789+="}
 datasets:
   sums:
@@ -44,7 +44,7 @@ rewards:
           endpoint: judge
           rubric: How much of the text are sevens?
           scale: [0, 10]
-          attempts: 4
+          max_retries: 3
           timeout_seconds: 30
     returns: verdict
 stages:
@@ -54,20 +54,20 @@ stages:
     model: base
     data: sums.train
     reward: liked
-    params: {steps: STEPS, prompts: 4, generations: 8, max_tokens: 8, learning_rate: 1.0e-2}
+    params: {max_steps: STEPS, num_prompts: 4, num_generations: 8, max_completion_length: 8, learning_rate: 1.0e-2}
   after: {eval: grpo, data: sums.test, reward: liked, metrics: {liked: verdict}, sampling: {max_tokens: 8}}
 """
 
 
-class Judge(ThreadingHTTPServer):
+class JudgeServer(ThreadingHTTPServer):
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Exchange)
+        super().__init__(("127.0.0.1", 0), _JudgeHandler)
         self.answers: Counter[str] = Counter()
         self.turn = threading.Lock()
 
 
-class _Exchange(BaseHTTPRequestHandler):
-    server: Judge
+class _JudgeHandler(BaseHTTPRequestHandler):
+    server: JudgeServer
 
     def log_message(self, *_told: Any) -> None:
         return
@@ -104,7 +104,7 @@ def _reply(body: dict[str, Any], kind: str) -> bytes:
 
 
 def main() -> None:
-    judge = Judge()
+    judge = JudgeServer()
     threading.Thread(target=judge.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -120,13 +120,13 @@ def main() -> None:
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         if ran.returncode:
             sys.exit(ran.stdout + ran.stderr)
-        _tell(root / "home", judge)
+        _print_results(root / "home", judge)
     judge.shutdown()
 
 
-def _tell(home: Path, judge: Judge) -> None:
+def _print_results(home: Path, judge: JudgeServer) -> None:
     products = {one["step"]: one for one in map(_manifest, (home / "store").iterdir())}
-    figures = _figures(products["grpo"]["folder"])
+    figures = _read_metrics(products["grpo"]["folder"])
     rewards = [one["reward"] for one in figures if "reward" in one]
     print("# GRPO on a judge's verdicts over HTTP\n")
     print(
@@ -154,7 +154,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return {**json.loads((folder / "manifest.json").read_text()), "folder": folder}
 
 
-def _figures(folder: Path) -> list[dict[str, float]]:
+def _read_metrics(folder: Path) -> list[dict[str, float]]:
     lines = (folder / "record/events.jsonl").read_text().splitlines()
     events = [json.loads(line) for line in lines]
     return [event["values"] for event in events if event["kind"] == "metrics"]

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from posttrain.spec.statistics import normal, quantile, student_quantile
+from posttrain.spec.statistics import normal_cdf, normal_quantile, student_t_quantile
 
 _RUNS = 400
 _DRAWS = 999
-_Z = quantile(0.975)
+_Z = normal_quantile(0.975)
 Ends = tuple[float, float]
 _CASES: dict[str, tuple[Callable[[Any, int], Any], float]] = {
     "even": (lambda by, count: by.random(count), 0.5),
@@ -57,7 +57,7 @@ def _row(draw: Callable[[Any, int], Any], truth: float, count: int) -> list[str]
 def _ends(values: Any, by: Any) -> dict[str, Ends]:
     count, middle = len(values), values.mean()
     error = values.std(ddof=1) / math.sqrt(count)
-    half = student_quantile(0.975, count - 1) * error
+    half = student_t_quantile(0.975, count - 1) * error
     drawn = values[by.integers(0, count, (_DRAWS, count))]
     means, spreads = drawn.mean(1), drawn.std(1, ddof=1)
     good = spreads > 1e-6 * error
@@ -97,10 +97,10 @@ def _bent(value: float, skew: float, count: int) -> float:
 def _corrected(means: Any, middle: float, skew: float, count: int) -> Ends:
     """Percentiles of the resampled means, for bias and for a spread that goes with the mean."""
     below = min(max(float((means < middle).mean()), 1 / _DRAWS), 1 - 1 / _DRAWS)
-    bias, pull = quantile(below), skew / (6 * math.sqrt(count))
+    bias, pull = normal_quantile(below), skew / (6 * math.sqrt(count))
 
     def end(z: float) -> float:
-        share = normal(bias + (bias + z) / (1 - pull * (bias + z)))
+        share = normal_cdf(bias + (bias + z) / (1 - pull * (bias + z)))
         return means[min(_DRAWS - 1, max(0, int(share * _DRAWS)))]
 
     return end(-_Z), end(_Z)

@@ -14,59 +14,59 @@ from typing import Any
 
 from traced import predict, trace
 
-from posttrain.compiler.facts.parameters import linear_names
-from posttrain.compiler.facts.shapes import known
-from posttrain.compiler.memory.workload import Adapter, Workload
+from posttrain.compiler.facts.parameters import linear_module_names
+from posttrain.compiler.facts.shapes import find_shape
+from posttrain.compiler.memory.workload import LoraAdapter, Workload
 
 
 def case(model: str, rows: int, length: int, *, lora: str = "", **options: Any) -> Workload:
-    shape = known(model)
+    shape = find_shape(model)
     assert shape is not None, model
     workload = Workload(model=shape, rows=rows, length=length, **options)
     if not lora:
         return workload
-    targets = linear_names(shape) if lora == "all" else shape.architecture.lora
-    return replace(workload, adapter=Adapter(rank=16, targets=targets))
+    targets = linear_module_names(shape) if lora == "all" else shape.architecture.lora
+    return replace(workload, adapter=LoraAdapter(rank=16, target_modules=targets))
 
 
-ON = {"checkpointing": True}
-WIDE = {"element": 4}
+CHECKPOINTING = {"checkpointing": True}
+FLOAT32 = {"element": 4}
 CASES = (
     case("HuggingFaceTB/SmolLM2-135M", 8, 2048),
     case("HuggingFaceTB/SmolLM2-360M", 8, 1024, element=4, autocast=False),
-    case("HuggingFaceTB/SmolLM2-1.7B", 4, 2048, **ON, **WIDE),
-    case("HuggingFaceTB/SmolLM3-3B", 2, 4096, **ON, accumulation=4),
-    case("Qwen/Qwen2.5-0.5B", 8, 1024, **WIDE),
-    case("Qwen/Qwen2.5-0.5B", 4, 2048, **ON, loss="full"),
-    case("Qwen/Qwen2.5-0.5B", 8, 1024, **ON, loss="scores"),
+    case("HuggingFaceTB/SmolLM2-1.7B", 4, 2048, **CHECKPOINTING, **FLOAT32),
+    case("HuggingFaceTB/SmolLM3-3B", 2, 4096, **CHECKPOINTING, accumulation=4),
+    case("Qwen/Qwen2.5-0.5B", 8, 1024, **FLOAT32),
+    case("Qwen/Qwen2.5-0.5B", 4, 2048, **CHECKPOINTING, loss="full"),
+    case("Qwen/Qwen2.5-0.5B", 8, 1024, **CHECKPOINTING, loss="scores"),
     case("Qwen/Qwen2.5-0.5B", 8, 512, packed=True),
-    case("Qwen/Qwen2.5-7B", 2, 4096, **ON, lora="all"),
+    case("Qwen/Qwen2.5-7B", 2, 4096, **CHECKPOINTING, lora="all"),
     case("Qwen/Qwen3-0.6B", 4, 1024, accumulation=4),
-    case("Qwen/Qwen3-4B", 4, 2048, **ON, lora="attention"),
-    case("Qwen/Qwen3-8B", 1, 8192, **ON),
-    case("Qwen/Qwen3-30B-A3B", 1, 4096, **ON, lora="attention"),
-    case("Qwen/Qwen3.5-4B", 1, 2048, **ON, lora="attention"),
+    case("Qwen/Qwen3-4B", 4, 2048, **CHECKPOINTING, lora="attention"),
+    case("Qwen/Qwen3-8B", 1, 8192, **CHECKPOINTING),
+    case("Qwen/Qwen3-30B-A3B", 1, 4096, **CHECKPOINTING, lora="attention"),
+    case("Qwen/Qwen3.5-4B", 1, 2048, **CHECKPOINTING, lora="attention"),
     case("meta-llama/Llama-3.2-1B", 2, 4096),
     case("meta-llama/Llama-3.2-1B", 2, 2048, attention="eager", lora="attention"),
     case("meta-llama/Llama-3.2-3B", 2, 2048, lora="all"),
     case("meta-llama/Llama-3.1-8B", 1, 4096, lora="all"),
-    case("meta-llama/Llama-3.1-8B", 4, 2048, **ON),
-    case("meta-llama/Llama-3.1-8B", 2, 2048, **ON, **WIDE),
+    case("meta-llama/Llama-3.1-8B", 4, 2048, **CHECKPOINTING),
+    case("meta-llama/Llama-3.1-8B", 2, 2048, **CHECKPOINTING, **FLOAT32),
     case("mistralai/Mistral-7B-v0.3", 4, 2048, lora="attention", padded=True),
-    case("mistralai/Ministral-8B-Instruct-2410", 1, 4096, **ON, lora="all"),
-    case("mistralai/Mixtral-8x7B-v0.1", 1, 2048, **ON, lora="attention"),
-    case("google/gemma-2-2b", 2, 2048, **ON, loss="full"),
+    case("mistralai/Ministral-8B-Instruct-2410", 1, 4096, **CHECKPOINTING, lora="all"),
+    case("mistralai/Mixtral-8x7B-v0.1", 1, 2048, **CHECKPOINTING, lora="attention"),
+    case("google/gemma-2-2b", 2, 2048, **CHECKPOINTING, loss="full"),
     case("google/gemma-3-1b-pt", 4, 2048),
-    case("google/gemma-3-4b-pt", 2, 2048, **ON, lora="all"),
+    case("google/gemma-3-4b-pt", 2, 2048, **CHECKPOINTING, lora="all"),
     case("allenai/OLMo-2-0425-1B", 4, 2048),
-    case("allenai/Olmo-3-1025-7B", 1, 4096, **ON, lora="all"),
+    case("allenai/Olmo-3-1025-7B", 1, 4096, **CHECKPOINTING, lora="all"),
     case("microsoft/Phi-4-mini-instruct", 2, 2048, lora="all"),
-    case("microsoft/phi-4", 1, 4096, **ON, lora="attention"),
-    case("openai-community/gpt2-medium", 8, 1024, **WIDE),
-    case("EleutherAI/pythia-1.4b", 4, 2048, **ON),
+    case("microsoft/phi-4", 1, 4096, **CHECKPOINTING, lora="attention"),
+    case("openai-community/gpt2-medium", 8, 1024, **FLOAT32),
+    case("EleutherAI/pythia-1.4b", 4, 2048, **CHECKPOINTING),
     case("EleutherAI/pythia-410m", 4, 1024, lora="attention"),
     case("bigscience/bloom-560m", 4, 1024),
-    case("tiiuae/falcon-7b", 1, 2048, **ON, lora="attention"),
+    case("tiiuae/falcon-7b", 1, 2048, **CHECKPOINTING, lora="attention"),
 )
 HEADER = (
     "| model | rows x length | learns | weights | recomputed | loss | special "
@@ -77,7 +77,7 @@ HEADER = (
 
 def row(workload: Workload, traced: int, predicted: int) -> str:
     adapter, shape = workload.adapter, workload.model
-    everywhere = adapter and adapter.targets != shape.architecture.lora
+    everywhere = adapter and adapter.target_modules != shape.architecture.lora
     learns = ("LoRA, all linear" if everywhere else "LoRA, attention") if adapter else "everything"
     formats = "bf16" if workload.element == 2 else "fp32, bf16 autocast" if workload.autocast else "fp32"
     special = [w for w in ("padded", "packed") if getattr(workload, w)]

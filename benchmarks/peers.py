@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sums import SFT, from_, products, run
+from sums import SFT_TRAINING, load_products, run_stages, train_from
 
 _RECIPE = """\
 recipe: 1
@@ -35,7 +35,7 @@ stages:
     train: sft
     model: base
     data: sums
-    params: {steps: 2, batch: 4, learning_rate: 1.0e-3}
+    params: {max_steps: 2, batch_size: 4, learning_rate: 1.0e-3}
 """
 _TRL = """\
 model_name_or_path: model
@@ -132,13 +132,13 @@ TOOLS = (
     Tool("ms-swift", "ms-swift", "swift", ("swift", "sft", "c.yaml"), {"c.yaml": _SWIFT}),
 )  # fmt: skip
 # Without network, GPU or telemetry.
-_ALONE = {
+_OFFLINE_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "CUDA_VISIBLE_DEVICES": "",
     "DO_NOT_TRACK": "1",
     "AXOLOTL_DO_NOT_TRACK": "1",
 }
-_HEAD = "| tool | mistake | what comes of it | CPU s | names it | with its line | traceback |"
+_TABLE_HEADER = "| tool | mistake | what comes of it | CPU s | names it | with its line | traceback |"
 # Each mistake: what is written, what stands there in its place, and the word by which an answer names it.
 MISTAKES = {
     "a misspelt key": (r"learning_rate:", "learning_rat:", r"learning_rat\b"),
@@ -148,20 +148,20 @@ MISTAKES = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class ToolRun:
     status: int
     cpu: float
     text: str
 
-    def names(self, word: str) -> bool:
+    def mentions(self, word: str) -> bool:
         return re.search(word, self.text) is not None
 
-    def place(self, line: int) -> bool:
+    def has_line_number(self, line: int) -> bool:
         """Whether the line of the mistake is told, beside the name of the file."""
         return re.search(rf"\.(yaml|json)\W+(line )?{line}\b", self.text) is not None
 
     @property
-    def traceback(self) -> bool:
+    def has_traceback(self) -> bool:
         return "Traceback (most recent call last)" in self.text
 
 
@@ -169,33 +169,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--env", action="append", default=[], metavar="NAME=FOLDER")
     envs = dict(given.split("=", 1) for given in parser.parse_args().env)
-    model = products(run({"sft": from_("base", SFT)}), iter(("sft",)))["sft"].files
+    model = load_products(run_stages({"sft": train_from("base", SFT_TRAINING)}), iter(("sft",)))["sft"].files
     there = [tool for tool in TOOLS if tool.env is None or tool.env in envs]
     target = Path(__file__).with_suffix(".md")
-    lines = [target.read_text().partition("| tool |")[0] + _HEAD, "|---|---|---|---|---|---|---|"]
+    lines = [target.read_text().partition("| tool |")[0] + _TABLE_HEADER, "|---|---|---|---|---|---|---|"]
     for tool in there:
-        lines += rows_of(tool, envs, model)
+        lines += table_rows(tool, envs, model)
         target.write_text("\n".join([*lines, ""]))
 
 
-def rows_of(tool: Tool, envs: dict[str, str], model: Path) -> Iterator[str]:
+def table_rows(tool: Tool, envs: dict[str, str], model: Path) -> Iterator[str]:
     programs = Path(envs[tool.env] if tool.env else sys.prefix) / "bin"
-    right = answer(tool, programs, model, {})
+    right = run_tool(tool, programs, model, {})
     version = _version(programs / "python", tool.package)
     assert right.status == 0, f"{tool.name} does not train here:\n{right.text[-2000:]}"
     yield f"| {tool.name} {version} | none | trains | {right.cpu:.1f} | | | |"
     for name, (found, put, word) in MISTAKES.items():
         wrong = {file: re.sub(found, put, text) for file, text in tool.files.items()}
         file, line = _first_change(tool.files, wrong)
-        got = answer(tool, programs, model, wrong)
+        got = run_tool(tool, programs, model, wrong)
         outcome = "trains all the same" if got.status == 0 else "refused"
-        told = [_yes(got.names(word)), _yes(got.place(line)), _yes(got.traceback)]
+        told = [_yes_no(got.mentions(word)), _yes_no(got.has_line_number(line)), _yes_no(got.has_traceback)]
         shown = [tool.name, name, outcome, f"{got.cpu:.1f}", *told]
         print(" | ".join(shown), f"({file}:{line})", flush=True)
         yield f"| {' | '.join(shown)} |"
 
 
-def answer(tool: Tool, programs: Path, model: Path, wrong: dict[str, str]) -> Answer:
+def run_tool(tool: Tool, programs: Path, model: Path, wrong: dict[str, str]) -> ToolRun:
     """Run the tool on its files, in a folder of their own, without network or GPU."""
     with tempfile.TemporaryDirectory(prefix="peers-") as folder:
         made = Path(folder)
@@ -209,12 +209,12 @@ def answer(tool: Tool, programs: Path, model: Path, wrong: dict[str, str]) -> An
         path = f"{programs}:{os.environ['PATH']}"
         done = subprocess.run(
             [str(programs / tool.command[0]), *tool.command[1:]],
-            cwd=made, env={**os.environ, **_ALONE, "PATH": path},
+            cwd=made, env={**os.environ, **_OFFLINE_ENVIRONMENT, "PATH": path},
             capture_output=True, text=True, check=False, timeout=600,
         )  # fmt: skip
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return Answer(done.returncode, cpu, done.stdout + done.stderr)
+        return ToolRun(done.returncode, cpu, done.stdout + done.stderr)
 
 
 def _chat(row: dict[str, str]) -> dict[str, list[dict[str, str]]]:
@@ -237,7 +237,7 @@ def _version(python: Path, package: str) -> str:
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def _yes(value: bool) -> str:
+def _yes_no(value: bool) -> str:
     return "yes" if value else "no"
 
 

@@ -15,12 +15,12 @@ STRATEGIES = {
     "fsdp": "FSDP2",
 }
 # What they learn from is drawn, by each process for itself: nothing to compare step by step.
-_DRAWN = ("grpo", "rloo", "ppo", "dropout")
+_STOCHASTIC = ("grpo", "rloo", "ppo", "dropout")
 Cell = dict[str, Any]
 Record = Mapping[str, Mapping[str, Cell]]
 
 
-def write(record: Record, cases: Iterable[str]) -> None:
+def write_tables(record: Record, cases: Iterable[str]) -> None:
     """Put the tables of what was measured in their place."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
@@ -32,21 +32,23 @@ def tables(record: Record, cases: Iterable[str]) -> list[str]:
     """Whether each case resumed exactly, and how far the losses were from those of one process."""
     rows = [case for case in cases if case in record]
     exact = [[case, *(verdict(record[case].get(one)) for one in STRATEGIES)] for case in rows]
-    compared = [case for case in rows if not any(word in case for word in _DRAWN)]
-    apart = [beside(case, record[case]) for case in compared if "losses" in record[case].get("single", {})]
-    measured = [course(case, record[case]) for case in rows if "evaluated" in record[case].get("single", {})]
+    compared = [case for case in rows if not any(word in case for word in _STOCHASTIC)]
+    apart = [loss_row(case, record[case]) for case in compared if "losses" in record[case].get("single", {})]
+    measured = [
+        evaluation_row(case, record[case]) for case in rows if "evaluated" in record[case].get("single", {})
+    ]
     heads = list(STRATEGIES.values())
     return [
-        *lines(["method", *heads], exact),
-        *(["", *reasons] if (reasons := told(record, rows)) else []),
+        *table_lines(["method", *heads], exact),
+        *(["", *reasons] if (reasons := failure_reasons(record, rows)) else []),
         "",
-        *lines(["method", f"loss in {heads[0]}", *heads[1:]], apart),
+        *table_lines(["method", f"loss in {heads[0]}", *heads[1:]], apart),
         "",
-        *lines(["method", f"evaluations in {heads[0]}", *heads], measured),
+        *table_lines(["method", f"evaluations in {heads[0]}", *heads], measured),
     ]
 
 
-def lines(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def table_lines(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     ruled = "|---" * len(heads) + "|"
     return [f"| {' | '.join(heads)} |", ruled, *(f"| {' | '.join(row)} |" for row in rows)]
 
@@ -55,7 +57,7 @@ def verdict(cell: Cell | None) -> str:
     return "" if cell is None else cell["exact"]
 
 
-def told(record: Record, rows: Sequence[str]) -> list[str]:
+def failure_reasons(record: Record, rows: Sequence[str]) -> list[str]:
     """Why a cell is not `yes`, a line for each."""
     return [
         f"- {case}, {STRATEGIES[one]}: {record[case][one]['why']}"
@@ -65,29 +67,33 @@ def told(record: Record, rows: Sequence[str]) -> list[str]:
     ]
 
 
-def beside(case: str, cells: Mapping[str, Cell]) -> list[str]:
+def loss_row(case: str, cells: Mapping[str, Cell]) -> list[str]:
     """The losses of one process, and how far those of the others are from them at most."""
     alone = cells["single"]["losses"]
     found = [cells.get(one, {}).get("losses") for one in STRATEGIES if one != "single"]
-    others = ["" if losses is None else f"{furthest(alone, losses):.1e}" for losses in found]
+    others = ["" if losses is None else f"{max_relative_difference(alone, losses):.1e}" for losses in found]
     return [case, f"{alone[0]:.4f} to {alone[-1]:.4f}", *others]
 
 
-def furthest(wanted: Sequence[float], found: Sequence[float]) -> float:
+def max_relative_difference(wanted: Sequence[float], found: Sequence[float]) -> float:
     """The greatest relative difference of a step."""
     assert len(wanted) == len(found), "as many steps"
     return max(abs(a - b) / abs(a) for a, b in zip(wanted, found, strict=True))
 
 
-def course(case: str, cells: Mapping[str, Cell]) -> list[str]:
+def evaluation_row(case: str, cells: Mapping[str, Cell]) -> list[str]:
     """The evaluations of one process, and what those of each strategy came to."""
     alone = cells["single"]["evaluated"]
-    drawn = any(word in case for word in _DRAWN)
+    drawn = any(word in case for word in _STOCHASTIC)
     values = ", ".join(f"{value:.4f}" for value in alone["values"])
-    return [case, values, *(came_to(cells.get(one, {}).get("evaluated"), alone, drawn) for one in STRATEGIES)]
+    return [
+        case,
+        values,
+        *(evaluation_text(cells.get(one, {}).get("evaluated"), alone, drawn) for one in STRATEGIES),
+    ]
 
 
-def came_to(found: Cell | None, alone: Cell, drawn: bool) -> str:
+def evaluation_text(found: Cell | None, alone: Cell, drawn: bool) -> str:
     """The step of the best and the last one; evaluations that are not those of one process are told."""
     if found is None:
         return ""

@@ -24,14 +24,14 @@ from pathlib import Path
 from statistics import median
 
 from posttrain.compiler.rewards.alone import compile_reward
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.rewards.graph import Graph, Scores
 
 HERE = Path(__file__).parent
 FILE = HERE.parent / "recipes" / "two-phase-reasoning" / "rewards.yaml"
 NAME = "two_phase"
-_MANY = 40_000  # rows for `recipe reward`: its start takes longer than a few thousand rows
+_COMMAND_ROWS = 40_000  # rows for `recipe reward`: its start takes longer than a few thousand rows
 REASONING, OPEN, CLOSE = "<end_working_out>", "<SOLUTION>", "</SOLUTION>"
 WORDS = (
     "so",
@@ -92,17 +92,17 @@ def right_number(completion: str, answer: str) -> float:
     return 3.0 if off == 0 else 1.5 if off <= 0.1 else 0.5 if off <= 0.2 else -1.5
 
 
-BY_HAND = (format_exact, format_near, right_answer, right_number)
+HAND_WRITTEN_REWARDS = (format_exact, format_near, right_answer, right_number)
 Columns = dict[str, list[str]]
 
 
-def by_hand(columns: Columns) -> list[float]:
+def score_by_hand(columns: Columns) -> list[float]:
     pairs = list(zip(columns["completion"], columns["answer"], strict=True))
-    parts = [[score(*pair) for pair in pairs] for score in BY_HAND]
+    parts = [[score(*pair) for pair in pairs] for score in HAND_WRITTEN_REWARDS]
     return [sum(row) for row in zip(*parts, strict=True)]
 
 
-def rows(count: int, seed: int = 0) -> Columns:
+def make_rows(count: int, seed: int = 0) -> Columns:
     """Completions as a model writes them on its way: right, near, wrong, and with tags amiss."""
     chance = random.Random(seed)
     made: Columns = {"completion": [], "answer": []}
@@ -119,20 +119,20 @@ def rows(count: int, seed: int = 0) -> Columns:
     return made
 
 
-def graph() -> Graph:
-    source = Source("rewards.yaml", FILE.read_bytes())
-    found = compile_reward(Request(source=source, catalog=CATALOG, read=lambda _: None), NAME).graph
+def build_graph() -> Graph:
+    source = SourceFile("rewards.yaml", FILE.read_bytes())
+    found = compile_reward(CompileRequest(source=source, catalog=CATALOG, read=lambda _: None), NAME).graph
     assert found is not None, "the library's reward compiles"
-    return Graph.from_plan(found.plan())
+    return Graph.from_plan(found.step_params())
 
 
-def taking_turns(
+def time_interleaved(
     tasks: dict[str, Callable[[Columns], object]], count: int, rounds: int
 ) -> dict[str, list[float]]:
     """The seconds of processor time of each task, round by round."""
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for seed in range(rounds + 1):
-        columns = rows(count, seed)
+        columns = make_rows(count, seed)
         for name, task in tasks.items():
             start = time.process_time()
             task(columns)
@@ -140,14 +140,14 @@ def taking_turns(
     return {name: found[1:] for name, found in times.items()}  # the first round warms up
 
 
-def check_alike(scores: Scores, returns: str, hand: Sequence[float]) -> None:
+def check_equal(scores: Scores, returns: str, hand: Sequence[float]) -> None:
     """Both must give the same value for every row, or the times mean nothing."""
     pairs = zip(scores.values[returns], hand, strict=True)
     differ = [row for row, (one, other) in enumerate(pairs) if one != other]
     assert not differ, f"rows {differ[:5]} of {len(differ)} differ"
 
 
-def of_command(columns: Columns, folder: Path) -> float:
+def time_command(columns: Columns, folder: Path) -> float:
     """The processor seconds of `recipe reward` on rows of a file."""
     path = folder / "rows.jsonl"
     lines = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
@@ -162,17 +162,17 @@ def of_command(columns: Columns, folder: Path) -> float:
 
 
 def report(count: int, rounds: int) -> str:
-    columns, ready = rows(count), graph()
-    check_alike(ready.evaluate(dict(columns)), ready.returns, by_hand(columns))
+    columns, ready = make_rows(count), build_graph()
+    check_equal(ready.evaluate(dict(columns)), ready.returns, score_by_hand(columns))
     tasks: dict[str, Callable[[Columns], object]] = {
         "graph": lambda given: ready.evaluate(dict(given)),
-        "hand": by_hand,
+        "hand": score_by_hand,
     }
-    took = taking_turns(tasks, count, rounds)
+    took = time_interleaved(tasks, count, rounds)
     with tempfile.TemporaryDirectory() as name:
-        many = rows(_MANY)
+        many = make_rows(_COMMAND_ROWS)
         one = {key: column[:1] for key, column in many.items()}
-        calls = [(of_command(one, Path(name)), of_command(many, Path(name))) for _ in range(4)][1:]
+        calls = [(time_command(one, Path(name)), time_command(many, Path(name))) for _ in range(4)][1:]
     starts, whole = (median(found) for found in zip(*calls, strict=True))
     length = sum(map(len, columns["completion"])) / count
     return "\n".join(
@@ -188,9 +188,9 @@ def report(count: int, rounds: int) -> str:
             "",
             "| | ms for all rows | µs a row |",
             "|---|--:|--:|",
-            line("the graph", took["graph"], count),
-            line("four functions by hand", took["hand"], count),
-            f"| the one over the other | {ratio(took):.2f} | |",
+            table_row("the graph", took["graph"], count),
+            table_row("four functions by hand", took["hand"], count),
+            f"| the one over the other | {median_ratio(took):.2f} | |",
             "",
             "The graph keeps the value of every node for every row, reads numbers exactly (1,000 and 1e3 are",
             "numbers, and 0.1 is a tenth) and tells what is absent from what is wrong. The functions do none",
@@ -203,19 +203,19 @@ def report(count: int, rounds: int) -> str:
             "| rows | seconds of processor time |",
             "|--:|--:|",
             f"| 1 | {starts:.2f} |",
-            f"| {_MANY:,} | {whole:.2f} |",
+            f"| {_COMMAND_ROWS:,} | {whole:.2f} |",
             "",
-            f"That is {(_MANY - 1) / (whole - starts):,.0f} rows a second once it has started.",
+            f"That is {(_COMMAND_ROWS - 1) / (whole - starts):,.0f} rows a second once it has started.",
             "",
         ]
     )
 
 
-def line(name: str, seconds: Sequence[float], count: int) -> str:
+def table_row(name: str, seconds: Sequence[float], count: int) -> str:
     return f"| {name} | {median(seconds) * 1e3:.1f} | {median(seconds) / count * 1e6:.1f} |"
 
 
-def ratio(took: dict[str, list[float]]) -> float:
+def median_ratio(took: dict[str, list[float]]) -> float:
     """The median over rounds: both sides of a round ran on the machine as it was then."""
     return median(one / other for one, other in zip(took["graph"], took["hand"], strict=True))
 

@@ -20,40 +20,40 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from floor import RECIPE, in_turns, show
+from floor import RECIPE_COMMAND, median_cpu_seconds, print_times
 
-from posttrain.cli.loading import compiled
+from posttrain.cli.loading import compile_file
 from posttrain.runtime import checkpoints, durable, workplace
 from posttrain.runtime.execution.executor import execute
-from posttrain.runtime.execution.surroundings import Surroundings
+from posttrain.runtime.execution.surroundings import RunContext
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.journal import Journal
 from posttrain.runtime.keeping.runs import new_run
 from posttrain.runtime.keeping.store import Store
 from posttrain.runtime.machine import Machine
-from posttrain.runtime.runners.by_step import Runners
+from posttrain.runtime.runners.by_step import RunnerDispatch
 from posttrain.runtime.runners.process import ProcessRunner
 from posttrain.spec.plan import Plan
 
-SMALL = 8
+SMALL_STEPS = 8
 MODEL = """\
 recipe: 1
 name: bench
 models:
   base:
-    init: {family: qwen2, layers: 3, hidden: 128, heads: 4}
+    init: {model_type: qwen2, num_hidden_layers: 3, hidden_size: 128, num_attention_heads: 4}
     tokenizer: {init: characters}
     chat_template: chat.jinja
 """
 CHAT = "{% for m in messages %}{{ m['content'] }}{{ eos_token }}{% endfor %}"
-TRAINED = (
+TRAINING_RECIPE = (
     MODEL
     + """\
 datasets:
   sums:
     from: {arithmetic: {digits: 2, count: 4000, seed: 1}}
 stages:
-  sft: {train: sft, model: base, data: sums, params: {steps: 250, batch: 32, learning_rate: 2.0e-3}}
+  sft: {train: sft, model: base, data: sums, params: {max_steps: 250, batch_size: 32, learning_rate: 2.0e-3}}
 """
 )
 
@@ -67,7 +67,7 @@ def chain(count: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def written(folder: Path, recipe: str) -> Path:
+def write_recipe(folder: Path, recipe: str) -> Path:
     folder.mkdir()
     (folder / "recipe.yaml").write_text(recipe)
     (folder / "chat.jinja").write_text(CHAT)
@@ -75,7 +75,7 @@ def written(folder: Path, recipe: str) -> Path:
 
 
 def plan_of(folder: Path) -> Plan:
-    outcome, _ = compiled(folder / "recipe.yaml", (), ())
+    outcome, _ = compile_file(folder / "recipe.yaml", (), ())
     assert outcome.plan is not None, outcome.diagnostics
     return outcome.plan
 
@@ -84,26 +84,26 @@ def idle(folder: Path, rounds: int, steps: int) -> None:
     """CPU time of runs that find everything made."""
     commands: dict[str, list[str]] = {}
     for count in (6, steps):
-        recipe = written(folder / str(count), chain(count))
+        recipe = write_recipe(folder / str(count), chain(count))
         home = ["--home", str(recipe / "home")]
-        subprocess.run([*RECIPE, "run", str(recipe), *home], check=True, stdout=subprocess.DEVNULL)
-        commands[f"plan of {count:,} steps, all made"] = [*RECIPE, "plan", str(recipe), *home]
-        commands[f"run of {count:,} steps, all made"] = [*RECIPE, "run", str(recipe), *home]
-    show(in_turns(commands, rounds))
+        subprocess.run([*RECIPE_COMMAND, "run", str(recipe), *home], check=True, stdout=subprocess.DEVNULL)
+        commands[f"plan of {count:,} steps, all made"] = [*RECIPE_COMMAND, "plan", str(recipe), *home]
+        commands[f"run of {count:,} steps, all made"] = [*RECIPE_COMMAND, "run", str(recipe), *home]
+    print_times(median_cpu_seconds(commands, rounds))
 
 
-def carried_out(folder: Path, plan: Plan, runner: ProcessRunner) -> Journal:
+def execute_plan(folder: Path, plan: Plan, runner: ProcessRunner) -> Journal:
     """Execute a plan on one core, so that steps follow each other."""
     home = Home(folder / f"home-{time.monotonic_ns()}")
     run = new_run(home, plan, folder / "recipe.yaml")
     journal = Journal(run / "journal.sqlite")
-    around = Surroundings(
+    around = RunContext(
         home=home,
-        beside=folder,
+        recipe_dir=folder,
         journal=journal,
-        watch=lambda *_: None,
-        run=run.name,
-        runner=Runners(process=runner),
+        on_state_change=lambda *_: None,
+        run_name=run.name,
+        runner=RunnerDispatch(process=runner),
         machine=Machine(cpus=1, memory_gb=1e6),
     )
     states = execute(plan, around)
@@ -111,7 +111,7 @@ def carried_out(folder: Path, plan: Plan, runner: ProcessRunner) -> Journal:
     return journal
 
 
-def beyond(journal: Journal) -> float:
+def overhead_per_step(journal: Journal) -> float:
     """Seconds a step takes beyond its own work, from the end of the first step to that of the last."""
     entries = sorted(journal.entries(), key=lambda entry: entry.ended or 0)
     first, last = entries[0].ended, entries[-1].ended
@@ -124,14 +124,17 @@ def beyond(journal: Journal) -> float:
 def steps(folder: Path) -> None:
     """Small steps that need the heavy stack, forked from a warm process and started cold."""
     head, models, model = MODEL.partition("  base:\n")
-    several = "".join(models.replace("base", f"m{number}") + model for number in range(SMALL))
-    stages = "".join(f"  e{number}: {{export: m{number}}}\n" for number in range(SMALL))
-    recipe = written(folder / "small", f"{head}{several}stages:\n{stages}")
+    several = "".join(models.replace("base", f"m{number}") + model for number in range(SMALL_STEPS))
+    stages = "".join(f"  e{number}: {{export: m{number}}}\n" for number in range(SMALL_STEPS))
+    recipe = write_recipe(folder / "small", f"{head}{several}stages:\n{stages}")
     plan = plan_of(recipe)
     for name, warm in (("forked from the warm process", True), ("started cold", False)):
-        journal = carried_out(recipe, plan, ProcessRunner(warm=warm))
+        journal = execute_plan(recipe, plan, ProcessRunner(warm=warm))
         worked = statistics.median(entry.cost["seconds"] for entry in journal.entries())
-        print(f"a small step, {name}: {beyond(journal):.2f} s beyond its own {worked:.2f} s", flush=True)
+        print(
+            f"a small step, {name}: {overhead_per_step(journal):.2f} s beyond its own {worked:.2f} s",
+            flush=True,
+        )
 
 
 def commit(folder: Path, rounds: int, gigabytes: float) -> None:
@@ -139,9 +142,9 @@ def commit(folder: Path, rounds: int, gigabytes: float) -> None:
     source = folder / "large"
     _random_file(source, int(gigabytes * 10**9))
     ways: Mapping[str, Callable[[], float]] = {
-        "sha256sum + cp": lambda: _by_hand(source, folder / "copy"),
-        "sha256sum + cp + sync": lambda: _by_hand(source, folder / "copy", sync=True),
-        "into the store": lambda: _stored(source, folder / "home"),
+        "sha256sum + cp": lambda: _hash_and_copy(source, folder / "copy"),
+        "sha256sum + cp + sync": lambda: _hash_and_copy(source, folder / "copy", sync=True),
+        "into the store": lambda: _commit_product(source, folder / "home"),
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
@@ -161,7 +164,7 @@ def _random_file(path: Path, size: int, *, sync: bool = True) -> None:
             os.fsync(file.fileno())
 
 
-def _by_hand(source: Path, copy: Path, *, sync: bool = False) -> float:
+def _hash_and_copy(source: Path, copy: Path, *, sync: bool = False) -> float:
     began = time.monotonic()
     subprocess.run(["sha256sum", str(source)], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cp", "--reflink=never", str(source), str(copy)], check=True)
@@ -172,7 +175,7 @@ def _by_hand(source: Path, copy: Path, *, sync: bool = False) -> float:
     return took
 
 
-def _stored(source: Path, home: Path) -> float:
+def _commit_product(source: Path, home: Path) -> float:
     """What a worker and the client do with a product that has just been written."""
     work = home / "work"
     (work / "files").mkdir(parents=True)
@@ -180,7 +183,7 @@ def _stored(source: Path, home: Path) -> float:
     shutil.copyfile(source, work / "files" / "large")
     about = {"step": "bench", "kind": "bench", "facts": {}, "cost": {}}
     began = time.monotonic()
-    digests = durable.settled(work / "files")
+    digests = durable.sync_and_digest(work / "files")
     Store(home / "store").commit("0" * 64, work / "files", work / "record", digests, about)
     took = time.monotonic() - began
     shutil.rmtree(home)
@@ -191,7 +194,7 @@ def seal(folder: Path, rounds: int, gigabytes: float) -> None:
     """Wall time to seal a checkpoint that has just been written; training goes on meanwhile."""
     taken: dict[str, list[float]] = {"sha256 + fsync": [], "sealed": []}
     for _ in range(rounds):
-        for name, made in (("sha256 + fsync", _summed), ("sealed", checkpoints.seal)):
+        for name, made in (("sha256 + fsync", _hash_and_sync), ("sealed", checkpoints.finalize)):
             checkpoint = folder / "checkpoint-1"
             checkpoint.mkdir()
             _random_file(checkpoint / "model.safetensors", int(gigabytes * 2**30), sync=False)
@@ -205,20 +208,20 @@ def seal(folder: Path, rounds: int, gigabytes: float) -> None:
         print(f"{gigabytes:g} GB, {name:24} {middle:7.2f} s  {middle / floor:5.2f}", flush=True)
 
 
-def _summed(checkpoint: Path) -> None:
-    durable.digests(checkpoint)
+def _hash_and_sync(checkpoint: Path) -> None:
+    durable.file_digests(checkpoint)
     durable.sync_tree(checkpoint)
 
 
 def stage(folder: Path, rounds: int) -> None:
     """CPU time of a training stage through the runner, the client's own with it; and called directly."""
-    recipe = written(folder / "trained", TRAINED)
+    recipe = write_recipe(folder / "trained", TRAINING_RECIPE)
     plan = plan_of(recipe)
     through: list[float] = []
     direct: list[float] = []
     for _ in range(rounds):
         began = time.process_time()
-        journal = carried_out(recipe, plan, ProcessRunner())
+        journal = execute_plan(recipe, plan, ProcessRunner())
         watched = time.process_time() - began
         entry = next(entry for entry in journal.entries() if entry.id == "sft")
         through.append(entry.cost["cpu_seconds"] + watched)
@@ -237,7 +240,7 @@ def _called_directly(plan: Plan, home: Home, recipe: Path) -> float:
     inputs = {
         role: home.store.root / plan.step(given.step).key / "files" for role, given in step.inputs.items()
     }
-    work = home.work("direct")
+    work = home.workdir("direct")
     workplace.prepare(work, step, inputs, recipe)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     done = subprocess.run(

@@ -15,31 +15,31 @@ from concurrent.futures import ThreadPoolExecutor
 from posttrain.runtime.rewards.batch import Batch
 from posttrain.runtime.rewards.code_tests import CodeTests
 from posttrain.runtime.rewards.code_tests import run as score
-from posttrain.runtime.sandbox.boxes import box
-from posttrain.runtime.sandbox.job import Box, Job
-from posttrain.runtime.sandbox.languages import language
+from posttrain.runtime.sandbox.boxes import select_sandbox
+from posttrain.runtime.sandbox.job import Job, Sandbox
+from posttrain.runtime.sandbox.languages import load_language
 from posttrain.runtime.sandbox.languages.python import interpreter
 from posttrain.runtime.sandbox.limits import Limits
 from posttrain.runtime.sandbox.running import run
 
 _ROUNDS, _PROGRAMS = 7, 20
-_PYTHON = language("python")
+_PYTHON = load_language("python")
 _PROGRAM = "n = int(input())\nprint(sum(i * i for i in range(n)))\n"
 _INPUT = b"1000\n"
 _FLAGS = ("-s", "-S", "-P", "-B", "-X", "utf8", "-c")
 
 
 def main() -> None:
-    ways: dict[str, Callable[[], object]] = {"bare subprocess": _bare}
+    ways: dict[str, Callable[[], object]] = {"bare subprocess": _run_bare}
     for kind in ("namespaces", "landlock"):
-        ways[kind] = _boxed(box(kind))
+        ways[kind] = _sandboxed(select_sandbox(kind))
     at_once = len(os.sched_getaffinity(0))
     one: dict[str, list[float]] = {name: [] for name in ways}
     many: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(_ROUNDS):
         for name, way in ways.items():
-            one[name].append(_each(way, 1))
-            many[name].append(_each(way, at_once))
+            one[name].append(_seconds_per_program(way, 1))
+            many[name].append(_seconds_per_program(way, at_once))
     print("# The sandbox\n")
     print(
         f"Made by `python benchmarks/sandbox.py` with Python {platform.python_version()} on {at_once} cores"
@@ -66,12 +66,12 @@ def _per_second(seconds: float) -> str:
     return f"{1 / seconds:.0f}"
 
 
-def _bare() -> None:
+def _run_bare() -> None:
     command = [str(interpreter()), *_FLAGS, _PROGRAM]
     subprocess.run(command, input=_INPUT, capture_output=True, check=True, env=dict(_PYTHON.environment))
 
 
-def _boxed(contained: Box) -> Callable[[], object]:
+def _sandboxed(contained: Sandbox) -> Callable[[], object]:
     job = Job(language=_PYTHON, program=_PROGRAM.encode(), input=_INPUT, limits=Limits())
 
     def boxed() -> None:
@@ -80,7 +80,7 @@ def _boxed(contained: Box) -> Callable[[], object]:
     return boxed
 
 
-def _each(way: Callable[[], object], at_once: int) -> float:
+def _seconds_per_program(way: Callable[[], object], at_once: int) -> float:
     """Seconds a program."""
     start = time.perf_counter()
     with ThreadPoolExecutor(at_once) as pool:

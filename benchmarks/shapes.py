@@ -7,7 +7,7 @@ recipe: 1
 name: {name}
 {matrix}models:
   base:
-    init: {{family: qwen2, layers: 2, hidden: 64, heads: 4}}
+    init: {{model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}}
     tokenizer: {{init: characters}}
 datasets:
   sums:
@@ -25,14 +25,14 @@ stages:
     train: sft
     model: base
     data: sums.train
-    params: {epochs: 1, batch: "${matrix.batch}", learning_rate: "${matrix.rate}"}
+    params: {epochs: 1, batch_size: "${matrix.batch}", learning_rate: "${matrix.rate}"}
   check: {eval: sft, data: sums.test, reward: right, metrics: {accuracy: returns}}
   grpo:
     train: grpo
     model: sft
     data: sums.train
     reward: right
-    params: {steps: 10, learning_rate: "${matrix.rate}", max_tokens: 32}
+    params: {max_steps: 10, learning_rate: "${matrix.rate}", max_completion_length: 32}
   after: {eval: grpo, data: sums.test, reward: right, metrics: {accuracy: returns}}
   ship: {gate: [{metric: after.accuracy, better_than: check.accuracy}]}
 """
@@ -40,25 +40,27 @@ _BATCHES = (2, 4, 8, 16, 32)
 _STEPS_A_LEG = 5
 
 
-def matrix(folder: Path, steps: int) -> Path:
+def write_matrix_recipe(folder: Path, steps: int) -> Path:
     """A sweep over rates and batches."""
     rates = ", ".join(f"{1e-4 * (1 + n / 10):.6f}" for n in range(steps // _STEPS_A_LEG // len(_BATCHES)))
     batches = ", ".join(map(str, _BATCHES))
     head = _HEAD.format(name="sweep", matrix=f"matrix: {{rate: [{rates}], batch: [{batches}]}}\n")
-    return _written(folder / f"matrix-{steps}", head + _MATRIX)
+    return _write_recipe(folder / f"matrix-{steps}", head + _MATRIX)
 
 
-def chain(folder: Path, stages: int) -> Path:
+def write_chain_recipe(folder: Path, stages: int) -> Path:
     """Stages that each train the product of the one before."""
     lines = ["stages:"]
     for n in range(stages):
         model = f"s{n - 1}" if n else "base"
-        lines.append(f"  s{n}: {{train: sft, model: {model}, data: sums, params: {{epochs: 1, batch: 4}}}}")
+        lines.append(
+            f"  s{n}: {{train: sft, model: {model}, data: sums, params: {{epochs: 1, batch_size: 4}}}}"
+        )
     head = _HEAD.format(name="chain", matrix="")
-    return _written(folder / f"chain-{stages}", head + "\n".join(lines) + "\n")
+    return _write_recipe(folder / f"chain-{stages}", head + "\n".join(lines) + "\n")
 
 
-def _written(folder: Path, text: str) -> Path:
+def _write_recipe(folder: Path, text: str) -> Path:
     folder.mkdir(parents=True)
     (folder / "recipe.yaml").write_text(text)
     return folder

@@ -8,8 +8,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from floor import RECIPE, in_turns, show, used
-from shapes import chain, matrix
+from floor import RECIPE_COMMAND, median_cpu_seconds, print_times, resource_usage
+from shapes import write_chain_recipe, write_matrix_recipe
 
 ROOT = Path(__file__).parent.parent
 CHAINS = (1_000, 5_000, 10_000)
@@ -23,23 +23,29 @@ def main() -> None:
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if given.large:
-            large = [matrix(Path(folder), 1_000), *(chain(Path(folder), count) for count in CHAINS)]
-            show(
-                in_turns({f"plan {path.name}": [*RECIPE, "plan", str(path)] for path in large}, given.rounds)
+            large = [
+                write_matrix_recipe(Path(folder), 1_000),
+                *(write_chain_recipe(Path(folder), count) for count in CHAINS),
+            ]
+            print_times(
+                median_cpu_seconds(
+                    {f"plan {path.name}": [*RECIPE_COMMAND, "plan", str(path)] for path in large},
+                    given.rounds,
+                )
             )
             print(*(f"{path.name}: {peak_mib(path):.0f} MiB at most" for path in large), sep="\n")
             return
     commands = {
-        f"{verb} {Path(path).name}": [*RECIPE, verb, path]
+        f"{verb} {Path(path).name}": [*RECIPE_COMMAND, verb, path]
         for path in given.recipes
         for verb in ("validate", "plan")
     }
-    show(in_turns(commands, given.rounds))
+    print_times(median_cpu_seconds(commands, given.rounds))
 
 
 def peak_mib(path: Path) -> float:
     """The most memory that planning a recipe held."""
-    return used([*RECIPE, "plan", str(path)]).ru_maxrss / 1024
+    return resource_usage([*RECIPE_COMMAND, "plan", str(path)]).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.runs import last_run, product_of
+from posttrain.runtime.keeping.runs import find_step_product, last_run
 from posttrain.runtime.keeping.store import Product
 
 HERE = Path(__file__).parent
 TEMPLATE = (HERE.parent / "tests/recipes/tiny/chat.jinja").read_text()
-SMALL = "layers: 2, hidden: 64"  # as the recipe has it
-LARGER = "layers: 4, hidden: 256"
+SMALL = "num_hidden_layers: 2, hidden_size: 64"  # as the recipe has it
+LARGER = "num_hidden_layers: 4, hidden_size: 256"
 RECIPE = """\
 recipe: 1
 name: methods
 seed: 5
 models:
   base:
-    init: {family: qwen2, layers: 2, hidden: 64, heads: 4, context: 64, spread: 0.06, tied: false}
+    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4, max_position_embeddings: 64, initializer_range: 0.06, tie_word_embeddings: false}
     tokenizer: {init: characters, alphabet: "0123456789+=", words: [<answer>, </answer>]}
     chat_template: chat.jinja
 datasets:
@@ -44,30 +44,32 @@ rewards:
     returns: {score: {when: {equal: {of: tagged, to: answer}}, then: 1.0}}
 stages:
 """
-MEASURED = "data: sums, reward: right, metrics: {right: returns}, sampling: {max_tokens: 6, batch: 81}"
-PAIRS = "data: sums, params: {steps: 60, learning_rate: 5.0e-4, batch: 27}"
-REWARDED = (
-    "data: sums, reward: right, params: {steps: 80, prompts: 9, generations: 8, learning_rate: 5.0e-4,"
-    " max_tokens: 6}"
+EVAL_OPTIONS = (
+    "data: sums, reward: right, metrics: {right: returns}, sampling: {max_tokens: 6, batch_size: 81}"
+)
+PREFERENCE_TRAINING = "data: sums, params: {max_steps: 60, learning_rate: 5.0e-4, batch_size: 27}"
+REWARD_TRAINING = (
+    "data: sums, reward: right, params: {max_steps: 80, num_prompts: 9, num_generations: 8, learning_rate: 5.0e-4,"
+    " max_completion_length: 6}"
 )
 # As many completions in as many sets; each is learnt from twice.
-VALUED = (
-    "data: sums, reward: right, params: {steps: 160, batch: 72, iterations: 2, learning_rate: 5.0e-4,"
-    " max_tokens: 6}"
+PPO_TRAINING = (
+    "data: sums, reward: right, params: {max_steps: 160, batch_size: 72, num_iterations: 2, learning_rate: 5.0e-4,"
+    " max_completion_length: 6}"
 )
 # What all others go on from.
-SFT = "train: sft, data: both, params: {steps: 150, learning_rate: 3.0e-3, batch: 27}"
+SFT_TRAINING = "train: sft, data: both, params: {max_steps: 150, learning_rate: 3.0e-3, batch_size: 27}"
 
 
-def run(stages: Mapping[str, str], size: str = SMALL) -> Home:
+def run_stages(stages: Mapping[str, str], size: str = SMALL) -> Home:
     """Carry a recipe of these stages out with the command that users have."""
-    folder = folder_of(stages, size)
+    folder = write_recipe(stages, size)
     command = [sys.executable, "-m", "posttrain.cli.main", "run", str(folder), "--home", str(folder / "home")]
     subprocess.run(command, check=True)
     return Home(folder / "home")
 
 
-def folder_of(stages: Mapping[str, str], size: str = SMALL) -> Path:
+def write_recipe(stages: Mapping[str, str], size: str = SMALL) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="posttrain-methods-"))
     lines = [f"  {name}: {{{what}}}" for name, what in stages.items()]
     recipe = RECIPE.replace(SMALL, size)
@@ -76,13 +78,13 @@ def folder_of(stages: Mapping[str, str], size: str = SMALL) -> Path:
     return folder
 
 
-def from_(start: str, what: str) -> str:
+def train_from(start: str, what: str) -> str:
     train, _, rest = what.partition(", ")
     return f"{train}, model: {start}, {rest}"
 
 
-def products(home: Home, names: Iterator[str]) -> dict[str, Product]:
+def load_products(home: Home, names: Iterator[str]) -> dict[str, Product]:
     found = last_run(home)
     assert found is not None, "the recipe has run"
-    made = {name: product_of(home, found, name) for name in names}
+    made = {name: find_step_product(home, found, name) for name in names}
     return {name: product for name, product in made.items() if product is not None}

@@ -10,13 +10,13 @@ import weakref
 from typing import Any
 
 import torch
-from as_on_a_gpu import as_on_a_gpu
+from as_on_a_gpu import emulate_gpu
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from posttrain.compiler.facts.configs import transformers_config
-from posttrain.compiler.memory.training import training_moments
+from posttrain.compiler.memory.training import training_phases
 from posttrain.compiler.memory.workload import Workload
 
 
@@ -33,25 +33,25 @@ class Tracker(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
-                self._born(leaf.untyped_storage())
+                self._on_allocate(leaf.untyped_storage())
         return result
 
-    def _born(self, storage: torch.UntypedStorage) -> None:
+    def _on_allocate(self, storage: torch.UntypedStorage) -> None:
         key = storage._cdata
         if key in self.alive:
             return
         self.alive[key] = storage.nbytes()
-        weakref.finalize(storage, self._died, key)
+        weakref.finalize(storage, self._on_free, key)
         self.now += storage.nbytes()
         self.peak = max(self.peak, self.now)
 
-    def _died(self, key: int) -> None:
+    def _on_free(self, key: int) -> None:
         self.now -= self.alive.pop(key, 0)
 
 
 def trace(workload: Workload) -> int:
     """The peak of one training step in bytes."""
-    with as_on_a_gpu(workload):
+    with emulate_gpu(workload):
         model = model_of(workload)
         with FakeTensorMode(), Tracker() as tracker:
             fill(model)
@@ -66,7 +66,7 @@ def trace(workload: Workload) -> int:
 
 
 def predict(workload: Workload) -> int:
-    return max(m.total for m in training_moments(workload))
+    return max(m.total for m in training_phases(workload))
 
 
 def model_of(workload: Workload) -> torch.nn.Module:
@@ -84,17 +84,17 @@ def model_of(workload: Workload) -> torch.nn.Module:
     with torch.device("meta"):
         model = getattr(transformers, kind).from_config(config, dtype=dtype, attn_implementation=attention)
         model.train()
-        return _adapted(workload, model) if workload.adapter else model
+        return _with_lora(workload, model) if workload.adapter else model
 
 
-def _adapted(workload: Workload, model: Any) -> Any:
+def _with_lora(workload: Workload, model: Any) -> Any:
     import peft
 
     adapter = workload.adapter
     assert adapter is not None
     config = peft.LoraConfig(
         r=adapter.rank,
-        target_modules=list(adapter.targets or workload.model.architecture.lora),
+        target_modules=list(adapter.target_modules or workload.model.architecture.lora),
         lora_dropout=adapter.dropout,
         task_type="CAUSAL_LM",
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Taken:
+class CpuTime:
     """CPU seconds of one run, its own and the kernel's: of the whole, and of its steps after the first."""
 
     whole: float
@@ -29,7 +29,7 @@ class Turn:
         self._wait, self._tell = wait, tell
         self.times: list[float] = []
 
-    def stepped(self) -> None:
+    def end_step(self) -> None:
         """To be called at the end of every step."""
         self.times.append(time.process_time())
         with contextlib.suppress(BrokenPipeError):  # the other has come to its end
@@ -43,7 +43,7 @@ class Turn:
 Run = Callable[[Turn], list[float]]
 
 
-def in_turns(first: Run, second: Run) -> tuple[Taken, Taken]:
+def run_interleaved(first: Run, second: Run) -> tuple[CpuTime, CpuTime]:
     """What each run took; each gives its losses, and works in a process and a folder of its own."""
     to_first, to_second = os.pipe(), os.pipe()
     ends = (*to_first, *to_second)
@@ -51,7 +51,7 @@ def in_turns(first: Run, second: Run) -> tuple[Taken, Taken]:
     os.write(to_first[1], b".")
     for end in ends:
         os.close(end)
-    return sides[0].taken(), sides[1].taken()
+    return sides[0].result(), sides[1].result()
 
 
 class _Side:
@@ -63,18 +63,18 @@ class _Side:
         if self._pid == 0:
             for end in set(ends) - {wait, tell}:
                 os.close(end)
-            _carry_out(run, Turn(wait, tell), self._folder)
+            _run_side(run, Turn(wait, tell), self._folder)
 
-    def taken(self) -> Taken:
+    def result(self) -> CpuTime:
         try:
             _, status = os.waitpid(self._pid, 0)
             assert status == 0, (self._folder / "log").read_text()[-3000:]
-            return Taken(**json.loads((self._folder / "found.json").read_text()))
+            return CpuTime(**json.loads((self._folder / "found.json").read_text()))
         finally:
             shutil.rmtree(self._folder)
 
 
-def _carry_out(run: Run, turn: Turn, folder: Path) -> None:
+def _run_side(run: Run, turn: Turn, folder: Path) -> None:
     """In the forked process: run, write down what came of it, and end."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.chdir(folder)

@@ -18,10 +18,10 @@ import pytest
 if TYPE_CHECKING:
     from docker import DockerClient
 
-Part = TypeVar("Part")
+Service = TypeVar("Part")
 
 
-def need(part: str, found: Part | None, how: str, *, apart: bool = False) -> Part:
+def require_service(part: str, found: Service | None, how: str, *, apart: bool = False) -> Service:
     """What was found; else skip, or fail where everything is required.
 
     A part is `apart` when its libraries cannot stand beside the locked ones: `make apart` tests it in an
@@ -39,10 +39,10 @@ def need(part: str, found: Part | None, how: str, *, apart: bool = False) -> Par
 def docker_engine() -> "DockerClient":
     """A client of a live engine: DOCKER_HOST's, or this machine's."""
     how = "start one, set DOCKER_HOST to one, or run `bash .ci/run`, which starts its own"
-    return need("a Docker engine", live_engine(), how)
+    return require_service("a Docker engine", connect_docker(), how)
 
 
-def live_engine() -> "DockerClient | None":
+def connect_docker() -> "DockerClient | None":
     import docker
     from docker.errors import DockerException
 
@@ -59,7 +59,7 @@ def registry() -> str:
     """HOST:PORT of a registry that holds nothing of value."""
     address = os.environ.get("POSTTRAIN_TEST_REGISTRY", "")
     how = "set POSTTRAIN_TEST_REGISTRY to HOST:PORT, or run `bash .ci/run`, which starts its own"
-    return need("a registry", address if registry_answers(address) else None, how)
+    return require_service("a registry", address if registry_answers(address) else None, how)
 
 
 def registry_answers(address: str) -> bool:
@@ -73,26 +73,26 @@ def registry_answers(address: str) -> bool:
 @pytest.fixture(scope="session")
 def chromium() -> Path:
     found = shutil.which("chromium") or shutil.which("chromium-browser")
-    return need("Chromium", found and Path(found), "apt-get install chromium")
+    return require_service("Chromium", found and Path(found), "apt-get install chromium")
 
 
 @pytest.fixture(scope="session")
 def bubblewrap() -> Path:
     found = shutil.which("bwrap")
-    return need("bubblewrap", found and Path(found), "apt-get install bubblewrap")
+    return require_service("bubblewrap", found and Path(found), "apt-get install bubblewrap")
 
 
 @pytest.fixture(scope="session")
 def busybox_image(docker_engine: "DockerClient") -> str:
     """The id of an image that holds one static program and nothing else."""
-    found = need("busybox", shutil.which("busybox"), "apt-get install busybox-static")
+    found = require_service("busybox", shutil.which("busybox"), "apt-get install busybox-static")
     answer = docker_engine.api.import_image_from_data(
-        archive_of(Path(found)), repository="posttrain-test-busybox", tag="latest"
+        busybox_tar(Path(found)), repository="posttrain-test-busybox", tag="latest"
     )
     return json.loads(answer.splitlines()[-1])["status"]
 
 
-def archive_of(program: Path) -> bytes:
+def busybox_tar(program: Path) -> bytes:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         tar.add(program.resolve(), "bin/busybox")

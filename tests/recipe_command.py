@@ -9,23 +9,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TINY = ROOT / "tests" / "recipes" / "tiny"
-RECIPE = [sys.executable, "-m", "posttrain.cli.main"]
+TINY_RECIPE = ROOT / "tests" / "recipes" / "tiny"
+RECIPE_COMMAND = [sys.executable, "-m", "posttrain.cli.main"]
 
 
-def call(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
-    command = [*RECIPE, *map(str, arguments)]
+    command = [*RECIPE_COMMAND, *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=cwd, stdin=subprocess.DEVNULL
     )
 
 
-def begin(*arguments: str | Path, log: Path) -> subprocess.Popen[bytes]:
+def start_command(*arguments: str | Path, log: Path) -> subprocess.Popen[bytes]:
     """Start the command and come back."""
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*RECIPE, *map(str, arguments)], stdout=output, stderr=output, stdin=subprocess.DEVNULL
+            [*RECIPE_COMMAND, *map(str, arguments)], stdout=output, stderr=output, stdin=subprocess.DEVNULL
         )
 
 
@@ -40,14 +40,14 @@ def wait_until(
         time.sleep(0.005)
 
 
-def product(home: Path, stage: str) -> Path:
+def product_path(home: Path, stage: str) -> Path:
     """The folder of a stage's product, by the command that users ask."""
-    asked = call("path", stage, "--home", home)
+    asked = run_command("path", stage, "--home", home)
     assert asked.returncode == 0, asked.stderr
     return Path(asked.stdout.strip())
 
 
-def digests(folder: Path) -> dict[str, str]:
+def file_digests(folder: Path) -> dict[str, str]:
     """sha256 of every file of a product."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -56,7 +56,7 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def workers_of(home: Path) -> list[int]:
+def find_processes(home: Path) -> list[int]:
     """Processes that still have something of this home in their arguments or open files."""
     found: list[int] = []
     for entry in Path("/proc").iterdir():

@@ -17,7 +17,7 @@ from typing import Any
 
 TABLE = Path(__file__).parent.parent / "compiler/posttrain/compiler/facts/lm_eval.json"
 # What a task gives when it names no metrics, and how each is summed up over items.
-_BY_DEFAULT = {
+_DEFAULT_METRICS = {
     "loglikelihood": ("perplexity", "acc"),
     "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
     "multiple_choice": ("acc", "acc_norm"),
@@ -26,10 +26,10 @@ _BY_DEFAULT = {
 
 
 def main() -> None:
-    TABLE.write_text(text(table()), encoding="utf-8")
+    TABLE.write_text(render_table(build_table()), encoding="utf-8")
 
 
-def table() -> dict[str, Any]:
+def build_table() -> dict[str, Any]:
     from lm_eval.tasks import TaskManager
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
@@ -38,17 +38,17 @@ def table() -> dict[str, Any]:
     groups: dict[str, dict[str, Any]] = {}
     for name, entry in sorted(index.items()):
         if entry.kind.name in ("TASK", "PY_TASK"):
-            kinds.setdefault(_line(kind_of(entry.cfg or {})), []).append(name)
+            kinds.setdefault(_line(task_kind(entry.cfg or {})), []).append(name)
         elif entry.kind.name == "TAG":
             groups[name] = {"members": sorted(member for member in entry.tags if member in index)}
         else:
             groups[name] = group_of(entry.cfg or {}, index)
     named = [{**json.loads(kind), "tasks": tasks} for kind, tasks in sorted(kinds.items())]
     release = {"lm-eval": version("lm-eval")}
-    return {"release": release, **metrics(), "kinds": named, "groups": groups}
+    return {"release": release, **registered_metrics(), "kinds": named, "groups": groups}
 
 
-def metrics() -> dict[str, list[str]]:
+def registered_metrics() -> dict[str, list[str]]:
     """The metrics of lm-eval's own, and those of them that are means where a task does not say otherwise."""
     from lm_eval.api.registry import AGGREGATION_REGISTRY, METRIC_AGGREGATION_REGISTRY, metric_registry
 
@@ -57,7 +57,7 @@ def metrics() -> dict[str, list[str]]:
     return {"metrics": sorted(metric_registry), "averaged": averaged}
 
 
-def kind_of(cfg: Mapping[str, Any]) -> dict[str, Any]:
+def task_kind(cfg: Mapping[str, Any]) -> dict[str, Any]:
     """What many tasks have alike. Without metrics, when these are known only to the task's own code."""
     output = cfg.get("output_type", "generate_until")
     found: dict[str, Any] = {"output": output, "metrics": None if "class" in cfg else metrics_of(cfg, output)}
@@ -72,7 +72,7 @@ def metrics_of(cfg: Mapping[str, Any], output: str) -> dict[str, bool]:
 
     mean = AGGREGATION_REGISTRY["mean"]
     filters = [one["name"] for one in cfg.get("filter_list") or () if isinstance(one, dict)] or ["none"]
-    given = cfg.get("metric_list") or [{"metric": name} for name in _BY_DEFAULT[output]]
+    given = cfg.get("metric_list") or [{"metric": name} for name in _DEFAULT_METRICS[output]]
     found: dict[str, bool] = {}
     for one in given:
         name = _name(one["metric"])
@@ -114,7 +114,7 @@ def _filters(given: Any) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def text(value: Mapping[str, Any]) -> str:
+def render_table(value: Mapping[str, Any]) -> str:
     """The table as JSON with a kind or a group a line, names in one text: there are thousands."""
     kinds = [_line({**kind, "tasks": " ".join(kind["tasks"])}) for kind in value["kinds"]]
     groups = [

@@ -22,14 +22,14 @@ from typing import Any
 TABLE = Path(__file__).parent.parent / "compiler/posttrain/compiler/facts/trl.json"
 # How the types of Python are written in the table.
 _TYPES = {str: "text", int: "integer", float: "number", bool: "boolean", dict: "mapping", type(None): "null"}
-_LONGEST = 200  # characters of a line of documentation
+_MAX_DOC_LENGTH = 200  # characters of a line of documentation
 
 
 def main() -> None:
-    TABLE.write_text(text(table()), encoding="utf-8")
+    TABLE.write_text(render_table(build_table()), encoding="utf-8")
 
 
-def table() -> dict[str, Any]:
+def build_table() -> dict[str, Any]:
     """The whole table: what most classes share once, and what each has of its own."""
     classes = {kind.__name__: arguments(kind) for kind in configurations()}
     every = list(classes.values())
@@ -63,18 +63,18 @@ def configurations() -> list[type]:
 
 def arguments(kind: type) -> dict[str, Any]:
     """Every argument of a configuration class."""
-    return {field.name: entry(field) for field in dataclasses.fields(kind) if field.init}
+    return {field.name: argument_entry(field) for field in dataclasses.fields(kind) if field.init}
 
 
-def entry(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": sorted(written(field.type)), "default": default(field)}
-    choices = field.metadata.get("choices") or enumerated(field.type)
+def argument_entry(field: dataclasses.Field[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": sorted(recipe_types(field.type)), "default": default_value(field)}
+    choices = field.metadata.get("choices") or enum_choices(field.type)
     if choices:
         found["choices"] = sorted(str(choice) for choice in choices)
-    return {**found, "doc": documented(field.metadata)}
+    return {**found, "doc": doc_sentence(field.metadata)}
 
 
-def written(annotation: Any) -> set[str]:
+def recipe_types(annotation: Any) -> set[str]:
     """The types that a value may have in a recipe. A class that no recipe can write is left out."""
     if annotation in _TYPES:
         return {_TYPES[annotation]}
@@ -83,28 +83,28 @@ def written(annotation: Any) -> set[str]:
     origin = typing.get_origin(annotation)
     parts = typing.get_args(annotation)
     if origin is typing.Annotated:
-        return written(parts[0])
+        return recipe_types(parts[0])
     if origin in (typing.Union, types.UnionType):
-        return set().union(*(written(part) for part in parts))
+        return set().union(*(recipe_types(part) for part in parts))
     if origin is typing.Literal:
         return {_TYPES[type(part)] for part in parts}
     if origin is dict:  # the keys of a recipe's mappings are text
         return {"mapping"} if parts[0] is str else set()
     if origin in (list, tuple):
-        return {f"list<{one}>" for one in set().union(*(written(part) for part in parts))}
+        return {f"list<{one}>" for one in set().union(*(recipe_types(part) for part in parts))}
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return {"text"}
     return set()
 
 
-def enumerated(annotation: Any) -> list[str]:
+def enum_choices(annotation: Any) -> list[str]:
     """The values of an enumeration within a type."""
     parts = (annotation, *typing.get_args(annotation))
     kinds = [part for part in parts if isinstance(part, type) and issubclass(part, enum.Enum)]
     return [str(member.value) for kind in kinds for member in kind]
 
 
-def default(field: dataclasses.Field[Any]) -> Any:
+def default_value(field: dataclasses.Field[Any]) -> Any:
     value = field.default
     if field.default_factory is not dataclasses.MISSING:
         value = field.default_factory()
@@ -113,14 +113,14 @@ def default(field: dataclasses.Field[Any]) -> Any:
     return value.value if isinstance(value, enum.Enum) else value
 
 
-def documented(metadata: Mapping[str, Any]) -> str:
+def doc_sentence(metadata: Mapping[str, Any]) -> str:
     """The first sentence of an argument's documentation."""
     words = " ".join(str(metadata.get("help", "")).replace("%%", "%").split())
     sentence = words.split(". ")[0].rstrip(".")
-    return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 3] + "..."
+    return sentence if len(sentence) <= _MAX_DOC_LENGTH else sentence[: _MAX_DOC_LENGTH - 3] + "..."
 
 
-def text(value: dict[str, Any]) -> str:
+def render_table(value: dict[str, Any]) -> str:
     """The table as JSON with an argument a line, so that a new release shows as a readable change."""
     lines = [
         "{",

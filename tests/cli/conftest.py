@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 from tests.cli.language_server import LanguageServer
-from tests.cli.npm import npm_package
-from tests.recipe_command import call
+from tests.cli.npm import install_npm_package
+from tests.recipe_command import run_command
 
 
 @pytest.fixture(scope="session")
 def sarif_schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The schema of SARIF 2.1.0, which comes with Microsoft's tests for it."""
-    package = npm_package(tmp_path_factory.mktemp("npm"), "@microsoft/jest-sarif", "1.0.0-beta.0")
+    package = install_npm_package(tmp_path_factory.mktemp("npm"), "@microsoft/jest-sarif", "1.0.0-beta.0")
     return package / "lib" / "schemas" / "sarif-2.1.0-rtm.5.json"
 
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageServer]:
     """A session with the YAML language server, in a folder that holds the schema of recipes."""
-    package = npm_package(tmp_path_factory.mktemp("npm"), "yaml-language-server", "1.25.0")
+    package = install_npm_package(tmp_path_factory.mktemp("npm"), "yaml-language-server", "1.25.0")
     folder = tmp_path_factory.mktemp("recipes")
-    (folder / "schema.json").write_text(call("schema").stdout)
+    (folder / "schema.json").write_text(run_command("schema").stdout)
     with LanguageServer(package / "bin" / "yaml-language-server", folder) as server:
         yield server

@@ -8,9 +8,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-_WAIT = 60
+_TIMEOUT = 60
 _SETTINGS = {"validate": True, "hover": True, "completion": True, "schemaStore": {"enable": False}}
-_ABLE = {
+_CAPABILITIES = {
     "workspace": {"configuration": True},
     "textDocument": {
         "completion": {"completionItem": {"snippetSupport": True, "documentationFormat": ["markdown"]}},
@@ -18,7 +18,7 @@ _ABLE = {
         "publishDiagnostics": {},
     },
 }
-HERE = "¦"
+CURSOR = "¦"
 
 
 class LanguageServer:
@@ -36,37 +36,39 @@ class LanguageServer:
 
     def __enter__(self) -> "LanguageServer":
         threading.Thread(target=self._listen, daemon=True).start()
-        self._ask("initialize", {"processId": None, "rootUri": self.folder.as_uri(), "capabilities": _ABLE})
+        self._request(
+            "initialize", {"processId": None, "rootUri": self.folder.as_uri(), "capabilities": _CAPABILITIES}
+        )
         self._send({"method": "initialized", "params": {}})
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ask("shutdown", None)
+        self._request("shutdown", None)
         self._send({"method": "exit"})
-        self.process.wait(timeout=_WAIT)
+        self.process.wait(timeout=_TIMEOUT)
 
-    def open(self, text: str) -> "Opened":
+    def open(self, text: str) -> "OpenDocument":
         """Open a recipe that names its schema, and take what the server finds wrong with it."""
         name = f"recipe-{next(self.numbers)}.yaml"
         uri = (self.folder / name).as_uri()
         whole = f"# yaml-language-server: $schema=./schema.json\n{text}"
-        item = {"uri": uri, "languageId": "yaml", "version": 1, "text": whole.replace(HERE, "")}
+        item = {"uri": uri, "languageId": "yaml", "version": 1, "text": whole.replace(CURSOR, "")}
         self._send({"method": "textDocument/didOpen", "params": {"textDocument": item}})
         while True:
-            told = self.published.get(timeout=_WAIT)
+            told = self.published.get(timeout=_TIMEOUT)
             if told["uri"] == uri:
-                return Opened(self, uri, whole, told["diagnostics"])
+                return OpenDocument(self, uri, whole, told["diagnostics"])
 
-    def ask_at(self, method: str, opened: "Opened", index: int) -> Any:
+    def request_at(self, method: str, opened: "OpenDocument", index: int) -> Any:
         before = opened.text[:index]
         place = {"line": before.count("\n"), "character": index - before.rfind("\n") - 1}
-        return self._ask(method, {"textDocument": {"uri": opened.uri}, "position": place})
+        return self._request(method, {"textDocument": {"uri": opened.uri}, "position": place})
 
-    def _ask(self, method: str, params: Any) -> Any:
+    def _request(self, method: str, params: Any) -> Any:
         number = next(self.numbers)
         self._send({"id": number, "method": method, "params": params})
         while True:
-            answer = self.answers.get(timeout=_WAIT)
+            answer = self.answers.get(timeout=_TIMEOUT)
             if answer["id"] == number:
                 assert "error" not in answer, answer["error"]
                 return answer["result"]
@@ -83,9 +85,9 @@ class LanguageServer:
             length = int(header.split(b":")[1]) if header.lower().startswith(b"content-length") else 0
             while header.strip():
                 header = self.process.stdout.readline()
-            self._take(json.loads(self.process.stdout.read(length)))
+            self._handle_message(json.loads(self.process.stdout.read(length)))
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _handle_message(self, message: dict[str, Any]) -> None:
         if "method" not in message:
             self.answers.put(message)
         elif message["method"] == "textDocument/publishDiagnostics":
@@ -96,7 +98,7 @@ class LanguageServer:
             self._send({"id": message["id"], "result": result})
 
 
-class Opened:
+class OpenDocument:
     """A recipe that is open. `HERE` in its text is where the cursor stands."""
 
     def __init__(self, server: LanguageServer, uri: str, text: str, diagnostics: list[Any]) -> None:
@@ -104,14 +106,14 @@ class Opened:
         self.uri = uri
         self.text = text
         self.messages = [found["message"] for found in diagnostics]
-        self.places = [found["range"]["start"] for found in diagnostics]
+        self.positions = [found["range"]["start"] for found in diagnostics]
 
     def completions(self) -> dict[str, Any]:
         """What is offered at the cursor, by its label."""
-        answer = self.server.ask_at("textDocument/completion", self, self.text.index(HERE))
+        answer = self.server.request_at("textDocument/completion", self, self.text.index(CURSOR))
         items = answer["items"] if isinstance(answer, dict) else answer
         return {item["label"]: item for item in items}
 
     def hover(self, word: str) -> str:
-        answer = self.server.ask_at("textDocument/hover", self, self.text.index(word) + 1)
+        answer = self.server.request_at("textDocument/hover", self, self.text.index(word) + 1)
         return str(answer["contents"]["value"]) if answer else ""

@@ -4,13 +4,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.conftest import need
+from tests.conftest import require_service
 
 
-def npm_package(folder: Path, name: str, version: str) -> Path:
+def install_npm_package(folder: Path, name: str, version: str) -> Path:
     """The folder of an installed package; without npm or a registry the test is skipped."""
-    npm = need("npm", shutil.which("npm"), "install Node.js with npm (Debian: apt-get install npm)")
-    need("node", shutil.which("node"), "install Node.js (Debian: apt-get install nodejs)")
+    npm = require_service(
+        "npm", shutil.which("npm"), "install Node.js with npm (Debian: apt-get install npm)"
+    )
+    require_service("node", shutil.which("node"), "install Node.js (Debian: apt-get install nodejs)")
     quiet = ["--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--loglevel=error"]
     ended = subprocess.run(
         [npm, "install", *quiet, "--prefix", folder, f"{name}@{version}"],
@@ -21,6 +23,6 @@ def npm_package(folder: Path, name: str, version: str) -> Path:
     )
     found = folder / "node_modules" / name
     installed = found if ended.returncode == 0 and found.is_dir() else None
-    return need(
+    return require_service(
         f"the npm package {name}", installed, f"a registry that serves it; npm said: {ended.stderr[-400:]}"
     )

@@ -6,10 +6,10 @@ from tests.recipe_command import ROOT
 
 from posttrain.cli import new
 from posttrain.compiler.codes import all_codes
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.reading.parse import parse
-from posttrain.compiler.text.source import Source
-from posttrain.compiler.text.tree import Mapped
+from posttrain.compiler.text.source import SourceFile
+from posttrain.compiler.text.tree import MappingNode
 
 STARTERS = Path(new.__file__).parent / "starters"
 RECIPES = sorted(
@@ -18,16 +18,16 @@ RECIPES = sorted(
     if ".recipe" not in path.parts
 ) + sorted(STARTERS.glob("*/recipe.yaml"))
 # Files that others extend: no recipes by themselves.
-PARTS = sorted(path for path in ROOT.glob("recipes/*/*.yaml") if path.name != "recipe.yaml")
-RIGHT = {code.id: code.right for code in all_codes()}
+OVERLAYS = sorted(path for path in ROOT.glob("recipes/*/*.yaml") if path.name != "recipe.yaml")
+CORRECT_EXAMPLES = {code.id: code.right for code in all_codes()}
 
 
-def name_of(path: Path) -> str:
+def path_id(path: Path) -> str:
     return "/".join(path.parts[-3:])
 
 
-def tree_of(text: str) -> Mapped | None:
+def parse_tree(text: str) -> MappingNode | None:
     """The tree of a text, or None when it is no YAML with a mapping at the top."""
-    findings = Findings()
-    tree = parse(Source("recipe.yaml", text.encode()), findings)
-    return None if findings.failed else tree
+    findings = Diagnostics()
+    tree = parse(SourceFile("recipe.yaml", text.encode()), findings)
+    return None if findings.has_errors else tree

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.recipe_command import TINY, call
+from tests.recipe_command import TINY_RECIPE, run_command
 
-from posttrain.cli.loading import compiled
+from posttrain.cli.loading import compile_file
 from posttrain.cli.main import main
-from posttrain.spec.plan import to_json
+from posttrain.spec.plan import plan_to_json
 
 
 def diff(*arguments: str | Path) -> Result:
@@ -22,10 +22,10 @@ def diff(*arguments: str | Path) -> Result:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A copy of the tiny recipe, beside a home that has nothing."""
-    return Path(shutil.copytree(TINY, tmp_path / "tiny", ignore=shutil.ignore_patterns(".recipe")))
+    return Path(shutil.copytree(TINY_RECIPE, tmp_path / "tiny", ignore=shutil.ignore_patterns(".recipe")))
 
 
-def told(*arguments: str | Path) -> dict[str, Any]:
+def diff_json(*arguments: str | Path) -> dict[str, Any]:
     ended = diff(*arguments, "--format", "json")
     assert ended.exit_code == 0, ended.output
     return json.loads(ended.output)
@@ -35,11 +35,11 @@ def changes(found: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return {".".join(map(str, c["path"])): (c.get("old", "-"), c.get("new", "-")) for c in found["changes"]}
 
 
-def fates(found: dict[str, Any]) -> dict[str, str]:
+def step_fates(found: dict[str, Any]) -> dict[str, str]:
     return {step["id"]: step["why"] for step in found["steps"]}
 
 
-def edited(folder: Path, old: str, new: str) -> Path:
+def edit_copy(folder: Path, old: str, new: str) -> Path:
     """The recipe with one change, in a folder of its own beside it."""
     copy = Path(shutil.copytree(folder, folder.with_name("edited")))
     text = (copy / "recipe.yaml").read_text()
@@ -51,14 +51,14 @@ def edited(folder: Path, old: str, new: str) -> Path:
 def test_a_recipe_does_not_differ_from_itself(folder: Path) -> None:
     ended = diff(folder, folder, "--exit-code", "--home", folder / "home")
     assert (ended.exit_code, ended.output) == (0, "no difference\n")
-    assert told(folder, folder)["same"] is True
+    assert diff_json(folder, folder)["same"] is True
 
 
 def test_a_parameter_makes_its_step_and_all_that_follow_anew(folder: Path) -> None:
     asked = (folder, folder, "--set", "stages.grpo.params.learning_rate=5.0e-4", "--home", folder / "home")
-    found = told(*asked)
+    found = diff_json(*asked)
     assert changes(found) == {"stages.grpo.params.learning_rate": (1.0e-3, 5.0e-4)}
-    assert fates(found) == {
+    assert step_fates(found) == {
         "grpo": "changed",
         "after": "downstream",
         "ship": "downstream",
@@ -73,47 +73,49 @@ def test_a_parameter_makes_its_step_and_all_that_follow_anew(folder: Path) -> No
 
 
 def test_what_changes_only_speed_makes_nothing_anew(folder: Path) -> None:
-    found = told(folder, folder, "--set", "stages.sft.params.micro_batch=4", "--home", folder / "home")
-    assert changes(found) == {"stages.sft.params.micro_batch": ("-", 4)}
+    found = diff_json(
+        folder, folder, "--set", "stages.sft.params.micro_batch_size=4", "--home", folder / "home"
+    )
+    assert changes(found) == {"stages.sft.params.micro_batch_size": ("-", 4)}
     assert found["steps"] == []
     assert found["same"] is False
-    shown = diff(folder, folder, "--set", "stages.sft.params.micro_batch=4", "--home", folder / "home")
+    shown = diff(folder, folder, "--set", "stages.sft.params.micro_batch_size=4", "--home", folder / "home")
     assert shown.output.splitlines()[-1] == "no step is made anew"
 
 
 def test_the_content_of_a_file_is_a_change(folder: Path) -> None:
-    copy = edited(folder, "name: tiny", "name: tiny")
+    copy = edit_copy(folder, "name: tiny", "name: tiny")
     (copy / "chat.jinja").write_text((copy / "chat.jinja").read_text() + "\n")
-    found = told(folder, copy)
+    found = diff_json(folder, copy)
     assert list(changes(found)) == ["file.chat.jinja"]
-    assert fates(found)["models.base"] == "changed"
+    assert step_fates(found)["models.base"] == "changed"
 
 
 def test_plans_differ_by_the_paths_of_the_recipe(folder: Path, tmp_path: Path) -> None:
     """Without the recipe's text, its paths are told from the steps."""
-    for name, setting in (("a", "seed=3"), ("b", "stages.sft.params.batch=8")):
-        ended = call("plan", folder, "--set", setting, "--format", "json")
+    for name, setting in (("a", "seed=3"), ("b", "stages.sft.params.batch_size=8")):
+        ended = run_command("plan", folder, "--set", setting, "--format", "json")
         assert ended.returncode == 0, ended.stderr
         (tmp_path / f"{name}.json").write_text(ended.stdout)
-    found = told(tmp_path / "a.json", tmp_path / "b.json")
-    assert changes(found) == {"stages.sft.params.batch": (16, 8)}
-    assert fates(found)["sft"] == "changed"
-    assert fates(found)["grpo"] == "downstream"
+    found = diff_json(tmp_path / "a.json", tmp_path / "b.json")
+    assert changes(found) == {"stages.sft.params.batch_size": (16, 8)}
+    assert step_fates(found)["sft"] == "changed"
+    assert step_fates(found)["grpo"] == "downstream"
 
 
 def test_other_rows_for_a_stage_are_its_own_change(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(plan_text(folder))
-    copy = edited(folder, "model: base\n    data: sums.train", "model: base\n    data: sums.test")
+    copy = edit_copy(folder, "model: base\n    data: sums.train", "model: base\n    data: sums.test")
     (tmp_path / "b.json").write_text(plan_text(copy))
-    found = told(tmp_path / "a.json", tmp_path / "b.json")
+    found = diff_json(tmp_path / "a.json", tmp_path / "b.json")
     assert changes(found) == {"stages.sft.data": ("sums.train", "sums.test")}
-    assert fates(found)["sft"] == "changed"
+    assert step_fates(found)["sft"] == "changed"
 
 
 def plan_text(folder: Path) -> str:
-    plan = compiled(folder / "recipe.yaml", (), ())[0].plan
+    plan = compile_file(folder / "recipe.yaml", (), ())[0].plan
     assert plan is not None
-    return to_json(plan)
+    return plan_to_json(plan)
 
 
 def test_another_version_of_the_stack_is_told(folder: Path, tmp_path: Path) -> None:
@@ -127,16 +129,18 @@ def test_another_version_of_the_stack_is_told(folder: Path, tmp_path: Path) -> N
             step["key"] = step["key"][::-1]
     (tmp_path / "a.json").write_text(json.dumps(data))
     (tmp_path / "b.json").write_text(text)
-    found = told(tmp_path / "a.json", tmp_path / "b.json")
+    found = diff_json(tmp_path / "a.json", tmp_path / "b.json")
     assert changes(found) == {"stack.torch": ("1.0", version)}
-    assert "datasets.sums" not in fates(found)
-    assert {fates(found)[step] for step in ("models.base", "sft", "grpo", "before", "export")} == {"changed"}
+    assert "datasets.sums" not in step_fates(found)
+    assert {step_fates(found)[step] for step in ("models.base", "sft", "grpo", "before", "export")} == {
+        "changed"
+    }
 
 
 def test_steps_that_come_and_go(folder: Path) -> None:
-    copy = edited(folder, "  export: {export: grpo}", "  written: {export: sft}")
-    found = told(folder, copy)
-    assert fates(found) == {"written": "new"}
+    copy = edit_copy(folder, "  export: {export: grpo}", "  written: {export: sft}")
+    found = diff_json(folder, copy)
+    assert step_fates(found) == {"written": "new"}
     assert found["gone"] == ["export"]
     assert "no longer there: export" in diff(folder, copy).output
 
@@ -147,22 +151,28 @@ def test_steps_in_the_home_cost_nothing(folder: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "recipe.yaml").write_text(recipe)
-    assert call("run", tmp_path / "old", "--home", home).returncode == 0
+    assert run_command("run", tmp_path / "old", "--home", home).returncode == 0
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "recipe.yaml").write_text(recipe.replace("echo 1", "echo 2"))
-    found = told(tmp_path / "old", tmp_path / "new", "--home", home)
+    found = diff_json(tmp_path / "old", tmp_path / "new", "--home", home)
     assert {step["id"]: step["cached"] for step in found["steps"]} == {"a": False, "b": False}
-    back = told(tmp_path / "new", tmp_path / "old", "--home", home)
+    back = diff_json(tmp_path / "new", tmp_path / "old", "--home", home)
     assert {step["id"]: step["cached"] for step in back["steps"]} == {"a": True, "b": True}
     (run,) = (home / "runs").iterdir()
-    by_name = told(run.name[:8], tmp_path / "new", "--home", home)  # a run by its name, and by its folder
-    assert fates(by_name) == fates(told(run, tmp_path / "new", "--home", home)) == fates(found)
+    by_name = diff_json(
+        run.name[:8], tmp_path / "new", "--home", home
+    )  # a run by its name, and by its folder
+    assert (
+        step_fates(by_name)
+        == step_fates(diff_json(run, tmp_path / "new", "--home", home))
+        == step_fates(found)
+    )
 
 
 def test_the_cost_is_that_of_what_is_to_do(folder: Path, tmp_path: Path) -> None:
-    plan = compiled(folder / "recipe.yaml", (), ())[0].plan
+    plan = compile_file(folder / "recipe.yaml", (), ())[0].plan
     assert plan is not None
-    (tmp_path / "a.json").write_text(to_json(plan))
+    (tmp_path / "a.json").write_text(plan_to_json(plan))
     changed = tuple(
         replace(step, key=step.key[::-1], estimate={"seconds": 60.0, "memory_gb": 1.0, "dollars": 0.5})
         for step in plan.steps
@@ -171,8 +181,8 @@ def test_the_cost_is_that_of_what_is_to_do(folder: Path, tmp_path: Path) -> None
     kept = tuple(replace(step, estimate=None) for step in plan.steps if step.id not in ("sft", "grpo"))
     order = {step.id: number for number, step in enumerate(plan.steps)}
     steps = tuple(sorted((*kept, *changed), key=lambda step: order[step.id]))
-    (tmp_path / "b.json").write_text(to_json(replace(plan, steps=steps)))
-    found = told(tmp_path / "a.json", tmp_path / "b.json", "--home", tmp_path)
+    (tmp_path / "b.json").write_text(plan_to_json(replace(plan, steps=steps)))
+    found = diff_json(tmp_path / "a.json", tmp_path / "b.json", "--home", tmp_path)
     assert found["cost"] == {"seconds": 120.0, "dollars": 1.0}
     shown = diff(tmp_path / "a.json", tmp_path / "b.json", "--home", tmp_path).output
     assert shown.splitlines()[-1] == "2 steps made anew, 6 untouched; about 2 min 00 s, $1.00"
@@ -185,7 +195,7 @@ def test_legs_of_a_matrix_keep_what_they_were(tmp_path: Path) -> None:
     for name, words in (("old", "[x]"), ("new", "[x, y]")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "recipe.yaml").write_text(MATRIX.replace("WORDS", words))
-    found = told(tmp_path / "old", tmp_path / "new", "--home", tmp_path)
+    found = diff_json(tmp_path / "old", tmp_path / "new", "--home", tmp_path)
     assert changes(found) == {"matrix.w.1": ("-", "y")}
     assert [step["id"] for step in found["steps"]] == ["a@w=y"]
     assert found["gone"] == []
@@ -213,5 +223,5 @@ def test_what_cannot_be_compared_is_misuse(
 
 
 def test_a_recipe_with_errors_ends_with_status_1(folder: Path) -> None:
-    copy = edited(folder, "train: grpo", "train: grpoo")
+    copy = edit_copy(folder, "train: grpo", "train: grpoo")
     assert diff(folder, copy).exit_code == 1

@@ -1,23 +1,23 @@
 """`recipe explain` knows every code, field and extension; docs/reference says the same."""
 
 import pytest
-from tests.cli.shipped import tree_of
-from tests.compiler.render.golden import same_as
-from tests.recipe_command import ROOT, call
+from tests.cli.shipped import parse_tree
+from tests.compiler.render.golden import assert_matches_golden
+from tests.recipe_command import ROOT, run_command
 
-from posttrain.compiler.reference.find import Reference, explain, listing, meant, reference
-from posttrain.compiler.reference.pages import pages
-from posttrain.compiler.reference.values import flow
-from posttrain.compiler.text.tree import plain
+from posttrain.compiler.reference.find import Reference, build_reference, explain, list_topics, suggest_topic
+from posttrain.compiler.reference.pages import reference_pages
+from posttrain.compiler.reference.values import to_flow_yaml
+from posttrain.compiler.text.tree import node_to_builtins
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.declared import keys_of
 from posttrain.spec.recipe import VERBS, Recipe
 
-KNOWN: Reference = reference(CATALOG)
-SAID = {
+KNOWN: Reference = build_reference(CATALOG)
+EXPLANATIONS = {
     "stages.train.params": "The method's parameters",
-    "models.init.hidden": "The width of the residual stream",
-    "models.base.init.hidden": "The width of the residual stream",
+    "models.init.hidden_size": "The width of the residual stream",
+    "models.base.init.hidden_size": "The width of the residual stream",
     "grpo": "Group-relative policy optimisation",
     "grpo.temperature": "The temperature of the sampling",
     "stages.my-grpo.params.beta": "The weight of the KL divergence",
@@ -36,11 +36,11 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("word", SAID)
+@pytest.mark.parametrize("word", EXPLANATIONS)
 def test_it_is_explained(word: str) -> None:
     text = explain(word, KNOWN)
     assert text is not None
-    assert SAID[word] in " ".join(text.split())
+    assert EXPLANATIONS[word] in " ".join(text.split())
 
 
 def test_a_field_tells_what_it_takes_and_where() -> None:
@@ -77,23 +77,23 @@ def test_everything_there_is_can_be_asked_for() -> None:
 )
 def test_a_miss_has_a_suggestion(word: str, near: str) -> None:
     assert explain(word, KNOWN) is None
-    assert meant(word, KNOWN) == near
+    assert suggest_topic(word, KNOWN) == near
 
 
 def test_a_code_that_is_none_is_near_another() -> None:
     assert explain("PT9201", KNOWN) is None
-    assert meant("PT9201", KNOWN) in KNOWN.codes
+    assert suggest_topic("PT9201", KNOWN) in KNOWN.codes
 
 
 def test_the_list_names_every_topic() -> None:
-    text = listing(KNOWN)
+    text = list_topics(KNOWN)
     names = [topic.name for topic in KNOWN.topics if topic.kind not in ("section", "recipe")]
     assert [name for name in (*names, *KNOWN.codes, *keys_of(Recipe)) if name not in text] == []
 
 
 def test_the_examples_of_topics_are_yaml() -> None:
     for topic in KNOWN.topics:
-        assert not topic.example or tree_of(f"example:\n{indented(topic.example)}") is not None, topic.name
+        assert not topic.example or parse_tree(f"example:\n{indented(topic.example)}") is not None, topic.name
 
 
 def indented(text: str) -> str:
@@ -105,26 +105,26 @@ def indented(text: str) -> str:
     ["text", "", "1e-5", "no", "true", "a: b", "# x", 'say "hi"', "x, y", "it's", "é", "- a", "null", "0x1"],
 )
 def test_a_value_on_one_line_is_the_same_value(value: str) -> None:
-    made = flow({"key": [value, {value or "k": 1}], "n": 2.5, "b": True, "z": None})
-    tree = tree_of(f"a: {made}\n")
+    made = to_flow_yaml({"key": [value, {value or "k": 1}], "n": 2.5, "b": True, "z": None})
+    tree = parse_tree(f"a: {made}\n")
     assert tree is not None
-    assert plain(tree)["a"] == {"key": [value, {value or "k": 1}], "n": 2.5, "b": True, "z": None}
+    assert node_to_builtins(tree)["a"] == {"key": [value, {value or "k": 1}], "n": 2.5, "b": True, "z": None}
 
 
 def test_the_command() -> None:
-    listed = call("explain")
+    listed = run_command("explain")
     assert listed.returncode == 0
-    assert listed.stdout == listing(KNOWN)
-    told = call("explain", "grpo.temperature")
+    assert listed.stdout == list_topics(KNOWN)
+    told = run_command("explain", "grpo.temperature")
     assert (told.returncode, told.stdout) == (0, explain("grpo.temperature", KNOWN))
-    missed = call("explain", "grpo.temprature")
+    missed = run_command("explain", "grpo.temprature")
     assert missed.returncode == 2
     assert "did you mean `grpo.temperature`?" in missed.stderr
 
 
 def test_the_reference_is_up_to_date() -> None:
     folder = ROOT / "docs" / "reference"
-    made = pages(KNOWN)
+    made = reference_pages(KNOWN)
     for name, text in made.items():
-        same_as(folder / name, text)
+        assert_matches_golden(folder / name, text)
     assert {path.name for path in folder.iterdir()} == set(made)

@@ -7,33 +7,35 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.cli.shipped import PARTS, RECIPES, RIGHT, name_of, tree_of
+from tests.cli.shipped import CORRECT_EXAMPLES, OVERLAYS, RECIPES, parse_tree, path_id
 from tests.cli.written import documents
-from tests.recipe_command import RECIPE, call
+from tests.recipe_command import RECIPE_COMMAND, run_command
 
-from posttrain.compiler.format.recipe import formatted
-from posttrain.compiler.format.syntax import unspoken
-from posttrain.compiler.text.source import Source
-from posttrain.compiler.text.tree import plain
+from posttrain.compiler.format.recipe import format_recipe
+from posttrain.compiler.format.syntax import collect_comments_and_anchors
+from posttrain.compiler.text.source import SourceFile
+from posttrain.compiler.text.tree import node_to_builtins
 
-SHIPPED = [path.read_text() for path in (*RECIPES, *PARTS)] + list(dict.fromkeys(RIGHT.values()))
-
-
-def written(text: str) -> str | None:
-    return formatted(Source("recipe.yaml", text.encode())).text
+SHIPPED = [path.read_text() for path in (*RECIPES, *OVERLAYS)] + list(
+    dict.fromkeys(CORRECT_EXAMPLES.values())
+)
 
 
-def holds(text: str) -> None:
+def format_text(text: str) -> str | None:
+    return format_recipe(SourceFile("recipe.yaml", text.encode())).text
+
+
+def check_meaning_kept(text: str) -> None:
     """What must hold of every text that is a recipe at all."""
-    tree = tree_of(text)
+    tree = parse_tree(text)
     assert tree is not None
-    made = written(text)
+    made = format_text(text)
     assert made is not None
-    after = tree_of(made)
+    after = parse_tree(made)
     assert after is not None
-    assert typed(plain(after)) == typed(plain(tree))
-    assert unspoken(made) == unspoken(text)
-    assert written(made) == made
+    assert typed(node_to_builtins(after)) == typed(node_to_builtins(tree))
+    assert collect_comments_and_anchors(made) == collect_comments_and_anchors(text)
+    assert format_text(made) == made
 
 
 def typed(value: object) -> object:
@@ -43,20 +45,20 @@ def typed(value: object) -> object:
     return [typed(item) for item in value] if isinstance(value, list) else (type(value).__name__, repr(value))
 
 
-@pytest.mark.parametrize("path", [*RECIPES, *PARTS], ids=name_of)
+@pytest.mark.parametrize("path", [*RECIPES, *OVERLAYS], ids=path_id)
 def test_every_recipe_of_the_project_can_be_formatted(path: Path) -> None:
-    holds(path.read_text())
+    check_meaning_kept(path.read_text())
 
 
 @settings(max_examples=40, deadline=None)
 @given(documents())
 def test_however_it_is_written_it_says_the_same(text: str) -> None:
-    assume(tree_of(text) is not None)
-    holds(text)
+    assume(parse_tree(text) is not None)
+    check_meaning_kept(text)
 
 
 @st.composite
-def disturbed(draw: st.DrawFn) -> str:
+def mutated_recipe(draw: st.DrawFn) -> str:
     """A recipe of the project with comments and empty lines put in, and spaces doubled."""
     lines = draw(st.sampled_from(SHIPPED)).splitlines()
     for _ in range(draw(st.integers(1, 8))):
@@ -76,10 +78,10 @@ def disturbed(draw: st.DrawFn) -> str:
 
 
 @settings(max_examples=40, deadline=None)
-@given(disturbed())
+@given(mutated_recipe())
 def test_a_recipe_keeps_its_comments_and_its_meaning(text: str) -> None:
-    assume(tree_of(text) is not None)
-    holds(text)
+    assume(parse_tree(text) is not None)
+    check_meaning_kept(text)
 
 
 SECTIONS = """\
@@ -95,7 +97,7 @@ profiles: {smoke: {seed: 1}}
 recipe: 1
 models:
 
-  base: {init: {family: qwen2, layers: 2, hidden: 64, heads: 4, intermediate: 128, context: 512},
+  base: {init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4, intermediate_size: 128, max_position_embeddings: 512},
          tokenizer: {init: characters, words: [<answer>, </answer>]}}
 
   # The last word on models.
@@ -118,7 +120,7 @@ name: "demo"
 
 models:
   base:
-    init: {family: qwen2, layers: 2, hidden: 64, heads: 4, intermediate: 128, context: 512}
+    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4, intermediate_size: 128, max_position_embeddings: 512}
     tokenizer: {init: characters, words: [<answer>, </answer>]}
 
   # The last word on models.
@@ -141,10 +143,10 @@ profiles: {smoke: {seed: 1}}
 
 
 def test_the_canonical_form() -> None:
-    assert written(SECTIONS) == CANONICAL
+    assert format_text(SECTIONS) == CANONICAL
 
 
-LINED_UP = """\
+ALIGNED_COMMENTS = """\
 recipe: 1     # the version
 name:   demo  # the name
 
@@ -156,8 +158,8 @@ stages:
 
 
 def test_what_was_lined_up_stays_so() -> None:
-    made = written(LINED_UP.replace("{train: sft, model: base}", "{train: sft,model: base}"))
-    assert made == LINED_UP
+    made = format_text(ALIGNED_COMMENTS.replace("{train: sft, model: base}", "{train: sft,model: base}"))
+    assert made == ALIGNED_COMMENTS
 
 
 @pytest.mark.parametrize(
@@ -176,15 +178,15 @@ def test_what_was_lined_up_stays_so() -> None:
     ],
 )
 def test_words_stay_as_they_were_meant(text: str, kept: str) -> None:
-    made = written(text)
+    made = format_text(text)
     assert made is not None
     assert kept in made
-    holds(text)
+    check_meaning_kept(text)
 
 
 def test_an_alias_never_comes_before_its_anchor() -> None:
     text = "stages: &s {a: 1}\nmodels: *s\n"
-    made = written(text)
+    made = format_text(text)
     assert made is not None
     assert made.index("&s") < made.index("*s")
 
@@ -200,7 +202,7 @@ def test_an_alias_never_comes_before_its_anchor() -> None:
 def test_what_is_not_safe_is_left_alone(text: str, reason: str, tmp_path: Path) -> None:
     file = tmp_path / "recipe.yaml"
     file.write_text(text)
-    ended = call("fmt", file)
+    ended = run_command("fmt", file)
     assert ended.returncode == 1
     assert "left as it is" in ended.stderr
     assert reason in ended.stderr
@@ -213,34 +215,34 @@ def test_a_file_is_rewritten_in_place(tmp_path: Path) -> None:
     file.chmod(0o640)
     link = tmp_path / "link.yaml"
     link.symlink_to(file)
-    assert call("fmt", link).returncode == 0
+    assert run_command("fmt", link).returncode == 0
     assert file.read_text() == CANONICAL
     assert file.stat().st_mode & 0o777 == 0o640
     assert link.is_symlink()
-    again = call("fmt", tmp_path)
+    again = run_command("fmt", tmp_path)
     assert (again.returncode, again.stdout) == (0, "")
 
 
 def test_check_and_diff_write_nothing(tmp_path: Path) -> None:
     file = tmp_path / "recipe.yaml"
     file.write_text(SECTIONS)
-    checked = call("fmt", "--check", file)
+    checked = run_command("fmt", "--check", file)
     assert checked.returncode == 1
     assert str(file) in checked.stdout
-    shown = call("fmt", "--diff", file)
+    shown = run_command("fmt", "--diff", file)
     assert shown.returncode == 0
     assert "\n-name:   'demo'\n" in shown.stdout
     assert '\n+name: "demo"\n' in shown.stdout
-    assert call("fmt", "--check", "--diff", file).returncode == 1
+    assert run_command("fmt", "--check", "--diff", file).returncode == 1
     assert file.read_text() == SECTIONS
     file.write_text(CANONICAL)
-    assert call("fmt", "--check", file).returncode == 0
+    assert run_command("fmt", "--check", file).returncode == 0
 
 
 def test_a_file_that_cannot_be_read_is_told_and_kept(tmp_path: Path) -> None:
     file = tmp_path / "recipe.yaml"
     file.write_text("name: demo\nname: again\n")
-    ended = call("fmt", file)
+    ended = run_command("fmt", file)
     assert ended.returncode == 1
     assert "error[PT0103]" in ended.stderr
     assert file.read_text() == "name: demo\nname: again\n"
@@ -248,7 +250,11 @@ def test_a_file_that_cannot_be_read_is_told_and_kept(tmp_path: Path) -> None:
 
 def test_standard_input_goes_to_standard_output() -> None:
     ended = subprocess.run(
-        [*RECIPE, "fmt", "-"], input=SECTIONS.encode(), capture_output=True, check=False, env=os.environ
+        [*RECIPE_COMMAND, "fmt", "-"],
+        input=SECTIONS.encode(),
+        capture_output=True,
+        check=False,
+        env=os.environ,
     )
     assert ended.returncode == 0
     assert ended.stdout.decode() == CANONICAL
@@ -257,5 +263,5 @@ def test_standard_input_goes_to_standard_output() -> None:
 def test_several_files_are_each_formatted(tmp_path: Path) -> None:
     for name in ("one.yaml", "two.yaml"):
         (tmp_path / name).write_text(SECTIONS)
-    assert call("fmt", tmp_path / "one.yaml", tmp_path / "two.yaml").returncode == 0
+    assert run_command("fmt", tmp_path / "one.yaml", tmp_path / "two.yaml").returncode == 0
     assert all((tmp_path / name).read_text() == CANONICAL for name in ("one.yaml", "two.yaml"))

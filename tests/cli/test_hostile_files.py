@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.recipe_command import RECIPE, call
+from tests.recipe_command import RECIPE_COMMAND, run_command
 
 HEAD = "recipe: 1\nname: it\n"
 STAGES = "stages: {a: {script: [sh, -c, exit], files: [FILE]}}\n"
 
 
-def told(folder: Path, text: str) -> str:
+def validate_errors(folder: Path, text: str) -> str:
     (folder / "recipe.yaml").write_text(text)
-    ended = call("validate", folder)
+    ended = run_command("validate", folder)
     assert ended.returncode == 1
     assert "Traceback" not in ended.stderr
     assert "should not happen" not in ended.stderr
@@ -40,20 +40,22 @@ def folder(path: Path) -> None:
 @pytest.mark.parametrize("make", [fifo, loop, endless, folder])
 def test_what_is_no_plain_file_is_not_read(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "odd.yaml")
-    assert "there is no file `odd.yaml`" in told(tmp_path, f"{HEAD}extends: odd.yaml\n")
-    assert "there is no file `odd.yaml`" in told(tmp_path, HEAD + STAGES.replace("FILE", "odd.yaml"))
+    assert "there is no file `odd.yaml`" in validate_errors(tmp_path, f"{HEAD}extends: odd.yaml\n")
+    assert "there is no file `odd.yaml`" in validate_errors(
+        tmp_path, HEAD + STAGES.replace("FILE", "odd.yaml")
+    )
 
 
 @pytest.mark.parametrize("name", ['"a\\0b"', "a" * 5000, "'*.jsonl'", "~/x.yaml", "https://localhost/x.yaml"])
 def test_a_name_that_no_file_can_have(name: str, tmp_path: Path) -> None:
-    assert "error[PT0111]" in told(tmp_path, f"{HEAD}extends: {name}\n")
-    assert "error[PT0409]" in told(tmp_path, HEAD + STAGES.replace("FILE", name))
+    assert "error[PT0111]" in validate_errors(tmp_path, f"{HEAD}extends: {name}\n")
+    assert "error[PT0409]" in validate_errors(tmp_path, HEAD + STAGES.replace("FILE", name))
 
 
 @pytest.mark.parametrize("make", [fifo, loop, endless])
 def test_a_recipe_that_is_no_plain_file(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "recipe.yaml")
-    ended = call("validate", tmp_path)
+    ended = run_command("validate", tmp_path)
     assert ended.returncode == 2
     assert "give a recipe file" in ended.stderr
 
@@ -63,7 +65,7 @@ def test_files_that_double_with_each_step_end(tmp_path: Path) -> None:
         for side in "ab":
             below = f"extends: [a{level + 1}.yaml, b{level + 1}.yaml]\n" if level < 29 else "seed: 1\n"
             (tmp_path / f"{side}{level}.yaml").write_text(below)
-    said = told(tmp_path, f"{HEAD}extends: [a0.yaml, b0.yaml]\n{STAGES.replace('[FILE]', '[]')}")
+    said = validate_errors(tmp_path, f"{HEAD}extends: [a0.yaml, b0.yaml]\n{STAGES.replace('[FILE]', '[]')}")
     assert said.count("at most 64 files") == 1
 
 
@@ -71,13 +73,15 @@ def test_a_long_chain_of_files_ends(tmp_path: Path) -> None:
     for level in range(1500):
         (tmp_path / f"e{level}.yaml").write_text(f"extends: e{level + 1}.yaml\n")
     (tmp_path / "e1500.yaml").write_text("seed: 1\n")
-    assert "at most 64 files" in told(tmp_path, f"{HEAD}extends: e0.yaml\n{STAGES.replace('[FILE]', '[]')}")
+    assert "at most 64 files" in validate_errors(
+        tmp_path, f"{HEAD}extends: e0.yaml\n{STAGES.replace('[FILE]', '[]')}"
+    )
 
 
 def test_variables_that_stand_for_one_another_end(tmp_path: Path) -> None:
     names = "".join(f'  a{n}: "${{vars.a{n + 1}}}"\n' for n in range(3000))
     text = f"{HEAD}description: ${{vars.a0}}\nvars:\n{names}  a3000: x\n{STAGES.replace('[FILE]', '[]')}"
-    assert "more than 64 variables" in told(tmp_path, text)
+    assert "more than 64 variables" in validate_errors(tmp_path, text)
 
 
 def test_a_file_of_any_size_is_not_read_whole(tmp_path: Path) -> None:
@@ -85,7 +89,7 @@ def test_a_file_of_any_size_is_not_read_whole(tmp_path: Path) -> None:
         file.truncate(8 * 2**30)  # a hole: it takes no room on the disk
     command = ["sh", "-c", 'ulimit -v 2000000; exec "$@"', "sh"]
     ended = subprocess.run(
-        [*command, *RECIPE, "validate", str(tmp_path)], capture_output=True, text=True, check=False
+        [*command, *RECIPE_COMMAND, "validate", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 1
     assert "error[PT0104]" in ended.stderr

@@ -1,7 +1,7 @@
 """An editor with the YAML language server completes, explains and checks recipes by the schema."""
 
 import pytest
-from tests.cli.language_server import HERE, LanguageServer
+from tests.cli.language_server import CURSOR, LanguageServer
 from tests.recipe_command import ROOT
 
 from posttrain.runtime.catalog import CATALOG
@@ -12,31 +12,34 @@ from posttrain.spec.training import Train
 HEAD = "recipe: 1\nname: demo\n"
 STAGE = f"{HEAD}stages:\n  grpo:\n    train: grpo\n    model: base\n    data: sums\n    reward: right\n"
 REWARD = f"{HEAD}rewards:\n  right:\n    reads: {{completion: text}}\n    returns: a\n    nodes:\n      a:\n"
-OFFERED = {
-    "a section": (f"{HEAD}{HERE}\n", {"models", "datasets", "stages", "profiles", "extends"}),
-    "the verbs of a stage": (f"{HEAD}stages:\n  sft:\n    {HERE}\n", set(VERBS)),
+COMPLETIONS = {
+    "a section": (f"{HEAD}{CURSOR}\n", {"models", "datasets", "stages", "profiles", "extends"}),
+    "the verbs of a stage": (f"{HEAD}stages:\n  sft:\n    {CURSOR}\n", set(VERBS)),
     "the keys of a train stage": (
-        f"{HEAD}stages:\n  sft:\n    train: sft\n    {HERE}\n",
+        f"{HEAD}stages:\n  sft:\n    train: sft\n    {CURSOR}\n",
         {"model", "data", "params"},
     ),
-    "the methods": (f"{HEAD}stages:\n  sft:\n    train: {HERE}\n", set(CATALOG.names("method"))),
-    "the parameters of grpo": (f"{STAGE}    params:\n      {HERE}\n", {"generations", "beta", "temperature"}),
+    "the methods": (f"{HEAD}stages:\n  sft:\n    train: {CURSOR}\n", set(CATALOG.names("method"))),
+    "the parameters of grpo": (
+        f"{STAGE}    params:\n      {CURSOR}\n",
+        {"generations", "beta", "temperature"},
+    ),
     "the words of a parameter": (
-        f"{STAGE}    params:\n      steps: 1\n      loss: {HERE}\n",
+        f"{STAGE}    params:\n      steps: 1\n      loss: {CURSOR}\n",
         {"dapo", "dr_grpo"},
     ),
-    "the sources": (f"{HEAD}datasets:\n  a:\n    from:\n      {HERE}\n", {"arithmetic", "files"}),
+    "the sources": (f"{HEAD}datasets:\n  a:\n    from:\n      {CURSOR}\n", {"arithmetic", "files"}),
     "the data steps": (
-        f"{HEAD}datasets:\n  a:\n    from: b\n    steps:\n      - {HERE}\n",
+        f"{HEAD}datasets:\n  a:\n    from: b\n    steps:\n      - {CURSOR}\n",
         {"where", "split"},
     ),
-    "the ops of a node": (f"{REWARD}        {HERE}\n", {"between", "score", "sum"}),
+    "the ops of a node": (f"{REWARD}        {CURSOR}\n", {"between", "score", "sum"}),
     "the ops of a condition": (
-        f"{REWARD}        score:\n          when:\n            {HERE}\n",
+        f"{REWARD}        score:\n          when:\n            {CURSOR}\n",
         {"equal", "present"},
     ),
     "parameters in a profile": (
-        f"{HEAD}profiles:\n  smoke:\n    stages:\n      a:\n        params:\n          {HERE}\n",
+        f"{HEAD}profiles:\n  smoke:\n    stages:\n      a:\n        params:\n          {CURSOR}\n",
         {"epochs", "generations"},
     ),
 }
@@ -47,42 +50,46 @@ def test_a_whole_recipe_has_no_complaint(editor: LanguageServer) -> None:
     assert editor.open(text).messages == []
 
 
-@pytest.mark.parametrize("what", OFFERED)
+@pytest.mark.parametrize("what", COMPLETIONS)
 def test_it_is_offered(editor: LanguageServer, what: str) -> None:
-    text, wanted = OFFERED[what]
+    text, wanted = COMPLETIONS[what]
     assert wanted <= set(editor.open(text).completions())
 
 
 def test_only_what_fits_is_offered(editor: LanguageServer) -> None:
-    params = set(editor.open(OFFERED["the parameters of grpo"][0]).completions())
+    params = set(editor.open(COMPLETIONS["the parameters of grpo"][0]).completions())
     assert not params & {"loss_on", "packing"}  # those of sft
-    ops = set(editor.open(OFFERED["the ops of a condition"][0]).completions())
+    ops = set(editor.open(COMPLETIONS["the ops of a condition"][0]).completions())
     assert not ops & {"between", "sum"}  # no conditions
 
 
 def test_a_parameter_is_offered_with_its_default(editor: LanguageServer) -> None:
-    offered = editor.open(OFFERED["the parameters of grpo"][0]).completions()
+    offered = editor.open(COMPLETIONS["the parameters of grpo"][0]).completions()
     assert "8" in offered["generations"]["insertText"]
     assert "Completions written for each prompt" in str(offered["generations"]["documentation"])
 
 
 def test_hovering_explains(editor: LanguageServer) -> None:
-    opened = editor.open(f"{STAGE}    params: {{steps: 1, beta: 0.1}}\ntracking: [tensorboard]\n")
-    assert said(fields_of(Train)["reward"].description) in opened.hover("reward: right")
+    opened = editor.open(f"{STAGE}    params: {{max_steps: 1, beta: 0.1}}\ntracking: [tensorboard]\n")
+    assert plain_text(fields_of(Train)["reward"].description) in opened.hover("reward: right")
     assert "The weight of the KL divergence" in opened.hover("beta")
-    assert said(fields_of(Recipe)["tracking"].description) in opened.hover("tracking")
+    assert plain_text(fields_of(Recipe)["tracking"].description) in opened.hover("tracking")
     assert "Train a model by a method" in opened.hover("grpo:")
 
 
-def said(description: str | None) -> str:
+def plain_text(description: str | None) -> str:
     assert description
     return description.rstrip(".")
 
 
 WRONG = {
-    "a misspelt parameter": (f"{STAGE}    params: {{steps: 1, generation: 8}}\n", "generation", 9),
-    "a misspelt section": (f"{STAGE}    params: {{steps: 1}}\ndataset: {{}}\n", "dataset", 10),
-    "text for a number": (f"{STAGE}    params: {{steps: 1_000}}\n", "expected a whole number, at least 1", 9),
+    "a misspelt parameter": (f"{STAGE}    params: {{max_steps: 1, generation: 8}}\n", "generation", 9),
+    "a misspelt section": (f"{STAGE}    params: {{max_steps: 1}}\ndataset: {{}}\n", "dataset", 10),
+    "text for a number": (
+        f"{STAGE}    params: {{max_steps: 1_000}}\n",
+        "expected a whole number, at least 1",
+        9,
+    ),
     "an unknown method": (f"{HEAD}stages:\n  a: {{train: gprot, model: b, data: c}}\n", "grpo", 4),
     "an unknown source": (
         f"{HEAD}datasets: {{a: {{from: {{arithmetics: {{}}}}}}}}\nstages: {{}}\n",
@@ -98,7 +105,7 @@ def test_a_mistake_is_shown_in_its_place(editor: LanguageServer, what: str) -> N
     opened = editor.open(text)
     found = [
         message
-        for message, place in zip(opened.messages, opened.places, strict=True)
+        for message, place in zip(opened.messages, opened.positions, strict=True)
         if place["line"] == line
     ]
     assert any(word in message for message in found), opened.messages

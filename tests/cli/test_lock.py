@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.recipe_command import RECIPE, call
-from tests.runtime.locking.hub_server import hub
+from tests.recipe_command import RECIPE_COMMAND, run_command
+from tests.runtime.locking.hub_server import fake_hub
 
-from posttrain.spec.lockfile import parse_lock, to_text
-from posttrain.spec.plan import from_json
+from posttrain.spec.lockfile import format_lock, parse_lock
+from posttrain.spec.plan import plan_from_json
 
 COMMITS = {name: name * 40 for name in "abcdef"}
 TEXT = """\
@@ -33,7 +33,7 @@ REPOSITORIES = {
 }
 
 
-class Folder:
+class LockedRecipe:
     """A recipe's folder, and the command over it with a hub of this machine."""
 
     def __init__(self, path: Path, address: str, asked: list[str]) -> None:
@@ -42,7 +42,7 @@ class Folder:
 
     def call(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "HF_ENDPOINT": self.address, "HF_HOME": str(self.path / "hub")}
-        command = [*RECIPE, *map(str, arguments)]
+        command = [*RECIPE_COMMAND, *map(str, arguments)]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     def locked(self, *options: str) -> dict[tuple[str, str], str]:
@@ -59,14 +59,14 @@ class Folder:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
+def folder(tmp_path: Path) -> Iterator[LockedRecipe]:
     (tmp_path / "recipe.yaml").write_text(TEXT)
     (tmp_path / "look.py").write_text("print(1)\n")
-    with hub(REPOSITORIES) as (address, asked):
-        yield Folder(tmp_path, address, asked)
+    with fake_hub(REPOSITORIES) as (address, asked):
+        yield LockedRecipe(tmp_path, address, asked)
 
 
-def test_everything_is_written_down_for_every_profile(folder: Folder) -> None:
+def test_everything_is_written_down_for_every_profile(folder: LockedRecipe) -> None:
     values = folder.locked()
     hub = {id: value for id, value in values.items() if id[0] in ("model", "dataset")}
     assert hub == {
@@ -76,35 +76,35 @@ def test_everything_is_written_down_for_every_profile(folder: Folder) -> None:
     }
     assert len(values["file", "look.py"]) == 64
     assert {name for kind, name in values if kind == "stack"} >= {"torch", "transformers", "duckdb"}
-    assert folder.lock.read_text() == to_text(values)
+    assert folder.lock.read_text() == format_lock(values)
 
 
-def test_the_lock_is_gone_by_without_a_network(folder: Folder) -> None:
+def test_the_lock_is_gone_by_without_a_network(folder: LockedRecipe) -> None:
     folder.locked()
     folder.address = "http://127.0.0.1:1"  # nobody is there
     shown = folder.call("plan", folder.path, "--locked", "--format", "json")
     assert shown.returncode == 0, shown.stderr
-    plan = from_json(shown.stdout)
+    plan = plan_from_json(shown.stdout)
     assert plan.step("models.base").params["revision"] == COMMITS["b"]
     assert plan.step("datasets.rows").params["source"]["params"]["revision"] == COMMITS["d"]
     assert all(step.pinned for step in plan.steps)
     large = folder.call("plan", folder.path, "--locked", "--profile", "large", "--format", "json")
     assert large.returncode == 0, large.stderr
-    assert from_json(large.stdout).step("models.base").params["revision"] == COMMITS["c"]
+    assert plan_from_json(large.stdout).step("models.base").params["revision"] == COMMITS["c"]
 
 
-def test_locking_again_changes_nothing_until_it_is_asked_to(folder: Folder) -> None:
+def test_locking_again_changes_nothing_until_it_is_asked_to(folder: LockedRecipe) -> None:
     before = folder.locked()
     count = len(folder.asked)
     assert folder.locked() == before
     assert len(folder.asked) == count
-    with hub({**REPOSITORIES, ("dataset", "org/rows"): {"main": COMMITS["e"]}}) as (address, _):
+    with fake_hub({**REPOSITORIES, ("dataset", "org/rows"): {"main": COMMITS["e"]}}) as (address, _):
         folder.address = address
         assert folder.locked() == before
         assert folder.locked("--upgrade") == {**before, ("dataset", "org/rows@main"): COMMITS["e"]}
 
 
-def test_a_check_tells_what_is_not_up_to_date(folder: Folder) -> None:
+def test_a_check_tells_what_is_not_up_to_date(folder: LockedRecipe) -> None:
     assert ("missing", "dataset", "org/rows@main") in folder.reasons()
     folder.locked()
     assert folder.reasons() == []
@@ -136,7 +136,7 @@ def test_a_check_tells_what_is_not_up_to_date(folder: Folder) -> None:
         ("revision: stable", "revision: v9", "the model `org/small` has no revision `v9`"),
     ],
 )
-def test_what_the_hub_does_not_have_is_told(folder: Folder, old: str, new: str, said: str) -> None:
+def test_what_the_hub_does_not_have_is_told(folder: LockedRecipe, old: str, new: str, said: str) -> None:
     (folder.path / "recipe.yaml").write_text(TEXT.replace(old, new))
     ended = folder.call("lock", folder.path)
     assert ended.returncode == 1
@@ -144,7 +144,7 @@ def test_what_the_hub_does_not_have_is_told(folder: Folder, old: str, new: str, 
     assert not folder.lock.exists()
 
 
-def test_a_hub_that_does_not_answer_is_told(folder: Folder) -> None:
+def test_a_hub_that_does_not_answer_is_told(folder: LockedRecipe) -> None:
     folder.address = "http://127.0.0.1:1"
     ended = folder.call("lock", folder.path)
     assert ended.returncode == 1
@@ -152,7 +152,7 @@ def test_a_hub_that_does_not_answer_is_told(folder: Folder) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_a_conflict_is_refused_and_mended(folder: Folder) -> None:
+def test_a_conflict_is_refused_and_mended(folder: LockedRecipe) -> None:
     before = folder.locked()
     whole = folder.lock.read_text()
     line = next(line for line in whole.splitlines() if "org/rows" in line)
@@ -165,8 +165,8 @@ def test_a_conflict_is_refused_and_mended(folder: Folder) -> None:
     assert folder.lock.read_text() == whole
 
 
-def test_without_a_lock_there_is_nothing_to_go_by(folder: Folder) -> None:
-    ended = call("plan", folder.path, "--locked")
+def test_without_a_lock_there_is_nothing_to_go_by(folder: LockedRecipe) -> None:
+    ended = run_command("plan", folder.path, "--locked")
     assert ended.returncode == 1
     assert "recipe lock" in ended.stderr
 
@@ -176,18 +176,18 @@ def test_a_run_goes_by_the_lock(tmp_path: Path) -> None:
         "recipe: 1\nname: it\nstages:\n  a: {script: [sh, a.sh], files: [a.sh]}\n"
     )
     (tmp_path / "a.sh").write_text("echo 1 > $OUT/x\n")
-    assert call("lock", tmp_path).returncode == 0
-    ran = call("run", tmp_path, "--locked", "--home", tmp_path / "home")
+    assert run_command("lock", tmp_path).returncode == 0
+    ran = run_command("run", tmp_path, "--locked", "--home", tmp_path / "home")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (tmp_path / "a.sh").write_text("echo 2 > $OUT/x\n")
-    refused = call("run", tmp_path, "--locked", "--home", tmp_path / "home")
+    refused = run_command("run", tmp_path, "--locked", "--home", tmp_path / "home")
     assert refused.returncode == 1
     assert "the file `a.sh` is locked at" in refused.stderr
 
 
 def test_a_recipe_of_another_name_has_a_lock_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("recipe: 1\nname: it\nstages: {a: {script: [sh, -c, exit]}}\n")
-    assert call("lock", tmp_path / "other.yaml").returncode == 0
+    assert run_command("lock", tmp_path / "other.yaml").returncode == 0
     assert (tmp_path / "other.lock").exists()
 
 
@@ -201,9 +201,9 @@ stages:
 """.replace("COMMIT", COMMITS["f"])
 
 
-def test_the_data_of_a_benchmark_is_pinned_as_datasets_are(folder: Folder) -> None:
+def test_the_data_of_a_benchmark_is_pinned_as_datasets_are(folder: LockedRecipe) -> None:
     (folder.path / "recipe.yaml").write_text(BENCHMARK)
-    loose = from_json(folder.call("plan", folder.path, "--format", "json").stdout)
+    loose = plan_from_json(folder.call("plan", folder.path, "--format", "json").stdout)
     assert not loose.step("quoted").pinned
     refused = folder.call("plan", folder.path, "--locked")
     assert refused.returncode != 0
@@ -215,13 +215,13 @@ def test_the_data_of_a_benchmark_is_pinned_as_datasets_are(folder: Folder) -> No
     assert not any("org/tasks" in path for path in folder.asked), "a commit is not asked for"
     assert folder.reasons() == []
     folder.address = "http://127.0.0.1:1"  # nobody is there
-    plan = from_json(folder.call("plan", folder.path, "--locked", "--format", "json").stdout)
+    plan = plan_from_json(folder.call("plan", folder.path, "--locked", "--format", "json").stdout)
     step = plan.step("quoted")
     assert step.params["revisions"] == {"org/rows": COMMITS["d"], "org/tasks": COMMITS["f"]}
     assert step.pinned
 
 
-def test_a_revision_that_the_lock_lacks_is_told_at_its_place(folder: Folder) -> None:
+def test_a_revision_that_the_lock_lacks_is_told_at_its_place(folder: LockedRecipe) -> None:
     (folder.path / "recipe.yaml").write_text(BENCHMARK)
     folder.locked()
     (folder.path / "recipe.yaml").write_text(BENCHMARK.replace("org/rows: main", "org/rows: next"))

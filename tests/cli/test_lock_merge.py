@@ -5,10 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.conftest import need
-from tests.recipe_command import call
+from tests.conftest import require_service
+from tests.recipe_command import run_command
 
-from posttrain.spec.lockfile import BadLock, parse_lock, salvaged
+from posttrain.spec.lockfile import LockfileError, parse_lock, salvage_lock
 
 FILES = {f"{name}.txt": name for name in "abcdefgh"}
 
@@ -18,7 +18,7 @@ class Repository:
 
     def __init__(self, path: Path, union: bool) -> None:
         self.path, self.lock = path, path / "recipe.lock"
-        need("git", shutil.which("git"), "apt-get install git")
+        require_service("git", shutil.which("git"), "apt-get install git")
         self.git("init", "--quiet", "--initial-branch", "main")
         for name, text in FILES.items():
             (path / name).write_text(text)
@@ -35,7 +35,7 @@ class Repository:
         files = "".join(f"\n      - {name}" for name in read)
         text = f"recipe: 1\nname: it\nstages:\n  look:\n    script: [sh, -c, exit]\n    files:{files}\n"
         (self.path / "recipe.yaml").write_text(text)
-        locked = call("lock", self.path)
+        locked = run_command("lock", self.path)
         assert locked.returncode == 0, locked.stderr
         self.git("add", "--all")
         assert self.git("commit", "--quiet", "--message", "locked").returncode == 0
@@ -44,7 +44,7 @@ class Repository:
         self.git("switch", "--quiet", "--create", name, "main")
         self.write(*read)
 
-    def merged(self, name: str) -> bool:
+    def merge(self, name: str) -> bool:
         """Merge a branch; the recipe is ours where both changed it, the lock is what git makes of it."""
         ended = self.git("merge", "--no-edit", name)
         self.git("checkout", "--ours", "recipe.yaml")
@@ -81,16 +81,16 @@ def test_what_two_branches_add_merges(
 ) -> None:
     repository.branch("theirs", "b.txt", "e.txt", *theirs)
     repository.branch("ours", "b.txt", "e.txt", *ours)
-    assert repository.merged("theirs")
+    assert repository.merge("theirs")
     assert repository.names() == sorted({"b.txt", "e.txt", *ours, *theirs})
 
 
 def test_what_one_branch_no_longer_needs_is_told_and_dropped(repository: Repository) -> None:
     repository.branch("theirs", "b.txt", "e.txt", "c.txt")
     repository.branch("ours", "b.txt")
-    assert repository.merged("theirs")
-    assert call("lock", repository.path, "--check").returncode == 1
-    assert call("lock", repository.path).returncode == 0
+    assert repository.merge("theirs")
+    assert run_command("lock", repository.path, "--check").returncode == 1
+    assert run_command("lock", repository.path).returncode == 0
     assert repository.names() == ["b.txt"]
 
 
@@ -102,13 +102,13 @@ def test_branches_that_contradict_each_other_are_told_with_the_line(repository: 
     repository.branch("ours", "b.txt", "e.txt")
     repository.git("merge", "--no-edit", "--strategy-option", "ours", "theirs")
     text = repository.lock.read_text()
-    with pytest.raises(BadLock, match=r"different values for the file `e\.txt`"):
+    with pytest.raises(LockfileError, match=r"different values for the file `e\.txt`"):
         parse_lock(text)
-    assert ("file", "b.txt") in salvaged(text).values
-    checked = call("lock", repository.path, "--check")
+    assert ("file", "b.txt") in salvage_lock(text).values
+    checked = run_command("lock", repository.path, "--check")
     assert checked.returncode == 1
     assert "recipe.lock:" in checked.stderr
-    assert call("lock", repository.path).returncode == 0
+    assert run_command("lock", repository.path).returncode == 0
     assert repository.names() == ["b.txt", "e.txt"]
 
 
@@ -117,9 +117,9 @@ def test_without_the_attribute_a_conflict_is_told(tmp_path: Path) -> None:
     repository.write("b.txt", "e.txt")
     repository.branch("theirs", "b.txt", "e.txt", "d.txt")
     repository.branch("ours", "b.txt", "e.txt", "c.txt")
-    assert not repository.merged("theirs")
-    checked = call("lock", repository.path, "--check")
+    assert not repository.merge("theirs")
+    checked = run_command("lock", repository.path, "--check")
     assert checked.returncode == 1
     assert "a merge left a conflict here" in checked.stderr
-    assert call("lock", repository.path).returncode == 0
+    assert run_command("lock", repository.path).returncode == 0
     assert repository.names() == ["b.txt", "c.txt", "e.txt"]

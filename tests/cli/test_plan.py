@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.cli.npm import npm_package
-from tests.recipe_command import ROOT, TINY, call
+from tests.cli.npm import install_npm_package
+from tests.recipe_command import ROOT, TINY_RECIPE, run_command
 
-from posttrain.cli.loading import compiled
+from posttrain.cli.loading import compile_file
 from posttrain.cli.main import main
 from posttrain.cli.mermaid import flowchart
-from posttrain.cli.tables import plan_table
-from posttrain.compiler.locking.wanted import wanted
-from posttrain.runtime.checkpoints import seal
-from posttrain.runtime.execution.outlook import Prospect, outlook
+from posttrain.cli.tables import print_plan_table
+from posttrain.compiler.locking.wanted import required_entries
+from posttrain.runtime.checkpoints import finalize
+from posttrain.runtime.execution.outlook import StepForecast, forecast_plan
 from posttrain.runtime.keeping.home import Home
-from posttrain.spec.lockfile import to_text
-from posttrain.spec.plan import Plan, from_json
+from posttrain.spec.lockfile import format_lock
+from posttrain.spec.plan import Plan, plan_from_json
 
 PROGRAMS = """\
 recipe: 1
@@ -36,7 +36,7 @@ def recipe(*arguments: str | Path) -> Result:
 
 
 def plan_of(path: Path) -> Plan:
-    outcome, _ = compiled(path, (), ())
+    outcome, _ = compile_file(path, (), ())
     assert outcome.plan is not None
     return outcome.plan
 
@@ -56,7 +56,7 @@ def test_status_2_until_the_work_is_done(tmp_path: Path) -> None:
     assert states(before.output) == {"count": "run", "double": "run"}
     assert before.output.splitlines()[-1] == "2 to run"
     assert recipe(*asked[:-1]).exit_code == 0
-    assert call("run", tmp_path, "--home", tmp_path / "home").returncode == 0
+    assert run_command("run", tmp_path, "--home", tmp_path / "home").returncode == 0
     after = recipe(*asked)
     assert after.exit_code == 0
     assert after.output.splitlines()[-1] == "nothing to run"
@@ -71,18 +71,18 @@ def test_status_2_until_the_work_is_done(tmp_path: Path) -> None:
 
 
 def test_a_step_with_a_checkpoint_is_resumed(tmp_path: Path) -> None:
-    key = plan_of(TINY / "recipe.yaml").step("sft").key
+    key = plan_of(TINY_RECIPE / "recipe.yaml").step("sft").key
     checkpoint = tmp_path / "work" / key / "checkpoints" / "checkpoint-8"
     checkpoint.mkdir(parents=True)
-    seal(checkpoint)
-    shown = recipe("plan", TINY, "--home", tmp_path)
+    finalize(checkpoint)
+    shown = recipe("plan", TINY_RECIPE, "--home", tmp_path)
     assert states(shown.output)["sft"] == "resume"
     assert "goes on from step 8" in shown.output
     assert shown.output.splitlines()[-1].startswith("7 to run, 1 to resume")
 
 
 def test_estimates_stand_in_columns_and_add_up(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_of(TINY / "recipe.yaml")
+    plan = plan_of(TINY_RECIPE / "recipe.yaml")
     known = {
         "after": {"seconds": 60.0, "memory_gb": 1.0, "dollars": 0.5},
         "sft": {"seconds": 5400.0, "memory_gb": 31.25, "dollars": 3.5},
@@ -91,9 +91,9 @@ def test_estimates_stand_in_columns_and_add_up(capsys: pytest.CaptureFixture[str
     }
     steps = tuple(replace(step, estimate=known.get(step.id)) for step in plan.steps)
     plan = replace(plan, steps=steps)
-    prospects = {step.id: Prospect(state="run", reason="never run") for step in steps}
-    prospects["grpo"] = Prospect(state="cached", reason="finished before")
-    plan_table(plan, prospects)
+    prospects = {step.id: StepForecast(state="run", reason="never run") for step in steps}
+    prospects["grpo"] = StepForecast(state="cached", reason="finished before")
+    print_plan_table(plan, prospects)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["step", "kind", "state", "time", "memory", "cost", "key", "why"]
     shown = {line.split("  ")[0]: line for line in lines[1:-1]}
@@ -103,17 +103,17 @@ def test_estimates_stand_in_columns_and_add_up(capsys: pytest.CaptureFixture[str
     assert "40" not in shown["grpo"].replace(plan.step("grpo").key[:10], "")  # done before: it costs nothing
     assert lines[-1] == "7 to run, 1 cached; about 1 h 33 min, $4.00"
     unknown = tuple(replace(step, estimate=None) if step.id == "after" else step for step in steps)
-    plan_table(replace(plan, steps=unknown), prospects)
+    print_plan_table(replace(plan, steps=unknown), prospects)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == "7 to run, 1 cached; at least 1 h 32 min, $3.50; of 1 the time is not known"
 
 
 def test_a_range_of_times_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_of(TINY / "recipe.yaml")
+    plan = plan_of(TINY_RECIPE / "recipe.yaml")
     estimate = {"seconds": 120, "seconds_least": 60, "seconds_most": 180}
     steps = tuple(replace(s, estimate=estimate if s.kind in ("train", "eval") else None) for s in plan.steps)
-    plan_table(
-        replace(plan, steps=steps), {step.id: Prospect(state="run", reason="never run") for step in steps}
+    print_plan_table(
+        replace(plan, steps=steps), {step.id: StepForecast(state="run", reason="never run") for step in steps}
     )
     assert capsys.readouterr().out.splitlines()[-1] == "8 to run; about 8 min 00 s (4 min to 12 min)"
 
@@ -132,22 +132,22 @@ def test_what_a_lock_would_pin_is_told(tmp_path: Path) -> None:
     shown = recipe("plan", tmp_path, "--home", tmp_path / "home")
     assert shown.output.splitlines()[-1].startswith("not pinned to a revision: models.base; `recipe lock`")
     (tmp_path / "recipe.lock").write_text(
-        to_text({("model", "org/name@main"): "0" * 40} | stack_of(tmp_path))
+        format_lock({("model", "org/name@main"): "0" * 40} | stack_of(tmp_path))
     )
     held = recipe("plan", tmp_path, "--home", tmp_path / "home", "--locked")
     assert held.output.splitlines()[-1] == "2 to run"
 
 
 def stack_of(folder: Path) -> dict[tuple[str, str], str]:
-    outcome, _ = compiled(folder / "recipe.yaml", (), ())
+    outcome, _ = compile_file(folder / "recipe.yaml", (), ())
     assert outcome.plan is not None
-    return {id: value for id, value in wanted(outcome.plan, ()).items() if value is not None}
+    return {id: value for id, value in required_entries(outcome.plan, ()).items() if value is not None}
 
 
 def test_without_estimates_there_is_no_column_for_them(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_of(TINY / "recipe.yaml")
+    plan = plan_of(TINY_RECIPE / "recipe.yaml")
     plan = replace(plan, steps=tuple(replace(step, estimate=None) for step in plan.steps))
-    plan_table(plan, {step.id: Prospect(state="run", reason="never run") for step in plan.steps})
+    print_plan_table(plan, {step.id: StepForecast(state="run", reason="never run") for step in plan.steps})
     header, *_, last = capsys.readouterr().out.splitlines()
     assert header.split() == ["step", "kind", "state", "key", "why"]
     assert last == "8 to run"
@@ -161,7 +161,7 @@ def test_a_part_of_the_plan_is_chosen_as_for_a_run(tmp_path: Path) -> None:
     assert shown.output.splitlines()[-1] == "1 to run, 1 left out"
     assert shown.exit_code == 2
     assert ":::skipped" in recipe(*asked, "--format", "mermaid").output
-    assert call("run", tmp_path, "--home", tmp_path / "home", "--only", "count").returncode == 0
+    assert run_command("run", tmp_path, "--home", tmp_path / "home", "--only", "count").returncode == 0
     assert recipe(*asked, "--exit-code").exit_code == 0
     assert recipe("plan", tmp_path, "--only", "cuont").exit_code == 2
 
@@ -169,11 +169,11 @@ def test_a_part_of_the_plan_is_chosen_as_for_a_run(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def mermaid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Mermaid, and the document that it needs outside a browser."""
-    package = npm_package(tmp_path_factory.mktemp("npm"), "mermaid", "11.4.1")
-    return package, npm_package(tmp_path_factory.mktemp("npm"), "jsdom", "25.0.1")
+    package = install_npm_package(tmp_path_factory.mktemp("npm"), "mermaid", "11.4.1")
+    return package, install_npm_package(tmp_path_factory.mktemp("npm"), "jsdom", "25.0.1")
 
 
-def understood(texts: list[str], mermaid: tuple[Path, Path]) -> list[Any]:
+def parse_flowcharts(texts: list[str], mermaid: tuple[Path, Path]) -> list[Any]:
     """What Mermaid's own parser makes of flowcharts."""
     command = ["node", Path(__file__).with_name("flowchart.mjs"), *mermaid]
     done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=False)
@@ -184,7 +184,7 @@ def understood(texts: list[str], mermaid: tuple[Path, Path]) -> list[Any]:
 def test_mermaid_reads_the_flowchart(mermaid: tuple[Path, Path], tmp_path: Path) -> None:
     plan = plan_of(ROOT / "recipes" / "quickstart" / "recipe.yaml")
     asked = recipe("plan", ROOT / "recipes" / "quickstart", "--home", tmp_path, "--format", "mermaid")
-    (chart,) = understood([asked.output], mermaid)
+    (chart,) = parse_flowcharts([asked.output], mermaid)
     names = {node["id"]: node["text"].split("\n")[0] for node in chart["nodes"]}
     assert list(names.values()) == [step.id for step in plan.steps]
     assert [names[n["id"]] for n in chart["nodes"] if n["shape"] == "diamond"] == ["ship"]
@@ -197,13 +197,13 @@ def test_mermaid_reads_the_flowchart(mermaid: tuple[Path, Path], tmp_path: Path)
 
 
 def test_states_and_estimates_are_in_the_flowchart(mermaid: tuple[Path, Path]) -> None:
-    plan = plan_of(TINY / "recipe.yaml")
+    plan = plan_of(TINY_RECIPE / "recipe.yaml")
     estimate = {"seconds": 120.0, "memory_gb": 12.0, "dollars": 1.0}
     plan = replace(plan, steps=tuple(replace(step, estimate=estimate) for step in plan.steps))
-    prospects = {step.id: Prospect(state="run", reason='rate: "<a>" -> [b]; #1;') for step in plan.steps}
-    prospects["models.base"] = Prospect(state="cached", reason="finished before")
-    prospects["sft"] = Prospect(state="resume", reason="goes on from step 8")
-    (chart,) = understood([flowchart(plan, prospects)], mermaid)
+    prospects = {step.id: StepForecast(state="run", reason='rate: "<a>" -> [b]; #1;') for step in plan.steps}
+    prospects["models.base"] = StepForecast(state="cached", reason="finished before")
+    prospects["sft"] = StepForecast(state="resume", reason="goes on from step 8")
+    (chart,) = parse_flowcharts([flowchart(plan, prospects)], mermaid)
     nodes = {node["text"].split("\n")[0]: node for node in chart["nodes"]}
     assert nodes["models.base"]["text"] == "models.base\nmodel, cached"
     assert nodes["sft"]["text"] == "sft\ntrain, to resume\ngoes on from step 8\n2 min, 12.0 GB, $1.00"
@@ -229,12 +229,14 @@ def test_mermaid_shows_any_value_of_a_matrix_as_it_is(mermaid: tuple[Path, Path]
     (tmp_path / "recipe.yaml").write_text(MATRIX)
     plan = plan_of(tmp_path / "recipe.yaml")
     assert len(plan.steps) == 16
-    (chart,) = understood([flowchart(plan, outlook(plan, Home(tmp_path)))], mermaid)
+    (chart,) = parse_flowcharts([flowchart(plan, forecast_plan(plan, Home(tmp_path)))], mermaid)
     assert [node["text"].split("\n")[0] for node in chart["nodes"]] == [step.id for step in plan.steps]
     assert len(chart["edges"]) == 8
 
 
 def test_json_is_the_plan_itself(tmp_path: Path) -> None:
-    shown = recipe("plan", TINY, "--home", tmp_path, "--format", "json")
-    assert from_json(shown.output) == from_json(json.dumps(json.loads(shown.output)))
-    assert from_json(shown.output).step("sft").key == plan_of(TINY / "recipe.yaml").step("sft").key
+    shown = recipe("plan", TINY_RECIPE, "--home", tmp_path, "--format", "json")
+    assert plan_from_json(shown.output) == plan_from_json(json.dumps(json.loads(shown.output)))
+    assert (
+        plan_from_json(shown.output).step("sft").key == plan_of(TINY_RECIPE / "recipe.yaml").step("sft").key
+    )

@@ -7,13 +7,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.cli.shipped import RECIPES
 from tests.compiler.test_cases import CASES, FILES
-from tests.recipe_command import call
+from tests.recipe_command import run_command
 
-from posttrain.cli.loading import compiled
+from posttrain.cli.loading import compile_file
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.plan import from_json, to_json
+from posttrain.spec.plan import plan_from_json, plan_to_json
 from posttrain.spec.plan_schema import plan_schema
 
 SCHEMA = plan_schema()
@@ -28,8 +28,8 @@ def faults(text: str) -> list[str]:
 
 def test_it_is_a_json_schema_and_the_command_prints_it() -> None:
     Draft202012Validator.check_schema(SCHEMA)
-    assert json.loads(call("schema", "plan").stdout) == SCHEMA
-    assert call("schema", "plan", "--overlay").returncode == 2
+    assert json.loads(run_command("schema", "plan").stdout) == SCHEMA
+    assert run_command("schema", "plan", "--overlay").returncode == 2
 
 
 def test_it_is_what_was_published(request: pytest.FixtureRequest) -> None:
@@ -45,18 +45,18 @@ def test_every_plan_of_the_corpus_fits(name: str) -> None:
         found = CASES / "beside" / path
         return found.read_bytes() if found.is_file() else None
 
-    source = Source(name, (CASES / name).read_bytes())
-    plan = compile_recipe(Request(source=source, catalog=CATALOG, read=beside)).plan
+    source = SourceFile(name, (CASES / name).read_bytes())
+    plan = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=beside)).plan
     assert plan is not None
-    assert faults(to_json(plan)) == []
+    assert faults(plan_to_json(plan)) == []
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
 def test_every_plan_of_a_shipped_recipe_fits_and_comes_back_whole(path: Path) -> None:
-    plan = compiled(path, (), ())[0].plan
+    plan = compile_file(path, (), ())[0].plan
     assert plan is not None
-    assert faults(to_json(plan)) == []
-    assert to_json(from_json(to_json(plan))) == to_json(plan)
+    assert faults(plan_to_json(plan)) == []
+    assert plan_to_json(plan_from_json(plan_to_json(plan))) == plan_to_json(plan)
 
 
 def test_every_field_is_described() -> None:
@@ -71,10 +71,10 @@ def test_every_field_is_described() -> None:
 
 @pytest.mark.parametrize("change", ["a key more", "a key less", "text for a number", "another format"])
 def test_what_is_no_plan_is_refused(change: str) -> None:
-    source = Source("valid-minimal.yaml", (CASES / "valid-minimal.yaml").read_bytes())
-    plan = compile_recipe(Request(source=source, catalog=CATALOG, read=lambda _: None)).plan
+    source = SourceFile("valid-minimal.yaml", (CASES / "valid-minimal.yaml").read_bytes())
+    plan = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=lambda _: None)).plan
     assert plan is not None
-    data = json.loads(to_json(plan))
+    data = json.loads(plan_to_json(plan))
     match change:
         case "a key more":
             data["steps"][0]["more"] = 1

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.cli.shipped import PARTS, RECIPES, RIGHT, name_of, tree_of
-from tests.recipe_command import call
+from tests.cli.shipped import CORRECT_EXAMPLES, OVERLAYS, RECIPES, parse_tree, path_id
+from tests.recipe_command import run_command
 
 from posttrain.compiler.codes import all_codes
-from posttrain.compiler.data.relational import RELATIONAL
-from posttrain.compiler.diagnosis.examples import MINIMAL
-from posttrain.compiler.schema.language import language
-from posttrain.compiler.schema.models import parts
+from posttrain.compiler.data.relational import RELATIONAL_STEPS
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE
+from posttrain.compiler.schema.language import language_definitions
+from posttrain.compiler.schema.models import subschemas
 from posttrain.compiler.schema.recipe import recipe_schema
-from posttrain.compiler.text.tree import plain
+from posttrain.compiler.text.tree import node_to_builtins
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.extension import KINDS
+from posttrain.spec.extension import EXTENSION_KINDS
 from posttrain.spec.recipe import VERBS
 
 SCHEMA = recipe_schema(CATALOG)
@@ -26,9 +26,9 @@ OVERLAY = Draft202012Validator(recipe_schema(CATALOG, whole=False))
 
 
 def faults(text: str, validator: Draft202012Validator = WHOLE) -> list[str]:
-    tree = tree_of(text)
+    tree = parse_tree(text)
     assert tree is not None
-    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(plain(tree))]
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(node_to_builtins(tree))]
 
 
 def test_it_is_a_json_schema() -> None:
@@ -36,29 +36,29 @@ def test_it_is_a_json_schema() -> None:
 
 
 def test_the_command_prints_it() -> None:
-    ended = call("schema")
+    ended = run_command("schema")
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout) == SCHEMA
-    assert json.loads(call("schema", "--overlay").stdout) == OVERLAY.schema
+    assert json.loads(run_command("schema", "--overlay").stdout) == OVERLAY.schema
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=name_of)
+@pytest.mark.parametrize("path", RECIPES, ids=path_id)
 def test_every_recipe_fits(path: Path) -> None:
     assert faults(path.read_text()) == []
 
 
-@pytest.mark.parametrize("path", PARTS, ids=name_of)
+@pytest.mark.parametrize("path", OVERLAYS, ids=path_id)
 def test_every_file_that_others_extend_fits_as_an_overlay(path: Path) -> None:
     assert faults(path.read_text(), OVERLAY) == []
 
 
-@pytest.mark.parametrize("id", RIGHT)
+@pytest.mark.parametrize("id", CORRECT_EXAMPLES)
 def test_every_right_example_fits(id: str) -> None:
-    assert faults(RIGHT[id]) == []
+    assert faults(CORRECT_EXAMPLES[id]) == []
 
 
 # Diagnostics about the form of a value, which a schema can see without knowing the rest.
-FORMS = [
+FORM_CODES = [
     "PT0201",
     "PT0202",
     "PT0203",
@@ -73,7 +73,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("id", FORMS)
+@pytest.mark.parametrize("id", FORM_CODES)
 def test_wrong_examples_about_form_are_refused(id: str) -> None:
     (code,) = (code for code in all_codes() if code.id == id)
     assert faults(code.wrong) != []
@@ -84,11 +84,11 @@ CHANGES = {
     "an unknown key of a model": ("tokenizer:", "tokeniser:"),
     "a key of another verb": ("{train: sft,", "{train: sft, metrics: {},"),
     "two verbs": ("{train: sft,", "{train: sft, eval: base,"),
-    "a parameter of another method": ("epochs: 1,", "generations: 8,"),
-    "text for a number": ("batch: 4", "batch: four"),
+    "a parameter of another method": ("epochs: 1,", "num_generations: 8,"),
+    "text for a number": ("batch_size: 4", "batch_size: four"),
     "a number for text": ("model: base", "model: 1"),
-    "a fraction for a whole number": ("batch: 4", "batch: 4.5"),
-    "a number out of bounds": ("batch: 4", "batch: 0"),
+    "a fraction for a whole number": ("batch_size: 4", "batch_size: 4.5"),
+    "a number out of bounds": ("batch_size: 4", "batch_size: 0"),
     "another version": ("recipe: 1", "recipe: 2"),
     "a bad name": ("  base:", "  1base:"),
     "a list for a mapping": ("{digits: 2, count: 200}", "[2, 200]"),
@@ -111,17 +111,17 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_mistake_is_refused(change: str) -> None:
     old, new = CHANGES[change]
-    assert old in MINIMAL
-    assert faults(MINIMAL) == []
-    assert faults(MINIMAL.replace(old, new, 1)) != []
+    assert old in MINIMAL_RECIPE
+    assert faults(MINIMAL_RECIPE) == []
+    assert faults(MINIMAL_RECIPE.replace(old, new, 1)) != []
 
 
-TAKEN = {
-    "a variable for a number": ("batch: 4", 'batch: "${vars.batch}"'),
+VALID_VALUES = {
+    "a variable for a number": ("batch_size: 4", 'batch: "${vars.batch}"'),
     "a variable for one of several words": ("epochs: 1,", 'precision: "${vars.precision}",'),
     "a variable for a method": ("{train: sft,", '{train: "${vars.method}",'),
     "a variable for true or false": ("epochs: 1,", 'packing: "${vars.pack}",'),
-    "nothing for what may be nothing": ("epochs: 1,", "steps: null,"),
+    "nothing for what may be nothing": ("epochs: 1,", "max_steps: null,"),
     "a whole number for a number": ("epochs: 1,", "learning_rate: 1,"),
     "a part of a stage in a profile": (
         "name: demo",
@@ -129,7 +129,7 @@ TAKEN = {
     ),
     "a part of a model in a profile": (
         "name: demo",
-        "name: demo\nprofiles: {smoke: {models: {base: {init: {layers: 1}}}}}",
+        "name: demo\nprofiles: {smoke: {models: {base: {init: {num_hidden_layers: 1}}}}}",
     ),
     "a part of an op in a profile": (
         "name: demo",
@@ -143,11 +143,11 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("change", TAKEN)
+@pytest.mark.parametrize("change", VALID_VALUES)
 def test_a_liberty_is_taken(change: str) -> None:
-    old, new = TAKEN[change]
-    assert old in MINIMAL
-    assert faults(MINIMAL.replace(old, new, 1)) == []
+    old, new = VALID_VALUES[change]
+    assert old in MINIMAL_RECIPE
+    assert faults(MINIMAL_RECIPE.replace(old, new, 1)) == []
 
 
 def test_a_recipe_that_extends_another_may_leave_things_out() -> None:
@@ -156,12 +156,12 @@ def test_a_recipe_that_extends_another_may_leave_things_out() -> None:
 
 
 def test_every_relational_step_has_its_form() -> None:
-    found = language(CATALOG)
-    assert all(len(found[f"data.{name}"]) > 1 for name in RELATIONAL)
+    found = language_definitions(CATALOG)
+    assert all(len(found[f"data.{name}"]) > 1 for name in RELATIONAL_STEPS)
 
 
 def test_every_extension_is_in_it() -> None:
-    named = {kind: set(CATALOG.names(kind)) for kind in KINDS}
+    named = {kind: set(CATALOG.names(kind)) for kind in EXTENSION_KINDS}
     found = SCHEMA["$defs"]
     for kind in ("method", "reward", "data", "source", "environment"):
         assert {f"{kind}.{name}" for name in named[kind]} <= set(found)
@@ -174,12 +174,12 @@ def test_every_reference_leads_somewhere() -> None:
 
 def references(schema: dict[str, Any]) -> list[str]:
     own = [schema["$ref"]] if "$ref" in schema else []
-    return own + [name for part in parts(schema) for name in references(part)]
+    return own + [name for part in subschemas(schema) for name in references(part)]
 
 
 def test_every_field_is_described() -> None:
     """What a person hovers over says something: fields of the language, and those of extensions."""
-    found = language(CATALOG)
+    found = language_definitions(CATALOG)
     declared = [
         "Recipe",
         *(model.__name__ for model in VERBS.values()),

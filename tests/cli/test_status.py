@@ -6,23 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.recipe_command import TINY, call
+from tests.recipe_command import TINY_RECIPE, run_command
 
-from posttrain.cli.outcomes import outcome, told
-from posttrain.runtime.events import last_figures
+from posttrain.cli.outcomes import result_data, result_lines
+from posttrain.runtime.events import last_metrics
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that trains, measures and decides."""
     folder = tmp_path_factory.mktemp("status") / "home"
-    done = call("run", TINY, "--home", folder, "--until", "before")
+    done = run_command("run", TINY_RECIPE, "--home", folder, "--until", "before")
     assert "sft" in done.stdout, done.stderr
     return folder
 
 
 def steps(home: Path) -> dict[str, dict[str, Any]]:
-    found = json.loads(call("status", "--home", home, "--format", "json").stdout)["steps"]
+    found = json.loads(run_command("status", "--home", home, "--format", "json").stdout)["steps"]
     return {step["id"]: step["outcome"] for step in found}
 
 
@@ -34,7 +34,7 @@ def test_each_step_says_what_came_out_of_it(home: Path) -> None:
     value, low, high = (metric[end] for end in ("value", "low", "high"))
     assert low <= value <= high
     loss = found["sft"]["figures"]["loss"]
-    shown = {line.split()[0]: line for line in call("status", "--home", home).stdout.splitlines()[2:]}
+    shown = {line.split()[0]: line for line in run_command("status", "--home", home).stdout.splitlines()[2:]}
     assert f"loss {loss:.4g}" in shown["sft"]
     assert f"format {value:.3f} [{low:.3f}, {high:.3f}]" in shown["before"]
     assert "17 test rows  64 train rows" in shown["datasets.sums"]
@@ -43,14 +43,14 @@ def test_each_step_says_what_came_out_of_it(home: Path) -> None:
 
 @pytest.mark.slow
 def test_the_log_of_a_step_is_printed_and_an_empty_one_is_no_riddle(home: Path) -> None:
-    quiet = call("logs", "datasets.sums", "--home", home)
+    quiet = run_command("logs", "datasets.sums", "--home", home)
     assert (quiet.returncode, quiet.stdout) == (0, "")
     (named,) = [word for word in quiet.stderr.split() if word.endswith("events.jsonl")]
     assert Path(named).exists()
-    trained = call("logs", "sft", "--home", home)
+    trained = run_command("logs", "sft", "--home", home)
     assert (trained.returncode, trained.stderr) == (0, "")
     assert trained.stdout
-    assert "did you mean `sft`" in call("logs", "stf", "--home", home).stderr
+    assert "did you mean `sft`" in run_command("logs", "stf", "--home", home).stderr
 
 
 @pytest.mark.slow
@@ -75,9 +75,9 @@ VERDICT = {
 
 
 def test_a_verdict_is_brief_in_a_line_and_whole_as_data() -> None:
-    assert told(VERDICT, 3) == ["verdict: fail"]
-    assert told(VERDICT) == ["verdict: fail", "fail: a at least 1: 0.5 [0.25, 0.75]"]
-    made = outcome(VERDICT)
+    assert result_lines(VERDICT, 3) == ["verdict: fail"]
+    assert result_lines(VERDICT) == ["verdict: fail", "fail: a at least 1: 0.5 [0.25, 0.75]"]
+    made = result_data(VERDICT)
     assert made["verdict"] == "fail"
     assert made["conditions"] == [
         {"text": "a at least 1", "verdict": "fail"},
@@ -89,22 +89,22 @@ def test_of_many_metrics_the_first_are_told_and_the_others_counted() -> None:
     metrics = {f"m{number}": METRIC for number in range(5)}
     unknown = {"none": {**METRIC, "value": None, "low": None, "high": None}}
     facts = {"metrics": {**unknown, **metrics}, "unscored": 0.125}
-    assert told(facts, 2) == [
+    assert result_lines(facts, 2) == [
         "m0 0.500 [0.250, 0.750]",
         "m1 0.500 [0.250, 0.750]",
         "and 3 more",
         "12.5% unscored",
     ]
-    assert len(outcome(facts)["metrics"]) == 6
+    assert len(result_data(facts)["metrics"]) == 6
 
 
 def test_the_last_figures_are_found_from_the_end_of_long_events(tmp_path: Path) -> None:
     events = tmp_path / "events.jsonl"
-    assert last_figures(events) == {}
+    assert last_metrics(events) == {}
     early = {"kind": "metrics", "step": 1, "values": {"loss": 9.0}}
     late = {"kind": "metrics", "step": 2, "values": {"loss": 1.5, "reward": 2.0, "entropy": 3.0}}
     other = {"kind": "metrics", "step": 2, "values": {"eval/format": 1.0}}
     filling = {"kind": "sample", "prompt": "x" * 300_000}
     lines = [json.dumps(event) for event in (early, filling, late, other)]
     events.write_text("\n".join(lines) + '\n{"kind": "metrics", "val')
-    assert last_figures(events) == {"loss": 1.5, "reward": 2.0}
+    assert last_metrics(events) == {"loss": 1.5, "reward": 2.0}

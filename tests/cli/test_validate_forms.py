@@ -13,14 +13,14 @@ from pathlib import Path
 import jsonschema
 import pytest
 from tests.compiler.render.diagnostics import CASES, NAMES
-from tests.recipe_command import RECIPE, call
+from tests.recipe_command import RECIPE_COMMAND, run_command
 
 from posttrain.compiler.codes import all_codes
-from posttrain.compiler.diagnosis.examples import MINIMAL
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE
 from posttrain.compiler.render.sarif import render_sarif
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-WRONG = MINIMAL.replace("epochs: 1", "epoch: 1").replace("{train: sft", "{train: stf")
+WRONG = MINIMAL_RECIPE.replace("epochs: 1", "epoch: 1").replace("{train: sft", "{train: stf")
 
 
 @pytest.fixture
@@ -30,18 +30,18 @@ def wrong(tmp_path: Path) -> Path:
 
 
 def test_text_goes_to_standard_error(wrong: Path) -> None:
-    ended = call("validate", wrong)
+    ended = run_command("validate", wrong)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "error[PT0601]" in ended.stderr
     assert "\x1b" not in ended.stderr  # colours are for terminals
 
 
-def on_a_terminal(*arguments: str | Path, columns: int = 100, **more: str) -> str:
+def run_in_terminal(*arguments: str | Path, columns: int = 100, **more: str) -> str:
     """What the command writes to standard error when that is a terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"} | more
-    command = [*RECIPE, *map(str, arguments)]
+    command = [*RECIPE_COMMAND, *map(str, arguments)]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=theirs, check=False, env=env)
     os.close(theirs)
     told = b""
@@ -59,16 +59,16 @@ def read(terminal: int) -> bytes:
 
 
 def test_a_terminal_gets_colours_unless_told_otherwise(wrong: Path) -> None:
-    plain = call("validate", wrong).stderr
-    coloured = on_a_terminal("validate", wrong)
+    plain = run_command("validate", wrong).stderr
+    coloured = run_in_terminal("validate", wrong)
     assert "\x1b[1;31merror[PT0601]\x1b[0m" in coloured
     assert ESCAPE.sub("", coloured) == plain
-    assert on_a_terminal("validate", wrong, NO_COLOR="1") == plain
-    assert on_a_terminal("validate", wrong, TERM="dumb") == plain
+    assert run_in_terminal("validate", wrong, NO_COLOR="1") == plain
+    assert run_in_terminal("validate", wrong, TERM="dumb") == plain
 
 
 def test_long_lines_fit_the_terminal(wrong: Path) -> None:
-    narrow = ESCAPE.sub("", on_a_terminal("validate", wrong, columns=60))
+    narrow = ESCAPE.sub("", run_in_terminal("validate", wrong, columns=60))
     shown = [line for line in narrow.splitlines() if " | " in line]
     assert shown
     assert all(len(line) <= 60 for line in shown)
@@ -76,7 +76,7 @@ def test_long_lines_fit_the_terminal(wrong: Path) -> None:
 
 
 def test_json_has_the_same(wrong: Path) -> None:
-    ended = call("validate", "--format", "json", "recipe.yaml", cwd=wrong)
+    ended = run_command("validate", "--format", "json", "recipe.yaml", cwd=wrong)
     assert (ended.returncode, ended.stderr) == (1, "")
     document = json.loads(ended.stdout)
     assert document["counts"]["error"] == len(document["diagnostics"]) > 0
@@ -88,15 +88,15 @@ def test_json_has_the_same(wrong: Path) -> None:
 
 
 def test_github_annotates(wrong: Path) -> None:
-    ended = call("validate", "--format", "github", "recipe.yaml", cwd=wrong)
+    ended = run_command("validate", "--format", "github", "recipe.yaml", cwd=wrong)
     assert ended.returncode == 1
     assert all(line.startswith("::error file=recipe.yaml,line=") for line in ended.stdout.splitlines())
 
 
 @pytest.mark.parametrize("form", ["json", "github", "sarif"])
 def test_a_good_recipe_gives_an_empty_document(form: str, tmp_path: Path) -> None:
-    (tmp_path / "recipe.yaml").write_text(MINIMAL)
-    ended = call("validate", "--format", form, tmp_path)
+    (tmp_path / "recipe.yaml").write_text(MINIMAL_RECIPE)
+    ended = run_command("validate", "--format", form, tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     if form == "json":
         assert json.loads(ended.stdout)["diagnostics"] == []
@@ -107,14 +107,14 @@ def test_a_good_recipe_gives_an_empty_document(form: str, tmp_path: Path) -> Non
 
 
 def test_plan_gives_diagnostics_in_any_form(wrong: Path) -> None:
-    ended = call("plan", "--diagnostics", "json", wrong)
+    ended = run_command("plan", "--diagnostics", "json", wrong)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert json.loads(ended.stderr)["counts"]["error"] > 0
 
 
 def test_the_log_is_good_sarif(sarif_schema: Path, wrong: Path) -> None:
     check = jsonschema.Draft7Validator(json.loads(sarif_schema.read_text()))
-    ended = call("validate", "--format", "sarif", "recipe.yaml", "--set", "seed=x", cwd=wrong)
+    ended = run_command("validate", "--format", "sarif", "recipe.yaml", "--set", "seed=x", cwd=wrong)
     assert ended.returncode == 1
     log = json.loads(ended.stdout)
     assert [error.message for error in check.iter_errors(log)] == []

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-WORDS = [
+PLAIN_SCALARS = [
     "a",
     "b1",
     "c-d",
@@ -18,7 +18,7 @@ WORDS = [
     "true",
     "~",
 ]
-QUOTED = [
+QUOTED_SCALARS = [
     "it's",
     'say "hi"',
     "a: b",
@@ -32,7 +32,7 @@ QUOTED = [
     "&x",
 ]
 
-scalars = st.sampled_from(WORDS) | st.sampled_from(QUOTED).map(lambda text: ("quoted", text))
+scalars = st.sampled_from(PLAIN_SCALARS) | st.sampled_from(QUOTED_SCALARS).map(lambda text: ("quoted", text))
 keys = st.sampled_from(
     ["name", "stages", "models", "vars", "k", "a key", "x-1", "from", "recipe", "profiles"]
 )
@@ -51,7 +51,7 @@ def documents(draw: st.DrawFn) -> str:
         st.lists(st.sampled_from(["# top", "", "---", "# yaml-language-server: x"]), max_size=2, unique=True)
     )
     lines = [line for line in lines if line != "---"] + ["---"] * ("---" in lines)
-    return "\n".join([*lines, *_block(draw, draw(mappings), 0), *_beside(draw, 0)]) + "\n"
+    return "\n".join([*lines, *_block(draw, draw(mappings), 0), *_comments(draw, 0)]) + "\n"
 
 
 def _block(draw: st.DrawFn, tree: object, indent: int) -> list[str]:
@@ -59,11 +59,14 @@ def _block(draw: st.DrawFn, tree: object, indent: int) -> list[str]:
     pad, step = " " * indent, draw(st.integers(1, 4))
     if isinstance(tree, dict):
         for key, value in tree.items():
-            lines += [*_beside(draw, indent), *_entry(draw, f"{pad}{_word(draw, key)}:", value, indent, step)]
+            lines += [
+                *_comments(draw, indent),
+                *_entry(draw, f"{pad}{_word(draw, key)}:", value, indent, step),
+            ]
         return lines
     assert isinstance(tree, list), "a word is no block"
     for value in tree:
-        lines += [*_beside(draw, indent), *_entry(draw, f"{pad}-", value, indent, step)]
+        lines += [*_comments(draw, indent), *_entry(draw, f"{pad}-", value, indent, step)]
     return lines
 
 
@@ -99,6 +102,6 @@ def _word(draw: st.DrawFn, value: object) -> str:
     return draw(st.sampled_from([str(value), str(value), f"'{value}'"]))
 
 
-def _beside(draw: st.DrawFn, indent: int) -> list[str]:
+def _comments(draw: st.DrawFn, indent: int) -> list[str]:
     choices = ["", "# own", f"{' ' * indent}# here", f"{' ' * (indent + 2)}# deeper"]
     return draw(st.lists(st.sampled_from(choices), max_size=2)) if draw(st.integers(0, 3)) == 0 else []

@@ -18,11 +18,11 @@ import atheris
 with atheris.instrument_imports(include=["posttrain"]):
     from posttrain.compiler.codes import all_codes
     from posttrain.compiler.pipeline import compile_recipe
-    from posttrain.compiler.render.text import Styler, render
-    from posttrain.compiler.text.source import Request, Source
+    from posttrain.compiler.render.text import Styler, render_text
+    from posttrain.compiler.text.source import CompileRequest, SourceFile
     from posttrain.runtime.catalog import CATALOG
     from posttrain.spec.diagnostic import has_errors
-    from posttrain.spec.plan import from_json, to_json
+    from posttrain.spec.plan import plan_from_json, plan_to_json
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "compiler" / "cases"
@@ -51,7 +51,7 @@ def files() -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.is_file() and ".recipe" not in path.parts
     }
-    return found | {name: text.encode() for code in all_codes() for name, text in code.beside}
+    return found | {name: text.encode() for code in all_codes() for name, text in code.files}
 
 
 BESIDE = files()
@@ -60,15 +60,15 @@ WORDS = sorted({word for seed in seeds() for word in _WORD.findall(seed.decode("
 
 def compile_one(data: bytes) -> None:
     """What must hold of any input."""
-    request = Request(source=Source("recipe.yaml", data), catalog=CATALOG, read=BESIDE.get)
+    request = CompileRequest(source=SourceFile("recipe.yaml", data), catalog=CATALOG, read=BESIDE.get)
     outcome = compile_recipe(request)
     assert (outcome.plan is None) == has_errors(outcome.diagnostics), "a plan, or an error that says why"
-    text = render(
+    text = render_text(
         outcome.diagnostics, {"recipe.yaml": data.decode("utf-8-sig", "replace").splitlines()}, {}, Styler()
     )
     assert bool(text) == bool(outcome.diagnostics)
     if outcome.plan is not None:
-        assert from_json(to_json(outcome.plan)) == from_json(to_json(outcome.plan))
+        assert plan_from_json(plan_to_json(outcome.plan)) == plan_from_json(plan_to_json(outcome.plan))
 
 
 def mutate(data: bytes, most: int, seed: int) -> bytes:

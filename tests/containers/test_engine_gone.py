@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.containers.bench import scripted
-from tests.containers.test_runner import WAITS, begun, containers, let_go
-from tests.recipe_command import RECIPE, call, product, wait_until
+from tests.containers.bench import write_script_recipe
+from tests.containers.test_runner import WAITING_PROGRAM, containers, has_started, release_step
+from tests.recipe_command import RECIPE_COMMAND, product_path, run_command, wait_until
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 # Stands between a client and the engine, so that the engine can be gone for one of them.
-BETWEEN = """\
+PROXY_PROGRAM = """\
 import socket, sys, threading
 def carry(source, target):
     while data := source.recv(1 << 16):
@@ -43,7 +43,7 @@ def engine_socket() -> str:
     return path
 
 
-def answers(path: Path) -> bool:
+def is_engine_up(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
 
@@ -52,19 +52,19 @@ def test_an_engine_that_goes_away_is_named_and_the_next_run_goes_on(
     stack_image: str, tmp_path: Path, docker_engine: "DockerClient"
 ) -> None:
     home = tmp_path / "home"
-    recipe = scripted(tmp_path / "waits", stack_image, WAITS)
+    recipe = write_script_recipe(tmp_path / "waits", stack_image, WAITING_PROGRAM)
     between = tmp_path / "s"
-    carrier = subprocess.Popen([sys.executable, "-c", BETWEEN, str(between), engine_socket()])
+    carrier = subprocess.Popen([sys.executable, "-c", PROXY_PROGRAM, str(between), engine_socket()])
     try:
-        wait_until(lambda: answers(between), "a way to the engine")
+        wait_until(lambda: is_engine_up(between), "a way to the engine")
         with (tmp_path / "log").open("wb") as log:
             client = subprocess.Popen(
-                [*RECIPE, "run", str(recipe), "--home", str(home)],
+                [*RECIPE_COMMAND, "run", str(recipe), "--home", str(home)],
                 env={**os.environ, "DOCKER_HOST": f"unix://{between}"},
                 stdout=log,
                 stderr=log,
             )
-        wait_until(lambda: begun(home), "the beginning of the step", client)
+        wait_until(lambda: has_started(home), "the beginning of the step", client)
     finally:
         carrier.kill()
         carrier.wait()
@@ -74,8 +74,8 @@ def test_an_engine_that_goes_away_is_named_and_the_next_run_goes_on(
     assert "start the engine and run again" in said
     assert [c.status for c in containers(docker_engine, home)] == ["running"]
 
-    let_go(home)
-    again = call("run", recipe, "--home", home)
+    release_step(home)
+    again = run_command("run", recipe, "--home", home)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert (product(home, "work") / "begun").read_text() == "begun\n"
+    assert (product_path(home, "work") / "begun").read_text() == "begun\n"
     assert containers(docker_engine, home) == []

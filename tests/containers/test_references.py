@@ -2,25 +2,25 @@
 
 import pytest
 
-from posttrain.compiler.checks.image import NOT_BY_DIGEST
-from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.checks.image import UNPINNED_IMAGE
+from posttrain.compiler.diagnosis.examples import minimal_recipe
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 
-def found(image: str) -> list[tuple[str, str]]:
-    text = minimal(("{eval: sft,", f'{{eval: sft, container: {{image: "{image}"}},'))
-    source = Source("recipe.yaml", text.encode())
-    outcome = compile_recipe(Request(source=source, catalog=CATALOG, read=lambda _: None))
+def compile_image(image: str) -> list[tuple[str, str]]:
+    text = minimal_recipe(("{eval: sft,", f'{{eval: sft, container: {{image: "{image}"}},'))
+    source = SourceFile("recipe.yaml", text.encode())
+    outcome = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=lambda _: None))
     return [(d.code, d.message) for d in outcome.diagnostics]
 
 
 @pytest.mark.parametrize("name", ["posttrain", "vllm/vllm-openai", "localhost:5000/a/b_c", "ghcr.io/x/y-z"])
 def test_a_name_with_its_digest_is_taken(name: str) -> None:
-    assert found(f"{name}@{DIGEST}") == []
+    assert compile_image(f"{name}@{DIGEST}") == []
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,6 @@ def test_a_name_with_its_digest_is_taken(name: str) -> None:
     ],
 )
 def test_any_other_is_refused(image: str, message: str) -> None:
-    ((code, said),) = found(image)
-    assert code == NOT_BY_DIGEST.id
+    ((code, said),) = compile_image(image)
+    assert code == UNPINNED_IMAGE.id
     assert message in said

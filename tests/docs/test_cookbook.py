@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posttrain.cli.loading import compiled
+from posttrain.cli.loading import compile_file
 
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -39,7 +39,7 @@ def test_the_recipe_is_planned_without_a_word(name: str, tmp_path: Path) -> None
     for file, content in SECTIONS[name].items():
         copies = 100 if file.endswith(".jsonl") else 1  # the page shows a row for each
         (tmp_path / file).write_text(content * copies, encoding="utf-8")
-    outcome, _ = compiled(tmp_path / "recipe.yaml", (), ())
+    outcome, _ = compile_file(tmp_path / "recipe.yaml", (), ())
     assert [str(finding) for finding in outcome.diagnostics] == []
     assert outcome.plan is not None
     assert outcome.plan.steps

@@ -13,19 +13,19 @@ LOCKS = sorted((REPOSITORY / "requirements").glob("*.txt"))
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 GROUPS = PROJECT["dependency-groups"]
-PLAIN = PROJECT["project"]["dependencies"]
-USES = {
-    "base": PLAIN,
-    "train": PLAIN + EXTRAS["train"],
-    "cuda": PLAIN + EXTRAS["train"] + EXTRAS["cuda"],
-    "dev": PLAIN + EXTRAS["train"] + GROUPS["dev"],
+BASE_PACKAGES = PROJECT["project"]["dependencies"]
+LOCK_USES = {
+    "base": BASE_PACKAGES,
+    "train": BASE_PACKAGES + EXTRAS["train"],
+    "cuda": BASE_PACKAGES + EXTRAS["train"] + EXTRAS["cuda"],
+    "dev": BASE_PACKAGES + EXTRAS["train"] + GROUPS["dev"],
     "tools": GROUPS["tools"],
-    "apart": PLAIN + EXTRAS["trackers"] + GROUPS["apart"],
+    "apart": BASE_PACKAGES + EXTRAS["trackers"] + GROUPS["apart"],
     "appworld": GROUPS["appworld"],
 }
 
 
-def locked(use: str) -> dict[str, set[str]]:
+def read_lock(use: str) -> dict[str, set[str]]:
     """Each name of a lock with its versions: some differ by platform or by Python."""
     text = (REPOSITORY / "requirements" / f"{use}.txt").read_text()
     versions: dict[str, set[str]] = {}
@@ -34,12 +34,12 @@ def locked(use: str) -> dict[str, set[str]]:
     return versions
 
 
-def normal(name: str) -> str:
+def normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def test_there_is_a_lock_for_each_use():
-    assert [lock.stem for lock in LOCKS] == sorted(USES)
+    assert [lock.stem for lock in LOCKS] == sorted(LOCK_USES)
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
@@ -49,7 +49,7 @@ def test_a_lock_names_no_host_and_no_place(lock):
     assert bad == []
 
 
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("use", LOCK_USES)
 def test_every_line_of_a_lock_is_hashed(use):
     text = (REPOSITORY / "requirements" / f"{use}.txt").read_text()
     entries = re.split(r"\n(?=[a-z0-9])", text)
@@ -58,23 +58,23 @@ def test_every_line_of_a_lock_is_hashed(use):
     assert unhashed == []
 
 
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("use", LOCK_USES)
 def test_a_lock_answers_to_pyproject(use):
-    versions = locked(use)
+    versions = read_lock(use)
     stale = [
-        f"{wanted}: locked {sorted(versions.get(normal(wanted.name), ()))}; run `make lock`"
-        for wanted in map(Requirement, USES[use])
-        if not any(map(wanted.specifier.contains, versions.get(normal(wanted.name), ())))
+        f"{wanted}: locked {sorted(versions.get(normalize_name(wanted.name), ()))}; run `make lock`"
+        for wanted in map(Requirement, LOCK_USES[use])
+        if not any(map(wanted.specifier.contains, versions.get(normalize_name(wanted.name), ())))
     ]
     assert stale == []
 
 
 def test_one_version_serves_every_use():
-    widest = locked("cuda")
+    widest = read_lock("cuda")
     differing = [
         f"{use}: {name} {versions}"
         for use in ("base", "train", "dev")
-        for name, versions in locked(use).items()
+        for name, versions in read_lock(use).items()
         if name in widest and versions != widest[name]
     ]
     assert differing == []
@@ -82,7 +82,7 @@ def test_one_version_serves_every_use():
 
 def test_a_plain_install_is_light():
     heavy = {"torch", "transformers", "trl", "datasets", "numpy", "vllm", "ray"}
-    assert heavy & locked("base").keys() == set()
+    assert heavy & read_lock("base").keys() == set()
 
 
 def test_no_uv_lock_is_tracked():

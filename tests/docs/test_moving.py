@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import pytest
 from ruamel.yaml import YAML
-from tests.recipe_command import call
-from tests.runtime.data.making import Made
+from tests.recipe_command import run_command
+from tests.runtime.data.making import BuiltDatasets
 
-from posttrain.cli.loading import compiled
-from posttrain.compiler.checks.owned import owned
-from posttrain.compiler.data.relational import RELATIONAL
-from posttrain.compiler.diagnosis.synonyms import elsewhere, key_hint
-from posttrain.compiler.facts.tables import table
+from posttrain.cli.loading import compile_file
+from posttrain.compiler.checks.owned import reserved_args
+from posttrain.compiler.data.relational import RELATIONAL_STEPS
+from posttrain.compiler.diagnosis.synonyms import key_hint, key_location_hint
+from posttrain.compiler.facts.tables import load_table
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.asking import Sampling
 from posttrain.spec.declared import keys_of
@@ -24,7 +24,7 @@ from posttrain.spec.making import Export
 from posttrain.spec.materials import Dataset, Environment
 from posttrain.spec.models import Adapter, Model
 from posttrain.spec.recipe import Recipe
-from posttrain.spec.training import During, Train
+from posttrain.spec.training import InLoopEval, Train
 
 PAGE = (Path(__file__).parents[2] / "docs" / "moving.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -32,36 +32,36 @@ _WORD = re.compile(r"`([A-Za-z_]+)`")
 _KEY = re.compile(r"`([a-z]+)\.([a-z_]+)`")
 
 
-def methods() -> Iterator[list[str]]:
+def method_keys() -> Iterator[list[str]]:
     for name in CATALOG.names("method"):
         method = CATALOG.find("method", name)
         assert isinstance(method, Method)
         yield keys_of(method.params)
 
 
-def hub() -> list[str]:
+def hub_keys() -> list[str]:
     found = CATALOG.find("source", "hub")
     assert isinstance(found, Source)
     return keys_of(found.params)
 
 
-def arguments() -> list[str]:
-    facts = table("trl")
+def trl_arguments() -> list[str]:
+    facts = load_table("trl")
     return [name for known in (facts["shared"], *facts["classes"].values()) for name in known]
 
 
 # The sets of keys that are legal in each place; a word is looked up where it may be written.
 PLACES: dict[str, list[list[str]]] = {
-    "params": list(methods()),
+    "params": list(method_keys()),
     "stage": [keys_of(Train)],
     "placement": [keys_of(Placement)],
     "rollouts": [keys_of(Rollouts)],
-    "evaluate": [keys_of(During)],
-    "trl": [arguments()],
+    "evaluate": [keys_of(InLoopEval)],
+    "trl": [trl_arguments()],
     "models": [keys_of(Model)],
     "adapter": [keys_of(Adapter)],
-    "steps": [[*RELATIONAL, *CATALOG.names("data")]],
-    "hub": [hub()],
+    "steps": [[*RELATIONAL_STEPS, *CATALOG.names("data")]],
+    "hub": [hub_keys()],
     "op": [list(CATALOG.names("reward"))],
     "sampling": [keys_of(Sampling)],
     "environments": [keys_of(Environment)],
@@ -72,7 +72,7 @@ PLACES: dict[str, list[list[str]]] = {
 
 
 # Where words are written by mistake, beside where ours stand.
-MISTAKEN = {
+KNOWN_MISTAKES = {
     **PLACES,
     "steps": [*PLACES["steps"], keys_of(Dataset)],
     "hub": [*PLACES["hub"], keys_of(Dataset)],
@@ -84,7 +84,7 @@ class Line(NamedTuple):
     ours: list[tuple[str, str]]
 
 
-def lines() -> Iterator[Line]:
+def table_lines() -> Iterator[Line]:
     """The rows of the tables that say what is called what."""
     for row in re.findall(r"^\| (`.*?) \| (.*?) \|(?:.*\|)?$", PAGE, flags=re.MULTILINE):
         theirs, ours = _WORD.findall(row[0]), _KEY.findall(row[1])
@@ -92,14 +92,14 @@ def lines() -> Iterator[Line]:
             yield Line(theirs, ours)
 
 
-LINES = list(lines())
-LACKING = PAGE.partition("## What there is not")[2].partition("\n## ")[0]
+LINES = list(table_lines())
+MISSING_KEYS = PAGE.partition("## What there is not")[2].partition("\n## ")[0]
 
 
-def said_of(word: str, places: set[str]) -> str:
+def hint_for(word: str, places: set[str]) -> str:
     """All that is said of a word where it may be written by mistake."""
-    told = [key_hint(word, legal, what="keys here") for place in places for legal in MISTAKEN[place]]
-    return " ".join((elsewhere(word), *(text.partition("keys here")[0] for text, _ in told)))
+    told = [key_hint(word, legal, what="keys here") for place in places for legal in KNOWN_MISTAKES[place]]
+    return " ".join((key_location_hint(word), *(text.partition("keys here")[0] for text, _ in told)))
 
 
 def test_there_are_the_lines() -> None:
@@ -120,18 +120,18 @@ def test_theirs_are_hinted_at_alike(line: Line) -> None:
     for word in line.theirs:
         if word in ours:  # it is called the same
             continue
-        said = said_of(word, places)
+        said = hint_for(word, places)
         assert any(re.search(rf"\b{key}\b", said) for key in ours), f"{word}: {said}"
 
 
-@pytest.mark.parametrize("word", _WORD.findall(LACKING))
+@pytest.mark.parametrize("word", _WORD.findall(MISSING_KEYS))
 def test_what_there_is_not_is_said_of_the_word_itself(word: str) -> None:
-    assert elsewhere(word)
+    assert key_location_hint(word)
 
 
-@pytest.mark.parametrize("kind", sorted(table("trl")["classes"]))
+@pytest.mark.parametrize("kind", sorted(load_table("trl")["classes"]))
 def test_what_is_not_given_under_trl_is_never_said_to_stand_there(kind: str) -> None:
-    said = {word: elsewhere(word) for word in owned(kind)}
+    said = {word: key_location_hint(word) for word in reserved_args(kind)}
     assert [word for word, told in said.items() if not told or "`trl: {" + word in told] == []
 
 
@@ -156,7 +156,7 @@ def test_an_example_is_planned_without_a_word(name: str, tmp_path: Path) -> None
     for file, content in EXAMPLES[name].items():
         copies = 200 if file.endswith(".jsonl") else 1  # the page shows a row
         (tmp_path / file).write_text(content * copies, encoding="utf-8")
-    outcome, _ = compiled(tmp_path / "recipe.yaml", (), ())
+    outcome, _ = compile_file(tmp_path / "recipe.yaml", (), ())
     assert [str(finding) for finding in outcome.diagnostics] == []
     assert outcome.plan is not None
 
@@ -175,26 +175,26 @@ ROWS: dict[str, tuple[dict[str, str], dict[str, Any], set[str]]] = {
 }
 
 
-def shaping() -> dict[str, str]:
+def reshape_cases() -> dict[str, str]:
     found = re.findall(r"^\| ([^|]*) \| `- (.*)` \|$", PAGE, flags=re.MULTILINE)
     return {name: step.replace("\\|", "|") for name, step in found}
 
 
 def test_all_rows_are_tried() -> None:
-    assert shaping().keys() == ROWS.keys()
+    assert reshape_cases().keys() == ROWS.keys()
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_are_brought_into_shape_as_it_says(name: str, tmp_path: Path) -> None:
     columns, row, made = ROWS[name]
-    step = YAML(typ="safe").load(shaping()[name])
+    step = YAML(typ="safe").load(reshape_cases()[name])
     source = {"rows": {"rows": [row, row], **({"columns": columns} if columns else {})}}
-    found = Made(tmp_path, {"it": {"from": source, "steps": [step]}})
+    found = BuiltDatasets(tmp_path, {"it": {"from": source, "steps": [step]}})
     assert made <= found.columns("it").keys()
     assert all(found.rows("it")[0][column] for column in made)
 
 
 def test_explain_says_the_same_of_a_word() -> None:
-    done = call("explain", "lora_r")
+    done = run_command("explain", "lora_r")
     assert done.returncode == 2
     assert "`rank` stands under `models.NAME.adapter`" in done.stderr

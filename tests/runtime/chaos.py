@@ -27,28 +27,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.recipe_command import call, digests
-from tests.runtime.chaos_moments import begun
-from tests.runtime.disturbances import KINDS
-from tests.runtime.scene import RECIPE_FOLDER, Scene, half_made
-from tests.runtime.small_disk import can_mount, small_disk
+from tests.recipe_command import file_digests, run_command
+from tests.runtime.chaos_moments import count_starts
+from tests.runtime.disturbances import FAULTS
+from tests.runtime.scene import RECIPE_FOLDER, ChaosRun, damaged_products
+from tests.runtime.small_disk import can_mount, resizable_tmpfs
 
 from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.runs import key_of, last_run, step_ids
+from posttrain.runtime.keeping.runs import find_step_key, last_run, step_ids
 
 
 @dataclass
-class Figures:
+class ChaosResult:
     faults: int = 0
     runs: int = 0
     # Locks, folders and the like that a finished run had left under work/.
-    left: int = 0
-    hit: Counter[str] = field(default_factory=Counter[str])
-    lost: list[str] = field(default_factory=list[str])
+    leftovers: int = 0
+    hits: Counter[str] = field(default_factory=Counter[str])
+    violations: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True)
-class Whole:
+class ReferenceRun:
     """A run that nothing happened to: how long it took, its room, and the digests of its products."""
 
     seconds: float
@@ -56,25 +56,27 @@ class Whole:
     stages: dict[str, dict[str, str]]
 
 
-def undisturbed(home: Path) -> Whole:
+def reference_run(home: Path) -> ReferenceRun:
     began = time.monotonic()
-    done = call("run", RECIPE_FOLDER, "--home", home)
+    done = run_command("run", RECIPE_FOLDER, "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr
     seconds = time.monotonic() - began
     room = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
-    return Whole(seconds, room, made(home))
+    return ReferenceRun(seconds, room, product_digests(home))
 
 
-def made(home: Path) -> dict[str, dict[str, str]]:
+def product_digests(home: Path) -> dict[str, dict[str, str]]:
     """The digests of all files of all products of the newest run."""
     where = Home(home)
     run = last_run(where)
     assert run is not None, f"no run in {home}"
-    return {id: digests(where.store.root / str(key_of(run, id)) / "files") for id in step_ids(run)}
+    return {
+        id: file_digests(where.store.root / str(find_step_key(run, id)) / "files") for id in step_ids(run)
+    }
 
 
 @dataclass(frozen=True)
-class Order:
+class ChaosOptions:
     """What is to be done to runs: which faults, how many, for how long, and where it is written down."""
 
     kinds: Sequence[str]
@@ -84,76 +86,76 @@ class Order:
     record: Path | None = None
 
 
-def chaos(order: Order, folder: Path) -> Figures:
+def run_chaos(order: ChaosOptions, folder: Path) -> ChaosResult:
     """Disturb runs, one after the other; the last one is brought to its end."""
     draw = random.Random(order.seed)
-    figures = Figures()
-    whole = undisturbed(folder / "whole")
+    figures = ChaosResult()
+    whole = reference_run(folder / "whole")
     print(f"an undisturbed run took {whole.seconds:.1f} s", flush=True)
-    while _wanted(order, figures):
+    while _has_budget(order, figures):
         home, log = folder / f"home{figures.runs}", folder / f"log{figures.runs}"
-        scene = Scene(home, log, draw, whole.seconds, whole.room, figures.hit)
-        with small_disk(home, wanted="full" in order.kinds), scene.ended():
-            one_run(scene, order, figures)
+        scene = ChaosRun(home, log, draw, whole.seconds, whole.room, figures.hits)
+        with resizable_tmpfs(home, wanted="full" in order.kinds), scene.killing_client():
+            disturb_run(scene, order, figures)
             figures.runs += 1
-            hold(scene, whole, figures)
-        lost = [f"run {figures.runs} in {home}: {what}" for what in scene.lost]
-        figures.lost += lost
+            compare_with_reference(scene, whole, figures)
+        lost = [f"run {figures.runs} in {home}: {what}" for what in scene.violations]
+        figures.violations += lost
         print(*lost, sep="\n", end="\n" if lost else "", flush=True)
-        if not scene.lost:  # else somebody will want to look at it
+        if not scene.violations:  # else somebody will want to look at it
             shutil.rmtree(home)
-        print(f"{figures.faults} faults, {figures.runs} runs, {len(figures.lost)} lost", flush=True)
+        print(f"{figures.faults} faults, {figures.runs} runs, {len(figures.violations)} lost", flush=True)
     return figures
 
 
-def _wanted(order: Order, figures: Figures) -> bool:
+def _has_budget(order: ChaosOptions, figures: ChaosResult) -> bool:
     return figures.faults < order.faults and time.monotonic() < order.until
 
 
-def one_run(scene: Scene, order: Order, figures: Figures) -> None:
+def disturb_run(scene: ChaosRun, order: ChaosOptions, figures: ChaosResult) -> None:
     """Disturb one run until it ends, or until no more faults are wanted; then let it end."""
     ended = False
-    while _wanted(order, figures) and not ended:
+    while _has_budget(order, figures) and not ended:
         before = len(scene.kills)
-        kind = scene.draw.choice(order.kinds)
-        ended = KINDS[kind](scene)
+        kind = scene.rng.choice(order.kinds)
+        ended = FAULTS[kind](scene)
         # A kill that came after the end was none.
         figures.faults += len(scene.kills) - before if kind == "kill" else 1
-        _write(order, figures, scene.kills[before:])
-    scene.rest()
+        _write_record(order, figures, scene.kills[before:])
+    scene.wait_for_client()
 
 
-def _write(order: Order, figures: Figures, kills: list[dict[str, Any]]) -> None:
+def _write_record(order: ChaosOptions, figures: ChaosResult, kills: list[dict[str, Any]]) -> None:
     if order.record is not None and kills:
         with order.record.open("a") as file:
             for kill in kills:
                 file.write(json.dumps({"seed": order.seed, "run": figures.runs, **kill}) + "\n")
 
 
-def hold(scene: Scene, whole: Whole, figures: Figures) -> None:
+def compare_with_reference(scene: ChaosRun, whole: ReferenceRun, figures: ChaosResult) -> None:
     """Run once more, and hold what came out to the run that nothing happened to."""
-    last = call("run", RECIPE_FOLDER, "--home", scene.home)
+    last = run_command("run", RECIPE_FOLDER, "--home", scene.home)
     if last.returncode:
-        scene.lost.append(f"it ended with {last.returncode}: {last.stdout[-400:]} {last.stderr[-400:]}")
+        scene.violations.append(f"it ended with {last.returncode}: {last.stdout[-400:]} {last.stderr[-400:]}")
         return
-    scene.settle()
-    found = made(scene.home)
-    scene.lost += [f"{id} differs" for id, digests in whole.stages.items() if found.get(id) != digests]
-    scene.lost += half_made(scene.home) + ran_twice(scene.home) + began_again(scene)
-    figures.left += sum(1 for _ in (scene.home / "work").iterdir())
+    scene.wait_for_processes()
+    found = product_digests(scene.home)
+    scene.violations += [f"{id} differs" for id, digests in whole.stages.items() if found.get(id) != digests]
+    scene.violations += damaged_products(scene.home) + repeated_steps(scene.home) + restarted_steps(scene)
+    figures.leftovers += sum(1 for _ in (scene.home / "work").iterdir())
 
 
-def began_again(scene: Scene) -> list[str]:
+def restarted_steps(scene: ChaosRun) -> list[str]:
     """Steps that had written their receipt when they were cut off, and began once more after that."""
     store = scene.home / "store"
     return [
         f"{key} began again though it had finished"
         for key, times in scene.finished.items()
-        if begun(store / key / "record") != times
+        if count_starts(store / key / "record") != times
     ]
 
 
-def ran_twice(home: Path) -> list[str]:
+def repeated_steps(home: Path) -> list[str]:
     """Steps that ran again after they had finished, by the journals. What was damaged has to.
 
     Of two clients at once, one may have been killed over a step that the other then took: its row, which
@@ -182,7 +184,7 @@ def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--faults", type=int, default=20, help="how many")
     options.add_argument("--seed", type=int, default=int(time.time()))
-    options.add_argument("--kinds", default=",".join(KINDS), help="which faults, all if not given")
+    options.add_argument("--kinds", default=",".join(FAULTS), help="which faults, all if not given")
     options.add_argument("--minutes", type=float, default=float("inf"), help="begin no fault after this long")
     options.add_argument("--record", type=Path, help="a file that a line is added to for each kill")
     options.add_argument("--folder", type=Path, help="where to work; what was lost is left there")
@@ -196,15 +198,15 @@ def main() -> int:
         print("no disk is filled: only root can mount one that is small")
         kinds.remove("full")
     until = time.monotonic() + 60 * given.minutes
-    figures = chaos(Order(kinds, given.faults, given.seed, until, given.record), folder)
-    for what, count in figures.hit.most_common():
+    figures = run_chaos(ChaosOptions(kinds, given.faults, given.seed, until, given.record), folder)
+    for what, count in figures.hits.most_common():
         print(f"{count:5}  {what}")
-    print(*figures.lost, sep="\n")
+    print(*figures.violations, sep="\n")
     print(
-        f"{figures.faults} faults in {figures.runs} runs: {len(figures.lost)} lost;"
-        f" {figures.left} things left under work/"
+        f"{figures.faults} faults in {figures.runs} runs: {len(figures.violations)} lost;"
+        f" {figures.leftovers} things left under work/"
     )
-    if figures.lost:
+    if figures.violations:
         print(f"see {folder}")
         return 1
     shutil.rmtree(folder)

@@ -14,7 +14,7 @@ from tests.runtime.chaos_moments import PHASES
 from tests.runtime.disturbances import VICTIMS
 
 
-def table(kills: Sequence[dict[str, Any]]) -> Iterable[str]:
+def markdown_table(kills: Sequence[dict[str, Any]]) -> Iterable[str]:
     """The lines of a Markdown table: a row for each phase, a column for each victim."""
     counts = Counter((kill["phase"], kill["victim"]) for kill in kills)
     yield "| at that instant | " + " | ".join(VICTIMS) + " | all |"
@@ -26,15 +26,15 @@ def table(kills: Sequence[dict[str, Any]]) -> Iterable[str]:
     yield "| all | " + " | ".join(map(str, [*every, sum(every)])) + " |"
 
 
-def steps(kills: Sequence[dict[str, Any]]) -> Counter[str]:
+def count_steps(kills: Sequence[dict[str, Any]]) -> Counter[str]:
     """How often each step was under way when something was killed."""
     return Counter(sight["id"] for kill in kills for sight in kill["under way"])
 
 
 def main(files: Sequence[str]) -> None:
     kills = [json.loads(line) for file in files for line in Path(file).read_text().splitlines()]
-    print(*table(kills), sep="\n")
-    print("\nunder way:", ", ".join(f"{id} {count}" for id, count in steps(kills).most_common()))
+    print(*markdown_table(kills), sep="\n")
+    print("\nunder way:", ", ".join(f"{id} {count}" for id, count in count_steps(kills).most_common()))
     print("seeds:", *sorted({kill["seed"] for kill in kills}))
 
 

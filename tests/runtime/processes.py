@@ -6,33 +6,33 @@ import signal
 from pathlib import Path
 
 
-def processes_below(client: int) -> list[int]:
+def descendants(client: int) -> list[int]:
     """All processes that the client has started, and theirs."""
     found: list[int] = []
     for pid in sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
-        if parent_of(pid) in (client, *found):
+        if parent_pid(pid) in (client, *found):
             found.append(pid)
     return found
 
 
-def command_of(pid: int) -> bytes:
+def command_line(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
 
 
-def parent_of(pid: int) -> int | None:
-    stat = _stat(pid)
+def parent_pid(pid: int) -> int | None:
+    stat = _read_stat(pid)
     return int(stat[1]) if stat else None
 
 
-def alive(pid: int) -> bool:
-    stat = _stat(pid)
+def is_alive(pid: int) -> bool:
+    stat = _read_stat(pid)
     return bool(stat) and stat[0] != "Z"
 
 
-def _stat(pid: int) -> list[str]:
+def _read_stat(pid: int) -> list[str]:
     """State, parent and what follows, of a process; nothing when it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -40,6 +40,6 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def kill_now(pid: int) -> None:
+def kill_process(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)

@@ -6,17 +6,17 @@ import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
-LARGE = 4 << 30
+LARGE_BYTES = 4 << 30
 
 
 @contextlib.contextmanager
-def small_disk(home: Path, *, wanted: bool) -> Generator[None]:
+def resizable_tmpfs(home: Path, *, wanted: bool) -> Generator[None]:
     """A file system of its own for a home, whose size can be changed, if it is wanted."""
     home.mkdir()
     if not wanted:
         yield
         return
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={LARGE}", "tmpfs", str(home)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={LARGE_BYTES}", "tmpfs", str(home)], check=True)
     try:
         yield
     finally:
@@ -38,6 +38,6 @@ def resize(home: Path, size: int) -> None:
     subprocess.run(["mount", "-o", f"remount,size={size}", str(home)], check=True)
 
 
-def used(home: Path) -> int:
+def used_bytes(home: Path) -> int:
     found = os.statvfs(home)
     return (found.f_blocks - found.f_bfree) * found.f_frsize

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.recipe_command import call, product
+from tests.recipe_command import product_path, run_command
 
-from posttrain.cli.loading import compiled
+from posttrain.cli.loading import compile_file
 from posttrain.runtime.execution.executor import execute
-from posttrain.runtime.execution.surroundings import Surroundings
+from posttrain.runtime.execution.surroundings import RunContext
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.journal import Journal
-from posttrain.runtime.keeping.runs import new_run, runs
+from posttrain.runtime.keeping.runs import list_runs, new_run
 
 RECIPE = """\
 recipe: 1
@@ -30,21 +30,23 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a plan that expects something of its first step."""
     folder = tmp_path_factory.mktemp("costs")
     (folder / "recipe.yaml").write_text(RECIPE)
-    outcome, _ = compiled(folder / "recipe.yaml", (), ())
+    outcome, _ = compile_file(folder / "recipe.yaml", (), ())
     assert outcome.plan is not None
     first, second = outcome.plan.steps
     plan = replace(outcome.plan, steps=(replace(first, estimate={"seconds": 90.0, "memory_gb": 2.5}), second))
     home = Home(folder / "home")
     run = new_run(home, plan, folder / "recipe.yaml")
     journal = Journal(run / "journal.sqlite")
-    around = Surroundings(home=home, beside=folder, journal=journal, watch=lambda *_: None, run=run.name)
+    around = RunContext(
+        home=home, recipe_dir=folder, journal=journal, on_state_change=lambda *_: None, run_name=run.name
+    )
     assert execute(plan, around) == {"large": "done", "broken": "failed"}
     journal.close()
     return home.root
 
 
 def test_status_shows_what_was_expected_beside_what_was_taken(home: Path) -> None:
-    text = call("status", "--home", home).stdout
+    text = run_command("status", "--home", home).stdout
     assert text.splitlines()[1].split() == ["step", "state", "took", "expected", "memory", "expected", "why"]
     large = text.splitlines()[2]
     assert "90 s" in large
@@ -52,20 +54,20 @@ def test_status_shows_what_was_expected_beside_what_was_taken(home: Path) -> Non
 
 
 def test_the_peak_is_that_of_the_programs_too_and_is_kept_of_failures(home: Path) -> None:
-    told = json.loads(call("status", "--home", home, "--format", "json").stdout)
+    told = json.loads(run_command("status", "--home", home, "--format", "json").stdout)
     large, broken = told["steps"]
     assert large["cost"]["peak_memory_mb"] > 85
     assert large["estimate"] == {"seconds": 90.0, "memory_gb": 2.5}
     assert broken["cost"]["peak_memory_mb"] > 1
-    assert product(home, "large").is_dir()
+    assert product_path(home, "large").is_dir()
 
 
 def test_a_journal_without_estimates_is_still_read(home: Path) -> None:
-    (run,) = runs(Home(home))
+    (run,) = list_runs(Home(home))
     with sqlite3.connect(run / "journal.sqlite") as db:
         db.execute("ALTER TABLE step DROP COLUMN estimate")
     db.close()
-    assert "90 s" not in call("status", "--home", home).stdout
+    assert "90 s" not in run_command("status", "--home", home).stdout
     journal = Journal(run / "journal.sqlite")
     assert [entry.estimate for entry in journal.entries()] == [{}, {}]
     journal.close()
@@ -75,15 +77,15 @@ def test_runs_stand_in_their_order_whatever_the_clock_says(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = Home(home)
-    first = runs(where)[-1]
-    outcome, _ = compiled(home.parent / "recipe.yaml", (), ())
+    first = list_runs(where)[-1]
+    outcome, _ = compile_file(home.parent / "recipe.yaml", (), ())
     assert outcome.plan is not None
     made = [new_run(where, outcome.plan, home)]
     for jump in (-86400 * 365, 86400 * 30, -3600, 0):
-        monkeypatch.setattr("time.time", stopped_at(made[0].stat().st_mtime + jump))
+        monkeypatch.setattr("time.time", frozen_clock(made[0].stat().st_mtime + jump))
         made.append(new_run(where, outcome.plan, home))
-    assert runs(where)[-6:] == [first, *made]
+    assert list_runs(where)[-6:] == [first, *made]
 
 
-def stopped_at(moment: float) -> Callable[[], float]:
+def frozen_clock(moment: float) -> Callable[[], float]:
     return lambda: moment

@@ -3,16 +3,16 @@
 import threading
 from pathlib import Path
 
-from posttrain.runtime.keeping.locks import Lock, is_held, lock, try_lock
+from posttrain.runtime.keeping.locks import Lock, acquire_lock, is_held, try_lock
 
 
 def test_who_waited_for_a_lock_that_is_discarded_holds_the_one_that_others_see(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
-    first = lock(path)
+    first = acquire_lock(path)
     assert try_lock(path) is None
     assert is_held(path)
     got: list[Lock] = []
-    waiting = threading.Thread(target=lambda: got.append(lock(path)))
+    waiting = threading.Thread(target=lambda: got.append(acquire_lock(path)))
     waiting.start()
     first.discard()
     waiting.join(timeout=30)

@@ -4,38 +4,38 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.recipe_command import call
+from tests.recipe_command import run_command
 
 RECIPE = """
 recipe: 1
 name: apart
 models:
-  base: {init: {family: qwen2, layers: 1, hidden: 32, heads: 2}, tokenizer: {init: characters}}
+  base: {init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2}, tokenizer: {init: characters}}
 datasets:
   sums: {from: {arithmetic: {digits: 1, count: 20}}}
   torn: {from: {files: {path: torn.parquet, columns: {prompt: text, completion: text}}}}
   mended: {from: torn, steps: [{dedup: [prompt]}]}
 stages:
-  first: {train: sft, model: base, data: mended, params: {steps: 1, batch: 2}, on_failure: FIRST}
-  second: {train: sft, model: base, data: sums, params: {steps: 1, batch: 2}, on_failure: continue}
+  first: {train: sft, model: base, data: mended, params: {max_steps: 1, batch_size: 2}, on_failure: FIRST}
+  second: {train: sft, model: base, data: sums, params: {max_steps: 1, batch_size: 2}, on_failure: continue}
 """
 
 
-def laid_out(folder: Path, first: str) -> Path:
+def write_recipe(folder: Path, first: str) -> Path:
     (folder / "recipe.yaml").write_text(RECIPE.replace("FIRST", first))
     (folder / "torn.parquet").write_bytes(b"PAR1 and then something else")
     return folder
 
 
-def planned(folder: Path) -> dict[str, str]:
-    told = call("plan", folder, "--format", "json", "--home", folder / "home")
+def planned_on_failure(folder: Path) -> dict[str, str]:
+    told = run_command("plan", folder, "--format", "json", "--home", folder / "home")
     return {step["id"]: step.get("on_failure", "stop") for step in json.loads(told.stdout)["steps"]}
 
 
 def test_what_a_stage_is_made_from_fails_as_the_stage_does(tmp_path: Path) -> None:
-    lenient = planned(laid_out(tmp_path, "continue"))
+    lenient = planned_on_failure(write_recipe(tmp_path, "continue"))
     assert set(lenient.values()) == {"continue"}
-    strict = planned(laid_out(tmp_path, "stop"))
+    strict = planned_on_failure(write_recipe(tmp_path, "stop"))
     assert {id for id, how in strict.items() if how == "stop"} == {
         *("models.base", "datasets.torn", "datasets.mended", "first")
     }
@@ -43,7 +43,7 @@ def test_what_a_stage_is_made_from_fails_as_the_stage_does(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_data_that_cannot_be_read_leaves_the_other_stage_alone(tmp_path: Path) -> None:
-    ended = call("run", laid_out(tmp_path, "continue"), "--home", tmp_path / "home")
+    ended = run_command("run", write_recipe(tmp_path, "continue"), "--home", tmp_path / "home")
     assert ended.returncode == 1
     states = {
         line.split()[1]: line.split()[0]

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.recipe_command import begin, call, product, wait_until
+from tests.recipe_command import product_path, run_command, start_command, wait_until
 
 RECIPE = """\
 recipe: 1
@@ -28,13 +28,13 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_program_reads_its_inputs_and_writes_its_product(folder: Path) -> None:
     home = folder / "home"
-    done = call("run", folder, "--home", home)
+    done = run_command("run", folder, "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (product(home, "double") / "count").read_text().strip() == "6"
+    assert (product_path(home, "double") / "count").read_text().strip() == "6"
     (folder / "words.txt").write_text("one two three four\n")
-    again = call("run", folder, "--home", home)
+    again = run_command("run", folder, "--home", home)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert (product(home, "double") / "count").read_text().strip() == "8"
+    assert (product_path(home, "double") / "count").read_text().strip() == "8"
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
@@ -42,14 +42,14 @@ def test_nothing_that_a_program_started_outlives_the_run(folder: Path, how: sign
     seconds = f"97{os.getpid() % 1000:03}"  # a command line that only this test has
     recipe = RECIPE + f'  nap: {{script: [sh, -c, "sleep {seconds}; echo late > $OUT/x"]}}\n'
     (folder / "recipe.yaml").write_text(recipe)
-    client = begin("run", folder, "--home", folder / "home", log=folder / "log")
-    wait_until(lambda: sleeping(seconds), "the program", client)
+    client = start_command("run", folder, "--home", folder / "home", log=folder / "log")
+    wait_until(lambda: is_sleeping(seconds), "the program", client)
     os.kill(client.pid, how)
     client.wait(timeout=60)
-    wait_until(lambda: not sleeping(seconds), "the end of the program", seconds=30)
+    wait_until(lambda: not is_sleeping(seconds), "the end of the program", seconds=30)
 
 
-def sleeping(seconds: str) -> bool:
+def is_sleeping(seconds: str) -> bool:
     return (
         subprocess.run(
             ["pgrep", "-f", f"^sleep {seconds}"], stdout=subprocess.DEVNULL, check=False

@@ -4,16 +4,22 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.recipe_command import TINY, call
+from tests.recipe_command import TINY_RECIPE, run_command
 
-from posttrain.cli.loading import compiled
-from posttrain.runtime.execution.selection import Selection, Unselectable, Wish, check, select
+from posttrain.cli.loading import compile_file
+from posttrain.runtime.execution.selection import (
+    Selection,
+    SelectionError,
+    SelectionOptions,
+    check_selection,
+    select_steps,
+)
 from posttrain.spec.plan import Plan
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    outcome, _ = compiled(TINY / "recipe.yaml", (), ())
+    outcome, _ = compile_file(TINY_RECIPE / "recipe.yaml", (), ())
     assert outcome.plan is not None
     return outcome.plan
 
@@ -24,56 +30,60 @@ ALL = ["models.base", "datasets.sums", "sft", "before", "grpo", "after", "ship",
 @pytest.mark.parametrize(
     ("wish", "steps"),
     [
-        (Wish(), ALL),
-        (Wish(only=["sft"]), ["models.base", "datasets.sums", "sft"]),
-        (Wish(only=["ship", "export"]), ["ship", "export"]),
-        (Wish(first=["grpo"]), ["datasets.sums", "grpo", "after", "ship", "export"]),
-        (Wish(last=["before"]), ["models.base", "datasets.sums", "sft", "before"]),
-        (Wish(first=["grpo"], last=["after"]), ["datasets.sums", "grpo", "after"]),
-        (Wish(skip=["before", "export"]), [id for id in ALL if id not in ("before", "export")]),
-        (Wish(only=["sft"], skip=["models.base"]), ["datasets.sums", "sft"]),
+        (SelectionOptions(), ALL),
+        (SelectionOptions(only=["sft"]), ["models.base", "datasets.sums", "sft"]),
+        (SelectionOptions(only=["ship", "export"]), ["ship", "export"]),
+        (SelectionOptions(from_stages=["grpo"]), ["datasets.sums", "grpo", "after", "ship", "export"]),
+        (SelectionOptions(until_stages=["before"]), ["models.base", "datasets.sums", "sft", "before"]),
+        (SelectionOptions(from_stages=["grpo"], until_stages=["after"]), ["datasets.sums", "grpo", "after"]),
+        (SelectionOptions(skip=["before", "export"]), [id for id in ALL if id not in ("before", "export")]),
+        (SelectionOptions(only=["sft"], skip=["models.base"]), ["datasets.sums", "sft"]),
         # The export stands behind the gate, and so depends on it and on what it reads.
-        (Wish(last=["export"]), [id for id in ALL if id != "before"]),
+        (SelectionOptions(until_stages=["export"]), [id for id in ALL if id != "before"]),
     ],
 )
-def test_what_a_wish_means(plan: Plan, wish: Wish, steps: list[str]) -> None:
-    assert select(plan, wish).steps == set(steps)
+def test_selected_steps(plan: Plan, wish: SelectionOptions, steps: list[str]) -> None:
+    assert select_steps(plan, wish).steps == set(steps)
 
 
-def test_a_wrong_name_is_told_with_the_right_one(plan: Plan) -> None:
-    with pytest.raises(Unselectable, match=r"no stage `gropo`; did you mean `grpo`\?"):
-        select(plan, Wish(first=["gropo"]))
+def test_unknown_stage_suggests_a_name(plan: Plan) -> None:
+    with pytest.raises(SelectionError, match=r"no stage `gropo`; did you mean `grpo`\?"):
+        select_steps(plan, SelectionOptions(from_stages=["gropo"]))
 
 
-def test_wishes_that_exclude_each_other_are_told(plan: Plan) -> None:
-    with pytest.raises(Unselectable, match="no stage is left"):
-        select(plan, Wish(first=["export"], last=["sft"]))
+def test_contradictory_selection_is_rejected(plan: Plan) -> None:
+    with pytest.raises(SelectionError, match="no stage is left"):
+        select_steps(plan, SelectionOptions(from_stages=["export"], until_stages=["sft"]))
 
 
-def refusal(plan: Plan, selection: Selection, made: set[str]) -> str:
-    with pytest.raises(Unselectable) as told:
-        check(plan, selection, lambda step: step.id in made)
+def selection_error(plan: Plan, selection: Selection, made: set[str]) -> str:
+    with pytest.raises(SelectionError) as told:
+        check_selection(plan, selection, lambda step: step.id in made)
     return str(told.value)
 
 
 def test_inputs_must_be_made_or_selected(plan: Plan) -> None:
-    chosen = select(plan, Wish(only=["grpo"]))
-    assert "`grpo` reads `sft`" in refusal(plan, chosen, {"datasets.sums"})
-    check(plan, chosen, lambda step: step.id == "sft")
-    check(plan, chosen, lambda step: step.id == "grpo")
-    check(plan, select(plan, Wish()), lambda _: False)
+    chosen = select_steps(plan, SelectionOptions(only=["grpo"]))
+    assert "`grpo` reads `sft`" in selection_error(plan, chosen, {"datasets.sums"})
+    check_selection(plan, chosen, lambda step: step.id == "sft")
+    check_selection(plan, chosen, lambda step: step.id == "grpo")
+    check_selection(plan, select_steps(plan, SelectionOptions()), lambda _: False)
 
 
 def test_a_gate_holds_unless_it_is_skipped_by_name(plan: Plan) -> None:
     made = {"grpo", "models.base"}
-    told = refusal(plan, select(plan, Wish(only=["export"])), made)
+    told = selection_error(plan, select_steps(plan, SelectionOptions(only=["export"])), made)
     assert "behind the gate `ship`" in told
     assert "--skip ship" in told
-    check(plan, select(plan, Wish(only=["export"], skip=["ship"])), lambda step: step.id in made)
+    check_selection(
+        plan,
+        select_steps(plan, SelectionOptions(only=["export"], skip=["ship"])),
+        lambda step: step.id in made,
+    )
 
 
-def test_a_skipped_input_is_told_as_such(plan: Plan) -> None:
-    told = refusal(plan, select(plan, Wish(skip=["sft"])), set())
+def test_skipped_input_is_reported(plan: Plan) -> None:
+    told = selection_error(plan, select_steps(plan, SelectionOptions(skip=["sft"])), set())
     assert "leave --skip sft away" in told
 
 
@@ -89,10 +99,16 @@ stages:
 
 def test_the_name_of_a_stage_means_every_leg_and_the_name_of_a_leg_that_one(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(LEGS)
-    outcome, _ = compiled(tmp_path / "recipe.yaml", (), ())
+    outcome, _ = compile_file(tmp_path / "recipe.yaml", (), ())
     assert outcome.plan is not None, outcome.diagnostics
-    assert select(outcome.plan, Wish(only=["write"])).steps == {"write@word=a", "write@word=b"}
-    assert select(outcome.plan, Wish(first=["write@word=b"])).steps == {"write@word=b", "read@word=b"}
+    assert select_steps(outcome.plan, SelectionOptions(only=["write"])).steps == {
+        "write@word=a",
+        "write@word=b",
+    }
+    assert select_steps(outcome.plan, SelectionOptions(from_stages=["write@word=b"])).steps == {
+        "write@word=b",
+        "read@word=b",
+    }
 
 
 SCRIPTS = """\
@@ -108,26 +124,26 @@ stages:
 def test_a_run_of_a_part_leaves_the_rest_alone(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(SCRIPTS)
     home = ("--home", tmp_path / "home")
-    refused = call("run", tmp_path, *home, "--only", "two")
+    refused = run_command("run", tmp_path, *home, "--only", "two")
     assert refused.returncode == 2
     assert "`two` reads `one`" in refused.stderr
     assert not (tmp_path / "home" / "runs").exists(), "something was begun"
 
-    assert call("run", tmp_path, *home, "--until", "two").returncode == 0
+    assert run_command("run", tmp_path, *home, "--until", "two").returncode == 0
     assert states(tmp_path) == {"one": "done", "two": "done", "three": "skipped"}
-    planned = call("run", tmp_path, *home, "--from", "two", "--dry-run").stdout
+    planned = run_command("run", tmp_path, *home, "--from", "two", "--dry-run").stdout
     assert re.search(r"one +script +skipped", planned)
-    assert call("run", tmp_path, *home, "--from", "two").returncode == 0
+    assert run_command("run", tmp_path, *home, "--from", "two").returncode == 0
     assert states(tmp_path) == {"one": "skipped", "two": "cached", "three": "done"}
 
 
 def states(folder: Path) -> dict[str, str]:
-    lines = call("status", "--home", folder / "home").stdout.splitlines()[2:]
+    lines = run_command("status", "--home", folder / "home").stdout.splitlines()[2:]
     return {line.split()[0]: line.split()[1] for line in lines}
 
 
 GATED = (
-    (TINY / "recipe.yaml").read_text().partition("stages:")[0]
+    (TINY_RECIPE / "recipe.yaml").read_text().partition("stages:")[0]
     + """\
 stages:
   before:
@@ -141,15 +157,15 @@ stages:
 @pytest.mark.slow
 def test_a_gate_that_does_not_open_is_passed_only_by_name(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(GATED)
-    (tmp_path / "chat.jinja").write_bytes((TINY / "chat.jinja").read_bytes())
+    (tmp_path / "chat.jinja").write_bytes((TINY_RECIPE / "chat.jinja").read_bytes())
     home = ("--home", tmp_path / "home")
-    whole = call("run", tmp_path, *home)
+    whole = run_command("run", tmp_path, *home)
     assert whole.returncode == 1, whole.stdout + whole.stderr
     assert states(tmp_path)["after"] == "held"
     # Left out without being named, it still holds: its verdict is known.
-    assert call("run", tmp_path, *home, "--only", "after").returncode == 1
+    assert run_command("run", tmp_path, *home, "--only", "after").returncode == 1
     assert states(tmp_path)["after"] == "held"
-    passed = call("run", tmp_path, *home, "--skip", "ship")
+    passed = run_command("run", tmp_path, *home, "--skip", "ship")
     assert passed.returncode == 0, passed.stdout + passed.stderr
     assert states(tmp_path) | {"models.base": "", "datasets.sums": ""} == {
         "models.base": "",

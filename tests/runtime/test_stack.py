@@ -2,7 +2,7 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from posttrain.compiler.facts.stack import PINNED
+from posttrain.compiler.facts.stack import PINNED_VERSIONS
 from posttrain.runtime.stack import installed_stack
 
 
@@ -11,4 +11,4 @@ def test_the_versions_are_those_that_are_installed() -> None:
         try:
             assert told == version(name), name
         except PackageNotFoundError:
-            assert told == PINNED[name], name
+            assert told == PINNED_VERSIONS[name], name

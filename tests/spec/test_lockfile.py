@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posttrain.spec.lockfile import HEADER, BadLock, parse_lock, salvaged, to_text
+from posttrain.spec.lockfile import HEADER, LockfileError, format_lock, parse_lock, salvage_lock
 
 words = st.text(min_size=1, max_size=12)
 locks = st.dictionaries(st.tuples(words, words), words, max_size=8)
@@ -16,33 +16,33 @@ locks = st.dictionaries(st.tuples(words, words), words, max_size=8)
 
 @given(locks)
 def test_what_is_written_is_read(values: dict[tuple[str, str], str]) -> None:
-    assert parse_lock(to_text(values)).values == values
+    assert parse_lock(format_lock(values)).values == values
 
 
 @given(locks)
 def test_the_same_entries_give_the_same_text(values: dict[tuple[str, str], str]) -> None:
-    assert to_text(dict(reversed(values.items()))) == to_text(values)
+    assert format_lock(dict(reversed(values.items()))) == format_lock(values)
 
 
 @given(locks, locks)
 def test_the_lines_of_two_locks_make_one_or_are_refused(
     left: dict[tuple[str, str], str], right: dict[tuple[str, str], str]
 ) -> None:
-    both = to_text(left) + to_text(right)
+    both = format_lock(left) + format_lock(right)
     if all(right.get(id, value) == value for id, value in left.items()):
         assert parse_lock(both).values == left | right
     else:
-        with pytest.raises(BadLock, match="different values"):
+        with pytest.raises(LockfileError, match="different values"):
             parse_lock(both)
     agreed = {id: v for id, v in (left | right).items() if left.get(id, v) == v and right.get(id, v) == v}
-    assert salvaged(both).values == agreed
+    assert salvage_lock(both).values == agreed
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
-    salvaged(text)
-    with suppress(BadLock):
-        assert parse_lock(f"{HEADER}\n{text}").values == salvaged(text).values
+    salvage_lock(text)
+    with suppress(LockfileError):
+        assert parse_lock(f"{HEADER}\n{text}").values == salvage_lock(text).values
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     ],
 )
 def test_what_is_no_lock_is_refused_with_its_line(text: str, line: int, said: str) -> None:
-    with pytest.raises(BadLock, match=said) as found:
+    with pytest.raises(LockfileError, match=said) as found:
         parse_lock(text)
     assert found.value.line == line
 
@@ -79,7 +79,7 @@ def test_git_merges_what_two_branches_add(tmp_path: Path) -> None:
         return done.stdout
 
     def commit(values: dict[tuple[str, str], str]) -> None:
-        (tmp_path / "recipe.lock").write_text(to_text(values))
+        (tmp_path / "recipe.lock").write_text(format_lock(values))
         git("add", "-A")
         git("commit", "-qm", "lock")
 

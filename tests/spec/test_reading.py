@@ -9,11 +9,11 @@ import pydantic
 import pytest
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.declared import Declaration, field, fields_of, is_given, written
-from posttrain.spec.extension import KINDS
+from posttrain.spec.declared import Declaration, dump_declaration, field, fields_of, is_explicitly_set
+from posttrain.spec.extension import EXTENSION_KINDS
 from posttrain.spec.limits import Limits
 from posttrain.spec.materials import Secret
-from posttrain.spec.reading import Unreadable, read
+from posttrain.spec.reading import DeclarationError, parse_declaration
 from posttrain.spec.recipe import SECTIONS, VERBS, Header
 
 
@@ -42,24 +42,29 @@ class Outer(Declaration, bare="names"):
 def problems(value: Any) -> dict[str, str]:
     """What is wrong, by its place."""
     try:
-        read(Outer, value)
-    except Unreadable as error:
-        return {".".join(map(str, one.at)): one.what for one in error.problems}
+        parse_declaration(Outer, value)
+    except DeclarationError as error:
+        return {".".join(map(str, one.path)): one.kind for one in error.errors}
     return {}
 
 
 def test_what_fits_is_made_with_its_defaults() -> None:
-    made = read(Outer, {"from": "here", "inner": {"size": 3}, "span": [1, 2]})
+    made = parse_declaration(Outer, {"from": "here", "inner": {"size": 3}, "span": [1, 2]})
     assert (made.from_, made.inner, made.span, made.names) == ("here", Inner(size=3), (1.0, 2.0), [])
-    assert written(made)["from"] == "here"
-    assert is_given(made, "span")
-    assert not is_given(made, "share")
-    named = read(Outer, {"names": ["x"], "span": [1, 2]})
-    assert read(Outer, written(named)) == named
+    assert dump_declaration(made)["from"] == "here"
+    assert is_explicitly_set(made, "span")
+    assert not is_explicitly_set(made, "share")
+    named = parse_declaration(Outer, {"names": ["x"], "span": [1, 2]})
+    assert parse_declaration(Outer, dump_declaration(named)) == named
 
 
 def test_short_forms_stand_for_the_whole() -> None:
-    assert read(Outer, "x") == read(Outer, ["x"]) == read(Outer, {"names": "x"}) == Outer(names=["x"])
+    assert (
+        parse_declaration(Outer, "x")
+        == parse_declaration(Outer, ["x"])
+        == parse_declaration(Outer, {"names": "x"})
+        == Outer(names=["x"])
+    )
 
 
 def test_all_that_is_wrong_is_told_at_once_and_each_thing_once() -> None:
@@ -108,14 +113,14 @@ def test_what_does_not_fit_is_told_where_it_stands(given: Any, place: str) -> No
 
 
 def test_a_secret_that_is_written_out_is_not_told() -> None:
-    with pytest.raises(Unreadable) as caught:
-        read(Secret, "sk-12345")
+    with pytest.raises(DeclarationError) as caught:
+        parse_declaration(Secret, "sk-12345")
     assert "sk-12345" not in str(caught.value)
 
 
 def declared() -> Iterator[type[Declaration]]:
     yield from (Header, *SECTIONS.values(), *VERBS.values())
-    for kind in KINDS:
+    for kind in EXTENSION_KINDS:
         for name in CATALOG.names(kind):
             extension = CATALOG.find(kind, name)
             assert extension is not None
@@ -133,7 +138,7 @@ def as_pydantic(kind: Any) -> Any:
         return model_of(kind)
     if get_origin(kind) is Annotated:
         base, limits = get_args(kind)
-        return Annotated[as_pydantic(base), pydantic.Field(**bounds(limits))]
+        return Annotated[as_pydantic(base), pydantic.Field(**pydantic_bounds(limits))]
     inner = get_args(kind)
     if not inner or get_origin(kind) is Literal:
         return kind
@@ -143,7 +148,7 @@ def as_pydantic(kind: Any) -> Any:
     return eval("|".join(f"m[{place}]" for place in range(len(members))), {"m": members})
 
 
-def bounds(limits: Limits | None) -> dict[str, Any]:
+def pydantic_bounds(limits: Limits | None) -> dict[str, Any]:
     return {} if limits is None else {name: one for name, one in vars(limits).items() if one is not None}
 
 
@@ -155,8 +160,8 @@ def model_of(declaration: type[Declaration]) -> type[pydantic.BaseModel]:
         fields: dict[str, Any] = {}
         for one in fields_of(declaration).values():
             default = ... if one.required else None
-            told = pydantic.Field(default, alias=one.key, **bounds(one.limits))
-            fields[one.name.rstrip("_") + "_f"] = (as_pydantic(one.kind), told)
+            told = pydantic.Field(default, alias=one.key, **pydantic_bounds(one.limits))
+            fields[one.name.rstrip("_") + "_f"] = (as_pydantic(one.annotation), told)
         config = pydantic.ConfigDict(extra="forbid", strict=True, protected_namespaces=())
         MODELS[declaration] = pydantic.create_model(declaration.__name__, __config__=config, **fields)
     return MODELS[declaration]
@@ -184,34 +189,35 @@ ODD = (
 )
 
 
-def likely(kind: Any, chance: random.Random) -> Any:
+def sample_value(kind: Any, chance: random.Random) -> Any:
     """A value of the type, or nearly so."""
     if chance.random() < 0.04:
         return chance.choice(ODD)
     origin, inner = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and issubclass(kind, Declaration):
-        return mapping(kind, chance)
+        return sample_mapping(kind, chance)
     if origin is Annotated:
-        return likely(inner[0], chance)
+        return sample_value(inner[0], chance)
     if origin is Literal:
         return chance.choice(inner)
     if origin is list:
-        return [likely(inner[0], chance) for _ in range(chance.randrange(3))]
+        return [sample_value(inner[0], chance) for _ in range(chance.randrange(3))]
     if origin is tuple:
-        return tuple(likely(one, chance) for one in inner)
+        return tuple(sample_value(one, chance) for one in inner)
     if origin is dict:
         return {
-            chance.choice(["a", "b c", "d-1"]): likely(inner[1], chance) for _ in range(chance.randrange(3))
+            chance.choice(["a", "b c", "d-1"]): sample_value(inner[1], chance)
+            for _ in range(chance.randrange(3))
         }
     if inner:
-        return likely(chance.choice(inner), chance)
+        return sample_value(chance.choice(inner), chance)
     few = {int: (1, 2, 64), float: (0.5, 1, 2.0), str: ("a", "a/b", "a.py:f"), bool: (True, False)}
     return chance.choice(few.get(kind, ODD))
 
 
-def mapping(declaration: type[Declaration], chance: random.Random) -> dict[str, Any]:
+def sample_mapping(declaration: type[Declaration], chance: random.Random) -> dict[str, Any]:
     made = {
-        one.key: likely(one.kind, chance)
+        one.key: sample_value(one.annotation, chance)
         for one in fields_of(declaration).values()
         if chance.random() < (0.97 if one.required else 0.3)
     }
@@ -223,7 +229,7 @@ def test_pydantic_takes_and_refuses_the_same(declaration: type[Declaration]) -> 
     chance = random.Random(declaration.__name__)
     taken = 0
     for _ in range(300):
-        value = mapping(declaration, chance)
+        value = sample_mapping(declaration, chance)
         ours = refused_at(declaration, value)
         theirs = refused_by_pydantic(declaration, value)
         assert ours <= theirs | checked(declaration), value
@@ -235,9 +241,9 @@ def test_pydantic_takes_and_refuses_the_same(declaration: type[Declaration]) -> 
 def refused_at(declaration: type[Declaration], value: Any) -> set[str]:
     """The keys at the top under which something is wrong; empty for the whole."""
     try:
-        read(declaration, value)
-    except Unreadable as error:
-        return {str(one.at[0]) if one.at else "" for one in error.problems}
+        parse_declaration(declaration, value)
+    except DeclarationError as error:
+        return {str(one.path[0]) if one.path else "" for one in error.errors}
     return set()
 
 
@@ -259,16 +265,20 @@ def checked(declaration: type[Declaration]) -> set[str]:
     fields = fields_of(declaration).values()
     return {
         "",
-        *(one.key for one in fields if one.check is not None or any(map(own_check, inside(one.kind)))),
+        *(
+            one.key
+            for one in fields
+            if one.check is not None or any(map(has_own_check, nested_declarations(one.annotation)))
+        ),
     }
 
 
-def own_check(declaration: type[Declaration]) -> bool:
+def has_own_check(declaration: type[Declaration]) -> bool:
     return declaration.check is not Declaration.check or checked(declaration) != {""}
 
 
-def inside(kind: Any) -> Iterator[type[Declaration]]:
+def nested_declarations(kind: Any) -> Iterator[type[Declaration]]:
     if isinstance(kind, type) and issubclass(kind, Declaration):
         yield kind
     for part in get_args(kind):
-        yield from inside(part)
+        yield from nested_declarations(part)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from posttrain.spec.record import plain, record
+from posttrain.spec.record import record, to_builtins
 
 
 @record
@@ -65,7 +65,7 @@ def test_patterns_take_fields() -> None:
 
 
 def test_records_inside_records_become_plain() -> None:
-    assert plain({"it": [More(name="a", tags={"b": 1})]}) == {
+    assert to_builtins({"it": [More(name="a", tags={"b": 1})]}) == {
         "it": [{"name": "a", "tags": {"b": 1}, "at": {"x": 0, "y": 2}, "level": 1}]
     }
 

@@ -27,7 +27,7 @@ from posttrain.compiler.rewards import codes as rewards
 from posttrain.compiler.stages import asking_codes, branches, evals, gates, power, training
 from posttrain.spec.diagnostic import Code
 
-_DEFINERS = (
+_CODE_MODULES = (
     reading,
     sections,
     expand,
@@ -68,6 +68,6 @@ _DEFINERS = (
 
 def all_codes() -> list[Code]:
     """Every code, by its number."""
-    found = [code for module in _DEFINERS for code in module.CODES]
+    found = [code for module in _CODE_MODULES for code in module.CODES]
     assert len({code.id for code in found}) == len(found), "two diagnostics share a code"
     return sorted(found, key=lambda code: code.id)

@@ -2,77 +2,79 @@
 
 import posixpath
 
-from posttrain.compiler.diagnosis.examples import minimal
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.text.source import ReadFile, Request
-from posttrain.compiler.text.tree import Path
+from posttrain.compiler.diagnosis.examples import minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.text.source import CompileRequest, ReadFile
+from posttrain.compiler.text.tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.keys import digest_bytes
 from posttrain.spec.plan import UserFile
 
-NO_FILE = Code(
+FILE_NOT_FOUND = Code(
     "PT0409",
     "a file that is not there",
     "error",
     "Paths in a recipe are relative to the recipe's folder and stay within it.",
-    wrong=minimal(
+    wrong=minimal_recipe(
         (
             "tokenizer: {init: characters}",
             "tokenizer: {init: characters}\n    chat_template: chat.jinja",
         )
     ),
-    right=minimal(
+    right=minimal_recipe(
         (
             "tokenizer: {init: characters}",
             "tokenizer: {init: characters}\n    chat_template: chat.jinja",
         )
     ),
-    beside=(("chat.jinja", "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"),),
+    files=(("chat.jinja", "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"),),
 )
-CODES = (NO_FILE,)
+CODES = (FILE_NOT_FOUND,)
 
 
 # More of a file of rows is not looked at; what it takes to hold it is then not taken either.
-MOST_LOOKED_AT = 16 * 1024 * 1024
+MAX_SAMPLED_BYTES = 16 * 1024 * 1024
 
 
-def rows_file(
-    name: str, path: Path, request: Request, findings: Findings, whole: bool
+def large_user_file(
+    name: str, path: KeyPath, request: CompileRequest, findings: Diagnostics, whole: bool
 ) -> tuple[UserFile, bytes] | None:
     """As `user_file`, of a file that may be larger than memory: unless `whole`, with its beginning alone."""
     where = posixpath.normpath(name)
-    begun = None if whole or _leaves(where) else request.beginning_of(where, MOST_LOOKED_AT)
-    if begun is None or len(begun) < MOST_LOOKED_AT:
+    begun = None if whole or _is_outside_folder(where) else request.file_prefix(where, MAX_SAMPLED_BYTES)
+    if begun is None or len(begun) < MAX_SAMPLED_BYTES:
         return user_file(name, path, request.read, findings)
-    digest = request.digest_of(where)
+    digest = request.file_digest(where)
     return None if digest is None else (UserFile(path=where, sha256=digest), begun)
 
 
-def _leaves(where: str) -> bool:
+def _is_outside_folder(where: str) -> bool:
     return where.startswith(("..", "/"))
 
 
-def user_file(name: str, path: Path, read: ReadFile, findings: Findings) -> tuple[UserFile, bytes] | None:
+def user_file(
+    name: str, path: KeyPath, read: ReadFile, findings: Diagnostics
+) -> tuple[UserFile, bytes] | None:
     """The file's normalised path and digest with its content, or None when that was reported."""
     where = posixpath.normpath(name)
-    if _leaves(where):
+    if _is_outside_folder(where):
         message = f"`{name}` leaves the recipe's folder"
-        findings.add(NO_FILE, path, message, help="copy the file beside the recipe")
+        findings.add(FILE_NOT_FOUND, path, message, help="copy the file beside the recipe")
         return None
     data = read(where)
     if data is None:
-        message = f"there is no file `{shortened(where)}` beside the recipe"
-        help = _template(name) if path[-1:] == ("chat_template",) else ""
-        findings.add(NO_FILE, path, message, help=help or unreadable_path(name))
+        message = f"there is no file `{shorten_path(where)}` beside the recipe"
+        help = _template_help(name) if path[-1:] == ("chat_template",) else ""
+        findings.add(FILE_NOT_FOUND, path, message, help=help or missing_file_help(name))
         return None
     return UserFile(path=where, sha256=digest_bytes(data)), data
 
 
-def shortened(path: str) -> str:
+def shorten_path(path: str) -> str:
     return path if len(path) <= 80 else f"{path[:60]}...{path[-17:]}"
 
 
-def _template(name: str) -> str:
+def _template_help(name: str) -> str:
     """What to write for a template that is given by another tool's name, or written out."""
     if "{%" in name or "{{" in name:
         return "put the template into a file beside the recipe, such as chat.jinja, and name that"
@@ -81,7 +83,7 @@ def _template(name: str) -> str:
     return ""
 
 
-def unreadable_path(name: str) -> str:
+def missing_file_help(name: str) -> str:
     """What kind of path names no file beside a recipe, and what to write instead."""
     if "://" in name:
         return "files are read from the recipe's folder: fetch it beforehand, or name a data set with `hub`"

@@ -8,103 +8,107 @@ every mistake; later passes stay silent about what an earlier one has refused.
 
 from collections.abc import Mapping
 
-from posttrain.compiler.check import Checked, check
+from posttrain.compiler.check import CheckedRecipe, check_semantics
 from posttrain.compiler.checks.unused import check_unused_variables
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.locking.pins import Pins, pin
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.locking.pins import Pins, apply_pins
 from posttrain.compiler.lowering.lower import lower
-from posttrain.compiler.lowering.merge import merge
-from posttrain.compiler.placement.placed import Placed
+from posttrain.compiler.lowering.merge import merge_legs
+from posttrain.compiler.placement.placed import StagePlacement
 from posttrain.compiler.reading.expand import expand
 from posttrain.compiler.reading.interpolate import interpolate
-from posttrain.compiler.reading.matrix import Leg, check_used, legs
-from posttrain.compiler.reading.overlay import without
+from posttrain.compiler.reading.matrix import Leg, check_unused_axes, expand_matrix
+from posttrain.compiler.reading.overlay import drop_keys
 from posttrain.compiler.reading.parse import parse
-from posttrain.compiler.reading.shape import legal_sections, shape
-from posttrain.compiler.resolution.names import resolve
-from posttrain.compiler.text.source import Request
-from posttrain.compiler.text.tree import Mapped
-from posttrain.spec.diagnostic import Diagnostic, in_file_order
-from posttrain.spec.lockfile import Id
+from posttrain.compiler.reading.shape import build_typed_recipe, legal_sections
+from posttrain.compiler.resolution.names import resolve_names
+from posttrain.compiler.text.source import CompileRequest
+from posttrain.compiler.text.tree import MappingNode
+from posttrain.spec.diagnostic import Diagnostic, sort_by_location
+from posttrain.spec.lockfile import EntryId
 from posttrain.spec.plan import Plan
 from posttrain.spec.record import record
 from posttrain.spec.training import Train
 
 
 @record(kw_only=True)
-class Outcome:
+class CompileResult:
     """A plan when there is no error; all that was found, in file order, in any case."""
 
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...]
     # What the recipe names on the hub, for `recipe lock`.
-    asked: frozenset[Id] = frozenset()
+    hub_references: frozenset[EntryId] = frozenset()
 
 
-def compile_recipe(request: Request) -> Outcome:
-    findings = Findings()
-    pins = _pins(request, findings)
-    plan = _compiled(request, pins, findings)
+def compile_recipe(request: CompileRequest) -> CompileResult:
+    findings = Diagnostics()
+    pins = _load_pins(request, findings)
+    plan = _compile(request, pins, findings)
     if request.lock is not None:
-        plan = _held(plan, pins, findings)
-    return Outcome(plan=plan, diagnostics=tuple(in_file_order(findings.found)), asked=frozenset(pins.asked))
+        plan = _enforce_lock(plan, pins, findings)
+    return CompileResult(
+        plan=plan,
+        diagnostics=tuple(sort_by_location(findings.collected)),
+        hub_references=frozenset(pins.hub_references),
+    )
 
 
-def _pins(request: Request, findings: Findings) -> Pins:
+def _load_pins(request: CompileRequest, findings: Diagnostics) -> Pins:
     """The revisions that the lock holds, where the compilation goes by one."""
     if request.lock is None:
         return Pins()
-    from posttrain.compiler.locking.held import pins_of
+    from posttrain.compiler.locking.held import load_pins
 
-    return pins_of(request.lock, findings)
+    return load_pins(request.lock, findings)
 
 
-def _held(plan: Plan | None, pins: Pins, findings: Findings) -> Plan | None:
+def _enforce_lock(plan: Plan | None, pins: Pins, findings: Diagnostics) -> Plan | None:
     """The plan, if the lock speaks of all that it needs."""
-    from posttrain.compiler.locking.held import check_held
+    from posttrain.compiler.locking.held import enforce_lock
 
-    check_held(plan, pins, findings)
-    return None if findings.failed else plan
+    enforce_lock(plan, pins, findings)
+    return None if findings.has_errors else plan
 
 
-def _compiled(request: Request, pins: Pins, findings: Findings) -> Plan | None:
+def _compile(request: CompileRequest, pins: Pins, findings: Diagnostics) -> Plan | None:
     tree = parse(request.source, findings)
-    if tree is None or _is_of_another_tool(tree, findings):
+    if tree is None or _is_foreign_config(tree, findings):
         return None
-    findings.attach(tree)
+    findings.set_root(tree)
     whole = expand(tree, request, findings)
-    combinations = legs(whole, findings)
+    combinations = expand_matrix(whole, findings)
     used: set[str] = set()
-    plans = [_leg(whole, leg, used, request, pins, findings) for leg in combinations]
-    check_used(whole, combinations, used, findings)
-    if request.as_written:
+    plans = [_compile_leg(whole, leg, used, request, pins, findings) for leg in combinations]
+    check_unused_axes(whole, combinations, used, findings)
+    if request.is_unmodified:
         check_unused_variables(whole, used, request.source.name, findings)
     whole_plans = [plan for plan in plans if plan is not None]
-    return merge(combinations, whole_plans) if len(whole_plans) == len(plans) else None
+    return merge_legs(combinations, whole_plans) if len(whole_plans) == len(plans) else None
 
 
-def _is_of_another_tool(tree: Mapped, findings: Findings) -> bool:
+def _is_foreign_config(tree: MappingNode, findings: Diagnostics) -> bool:
     if not {"recipe", "models", "stages"}.isdisjoint(tree.entries):
         return False
-    from posttrain.compiler.reading.sections import is_of_another_tool
+    from posttrain.compiler.reading.sections import is_foreign_config
 
-    return is_of_another_tool(tree, legal_sections(), findings)
+    return is_foreign_config(tree, legal_sections(), findings)
 
 
-def _leg(
-    whole: Mapped, leg: Leg, used: set[str], request: Request, pins: Pins, findings: Findings
+def _compile_leg(
+    whole: MappingNode, leg: Leg, used: set[str], request: CompileRequest, pins: Pins, findings: Diagnostics
 ) -> Plan | None:
     """The plan of one combination of the matrix, or of the recipe as it stands."""
-    filled = pin(interpolate(without(whole, "matrix"), leg, used, findings), pins)
-    findings.attach(filled)
-    recipe = shape(filled, findings)
-    named = resolve(recipe, request.catalog, findings)
-    checked = check(named, request, findings)
-    placed = _placed(checked, findings)
-    return None if findings.failed else lower(checked, placed, request)
+    filled = apply_pins(interpolate(drop_keys(whole, "matrix"), leg, used, findings), pins)
+    findings.set_root(filled)
+    recipe = build_typed_recipe(filled, findings)
+    named = resolve_names(recipe, request.catalog, findings)
+    checked = check_semantics(named, request, findings)
+    placed = _place_stages(checked, findings)
+    return None if findings.has_errors else lower(checked, placed, request)
 
 
-def _placed(checked: Checked, findings: Findings) -> Mapping[str, Placed]:
+def _place_stages(checked: CheckedRecipe, findings: Diagnostics) -> Mapping[str, StagePlacement]:
     """The stages on their target. A recipe that says nothing of one is not weighed: what that takes
     to import is left alone."""
     recipe = checked.named.recipe
@@ -112,6 +116,6 @@ def _placed(checked: Checked, findings: Findings) -> Mapping[str, Placed]:
         isinstance(stage, Train) and stage.placement != "auto" for stage in recipe.stages.values()
     ):
         return {}
-    from posttrain.compiler.placement.place import place
+    from posttrain.compiler.placement.place import place_stages
 
-    return place(checked, findings)
+    return place_stages(checked, findings)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.homes import home_of, home_option
-from posttrain.cli.loading import ERRORS, Misuse, recipe_file, settings_option
-from posttrain.cli.reporting import must_compile
+from posttrain.cli.homes import home_option, resolve_home
+from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage, recipe_file, settings_option
+from posttrain.cli.reporting import compile_or_exit
 from posttrain.runtime.keeping.home import Home
 from posttrain.spec.plan import Plan, Step
 
@@ -29,58 +29,58 @@ def command(
 ) -> None:
     """Accept older products of STAGE... where only the environment or extension versions differ."""
     file = recipe_file(path)
-    plan = must_compile(file, settings, profiles).plan
+    plan = compile_or_exit(file, settings, profiles).plan
     assert plan is not None, "a recipe that compiles has a plan"
-    where = home_of(home)
-    from posttrain.runtime.keeping.adoption import NotAdoptable
+    where = resolve_home(home)
+    from posttrain.runtime.keeping.adoption import AdoptionError
 
     refused = False
     adopted: dict[str, str] = {}
-    for step in _steps(plan, stages):
+    for step in _select_steps(plan, stages):
         if step.pinned and where.store.find(step.key) is not None:
             click.echo(f"{step.id}: its product is there already: nothing to adopt")
             continue
         try:
-            adopted[step.id] = _adopted(where, step, because)
+            adopted[step.id] = _adopt_step(where, step, because)
             click.echo(f"{step.id}: {adopted[step.id]}")
-        except NotAdoptable as error:
+        except AdoptionError as error:
             refused = True
             click.echo(f"{step.id}: not adopted; {error}", err=True)
     if adopted:
-        _record(where, plan, file, adopted)
+        _record_adoption(where, plan, file, adopted)
     if refused:
-        raise click.exceptions.Exit(ERRORS)
+        raise click.exceptions.Exit(EXIT_ERRORS)
 
 
-def _steps(plan: Plan, stages: tuple[str, ...]) -> list[Step]:
+def _select_steps(plan: Plan, stages: tuple[str, ...]) -> list[Step]:
     """The steps of these names, in the plan's order: what one reads is adopted before it."""
-    from posttrain.runtime.execution.selection import Unselectable, Wish, select
+    from posttrain.runtime.execution.selection import SelectionError, SelectionOptions, select_steps
 
     try:
-        chosen = select(plan, Wish(only=stages)).steps
-    except Unselectable as error:
-        raise Misuse(str(error)) from None
+        chosen = select_steps(plan, SelectionOptions(only=stages)).steps
+    except SelectionError as error:
+        raise InvalidUsage(str(error)) from None
     named = {step.id for step in plan.steps if step.id in stages or step.id.partition("@")[0] in stages}
     return [step for step in plan.steps if step.id in chosen & named]
 
 
-def _adopted(home: Home, step: Step, because: str) -> str:
+def _adopt_step(home: Home, step: Step, because: str) -> str:
     """Adopt for one step; what to say of it."""
-    from posttrain.runtime.keeping.adoption import NotAdoptable, adopt, candidate
+    from posttrain.runtime.keeping.adoption import AdoptionError, adopt, find_adoptable
     from posttrain.runtime.keeping.locks import try_lock
 
     if not step.pinned:
-        raise NotAdoptable("what goes into it is not pinned: no older product can be held to it")
-    lock = try_lock(home.lock(step.key))
+        raise AdoptionError("what goes into it is not pinned: no older product can be held to it")
+    lock = try_lock(home.step_lock(step.key))
     if lock is None:
-        raise NotAdoptable("a run is at work on it")
+        raise AdoptionError("a run is at work on it")
     try:
-        return adopt(home, step, candidate(step, home.store), because).came_by
+        return adopt(home, step, find_adoptable(step, home.store), because).adoption_note
     finally:
         lock.release()
 
 
-def _record(home: Home, plan: Plan, file: Path, adopted: dict[str, str]) -> None:
+def _record_adoption(home: Home, plan: Plan, file: Path, adopted: dict[str, str]) -> None:
     """Write a run that made nothing and names what was adopted."""
     from posttrain.runtime.keeping.journal import Journal
     from posttrain.runtime.keeping.runs import finish_run, new_run
@@ -89,6 +89,6 @@ def _record(home: Home, plan: Plan, file: Path, adopted: dict[str, str]) -> None
     journal = Journal(folder / "journal.sqlite")
     states = {step.id: "cached" if step.id in adopted else "skipped" for step in plan.steps}
     for id, state in states.items():
-        journal.note(id, state, reason=adopted.get(id, "not selected"))
+        journal.update_step(id, state, reason=adopted.get(id, "not selected"))
     finish_run(journal, states)
     journal.close()

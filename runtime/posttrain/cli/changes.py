@@ -7,116 +7,129 @@ from typing import Any
 
 import click
 
-from posttrain.cli.estimates import cells, total
-from posttrain.cli.tables import aligned
-from posttrain.compiler.differences.parts import at
-from posttrain.compiler.differences.plans import Comparison, StepChange
-from posttrain.compiler.differences.values import ABSENT, Difference, dotted
+from posttrain.cli.estimates import estimate_cells, total_estimate
+from posttrain.cli.tables import table_lines
+from posttrain.compiler.differences.parts import recipe_path
+from posttrain.compiler.differences.plans import PlanDiff, StepChange
+from posttrain.compiler.differences.values import ABSENT, Difference, dotted_path
 from posttrain.compiler.differences.written import recipe_differences
-from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.source import CompileRequest
 from posttrain.spec.plan import Step
 
 # What is not in the text of a recipe, and yet goes into a product.
-_OUTSIDE = ("file", "stack", "version")
-_WIDE = 60
+_NON_RECIPE_PARTS = ("file", "stack", "version")
+_MAX_WIDTH = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class DiffReport:
     """A comparison, with what stands in the home."""
 
     changes: tuple[Difference, ...]
-    anew: tuple[StepChange, ...]
-    gone: tuple[Step, ...]
-    kept: int
+    rerun: tuple[StepChange, ...]
+    removed: tuple[Step, ...]
+    unchanged_count: int
     cached: frozenset[str]
 
     @property
-    def same(self) -> bool:
-        return not (self.changes or self.anew or self.gone)
+    def is_empty(self) -> bool:
+        return not (self.changes or self.rerun or self.removed)
 
     @property
-    def to_do(self) -> list[Step]:
-        return [change.step for change in self.anew if change.step.id not in self.cached]
+    def pending(self) -> list[Step]:
+        return [change.step for change in self.rerun if change.step.id not in self.cached]
 
     @staticmethod
-    def of(compared: Comparison, old: Request | None, new: Request | None, cached: Iterable[str]) -> "Report":
-        anew = tuple(change for change in compared.steps if change.fate != "same")
-        return Report(
+    def from_comparison(
+        compared: PlanDiff, old: CompileRequest | None, new: CompileRequest | None, cached: Iterable[str]
+    ) -> "DiffReport":
+        anew = tuple(change for change in compared.steps if change.status != "same")
+        return DiffReport(
             changes=tuple(_changes(compared, old, new)),
-            anew=anew,
-            gone=compared.gone,
-            kept=len(compared.steps) - len(anew),
+            rerun=anew,
+            removed=compared.removed_steps,
+            unchanged_count=len(compared.steps) - len(anew),
             cached=frozenset(cached),
         )
 
 
-def _changes(compared: Comparison, old: Request | None, new: Request | None) -> list[Difference]:
+def _changes(compared: PlanDiff, old: CompileRequest | None, new: CompileRequest | None) -> list[Difference]:
     """What was changed, each once: by the recipes' own text where both sides have one."""
-    found = [*compared.whole, *(difference for change in compared.steps for difference in change.own)]
+    found = [
+        *compared.plan_differences,
+        *(difference for change in compared.steps for difference in change.differences),
+    ]
     if old is not None and new is not None:
-        outside = [difference for difference in found if difference.path[0] in _OUTSIDE]
+        outside = [difference for difference in found if difference.path[0] in _NON_RECIPE_PARTS]
         found = [*recipe_differences(old, new), *outside]
     unique = {(d.path, repr(d.old), repr(d.new)): d for d in found}
     return sorted(unique.values(), key=lambda d: [str(part) for part in d.path])
 
 
-def shown(report: Report) -> str:
-    if report.same:
+def to_text(report: DiffReport) -> str:
+    if report.is_empty:
         return "no difference\n"
     return "\n\n".join("\n".join(block) for block in _blocks(report) if block) + "\n"
 
 
-def _blocks(report: Report) -> Iterator[list[str]]:
+def _blocks(report: DiffReport) -> Iterator[list[str]]:
     if report.changes:
-        yield [click.style("changed", bold=True), *(f"  {_line(change)}" for change in report.changes)]
-    if report.anew:
-        rows = [_row(change, change.step.id in report.cached) for change in report.anew]
+        yield [click.style("changed", bold=True), *(f"  {_change_line(change)}" for change in report.changes)]
+    if report.rerun:
+        rows = [_step_row(change, change.step.id in report.cached) for change in report.rerun]
         header = ("step", "kind", "state", "time", "memory", "cost", "why")
         used = [at for at in range(len(header)) if any(row[at] for row in rows)]
-        yield aligned([header[at] for at in used], [[row[at] for at in used] for row in rows])
-    if report.gone:
-        yield ["no longer there: " + ", ".join(step.id for step in report.gone)]
+        yield table_lines([header[at] for at in used], [[row[at] for at in used] for row in rows])
+    if report.removed:
+        yield ["no longer there: " + ", ".join(step.id for step in report.removed)]
     yield [_summary(report)]
 
 
-def _row(change: StepChange, cached: bool) -> tuple[str, ...]:
+def _step_row(change: StepChange, cached: bool) -> tuple[str, ...]:
     estimate = None if cached else change.step.estimate
-    return (change.step.id, change.step.kind, "cached" if cached else "run", *cells(estimate), _why(change))
+    return (
+        change.step.id,
+        change.step.kind,
+        "cached" if cached else "run",
+        *estimate_cells(estimate),
+        _why(change),
+    )
 
 
 def _why(change: StepChange) -> str:
-    if change.fate == "new":
+    if change.status == "new":
         return "new"
-    if change.fate == "downstream":
-        return f"{' and '.join(change.through)} changed"
-    own = dotted(at(change.step)) + "."
-    names = list(dict.fromkeys(dotted(d.path).removeprefix(own) for d in change.own))
+    if change.status == "downstream":
+        return f"{' and '.join(change.changed_inputs)} changed"
+    own = dotted_path(recipe_path(change.step)) + "."
+    names = list(dict.fromkeys(dotted_path(d.path).removeprefix(own) for d in change.differences))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _summary(report: Report) -> str:
-    if not report.anew:
+def _summary(report: DiffReport) -> str:
+    if not report.rerun:
         return "no step is made anew"
-    count = len(report.anew)
-    said = [f"{count} step{'s' if count != 1 else ''} made anew, {report.kept} untouched"]
-    cached = count - len(report.to_do)
+    count = len(report.rerun)
+    said = [f"{count} step{'s' if count != 1 else ''} made anew, {report.unchanged_count} untouched"]
+    cached = count - len(report.pending)
     said += [f"{cached} of them cached"] if cached else []
-    cost = total(report.to_do)
+    cost = total_estimate(report.pending)
     return ", ".join(said) + (f"; {cost}" if cost else "")
 
 
-def _line(change: Difference) -> str:
+def _change_line(change: Difference) -> str:
     name = (
-        f"{change.path[0]} {dotted(change.path[1:])}" if change.path[0] in _OUTSIDE else dotted(change.path)
+        f"{change.path[0]} {dotted_path(change.path[1:])}"
+        if change.path[0] in _NON_RECIPE_PARTS
+        else dotted_path(change.path)
     )
     if change.old is ABSENT:
-        return f"+ {name}: {_cut(_text(change.new))}"
+        return f"+ {name}: {_excerpt(_text(change.new))}"
     if change.new is ABSENT:
-        return f"- {name}: {_cut(_text(change.old))}"
+        return f"- {name}: {_excerpt(_text(change.old))}"
     old, new = _text(change.old), _text(change.new)
     start = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
-    return f"~ {name}: {_cut(old, start)} -> {_cut(new, start)}"
+    return f"~ {name}: {_excerpt(old, start)} -> {_excerpt(new, start)}"
 
 
 def _text(value: Any) -> str:
@@ -124,24 +137,24 @@ def _text(value: Any) -> str:
     return " ".join(text.split())
 
 
-def _cut(text: str, start: int = 0) -> str:
+def _excerpt(text: str, start: int = 0) -> str:
     """As much of a text as fits, from a little before the place that matters."""
-    begin = max(0, start - 20) if len(text) > _WIDE else 0
-    shown = text[begin : begin + _WIDE]
-    return ("..." if begin else "") + shown + ("..." if begin + _WIDE < len(text) else "")
+    begin = max(0, start - 20) if len(text) > _MAX_WIDTH else 0
+    shown = text[begin : begin + _MAX_WIDTH]
+    return ("..." if begin else "") + shown + ("..." if begin + _MAX_WIDTH < len(text) else "")
 
 
-def to_json(report: Report) -> str:
+def to_json(report: DiffReport) -> str:
     """The same for programs. A side that has nothing at a path has no key."""
     return (
         json.dumps(
             {
-                "same": report.same,
-                "changes": [_written(change) for change in report.changes],
-                "steps": [_step(change, report) for change in report.anew],
-                "gone": [step.id for step in report.gone],
-                "untouched": report.kept,
-                "cost": {name: _sum(report.to_do, name) for name in ("seconds", "dollars")},
+                "same": report.is_empty,
+                "changes": [_change_json(change) for change in report.changes],
+                "steps": [_step_json(change, report) for change in report.rerun],
+                "gone": [step.id for step in report.removed],
+                "untouched": report.unchanged_count,
+                "cost": {name: _estimate_sum(report.pending, name) for name in ("seconds", "dollars")},
             },
             ensure_ascii=False,
             indent=1,
@@ -150,24 +163,24 @@ def to_json(report: Report) -> str:
     )
 
 
-def _written(change: Difference) -> dict[str, Any]:
+def _change_json(change: Difference) -> dict[str, Any]:
     sides = {"old": change.old, "new": change.new}
     return {"path": list(change.path), **{k: v for k, v in sides.items() if v is not ABSENT}}
 
 
-def _step(change: StepChange, report: Report) -> dict[str, Any]:
+def _step_json(change: StepChange, report: DiffReport) -> dict[str, Any]:
     return {
         "id": change.step.id,
         "kind": change.step.kind,
-        "why": change.fate,
-        "own": [_written(difference) for difference in change.own],
-        "through": list(change.through),
+        "why": change.status,
+        "own": [_change_json(difference) for difference in change.differences],
+        "through": list(change.changed_inputs),
         "cached": change.step.id in report.cached,
         "estimate": change.step.estimate,
     }
 
 
-def _sum(steps: Iterable[Step], name: str) -> float | None:
+def _estimate_sum(steps: Iterable[Step], name: str) -> float | None:
     """What is known of several steps together; None when nothing is."""
     known = [step.estimate[name] for step in steps if step.estimate and step.estimate.get(name) is not None]
     return sum(known) if known else None

@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 
-from posttrain.cli.estimates import money
-from posttrain.runtime.execution.outlook import Prospect
-from posttrain.runtime.report.figures import duration
+from posttrain.cli.estimates import format_dollars
+from posttrain.runtime.execution.outlook import StepForecast
+from posttrain.runtime.report.figures import format_duration
 from posttrain.spec.plan import Step
 
 _WIDTH = 10
-_MOST_OF_VALUE = 80
+_MAX_VALUE = 80
 
 
-def show_details(step: Step, prospect: Prospect) -> None:
+def print_step_details(step: Step, prospect: StepForecast) -> None:
     """Print everything that the plan knows of a step."""
     reason = f": {prospect.reason}" if prospect.reason else ""
     click.secho(f"{step.id}  {step.kind}  {prospect.state}{reason}", bold=True)
@@ -27,24 +27,24 @@ def show_details(step: Step, prospect: Prospect) -> None:
 def _sections(step: Step) -> Iterator[tuple[str, list[str]]]:
     estimate = step.estimate or {}
     yield "written", [f"{step.place.file}:{step.place.line}:{step.place.column}"]
-    yield "placed", [_placed(step), *estimate.get("why", [])]
+    yield "placed", [_placement(step), *estimate.get("why", [])]
     if "memory_gb" in estimate:
         yield "memory", list(_memory(estimate, step.resources.gpus > 0))
     if estimate.get("seconds") is not None:
         yield "time", list(_time(estimate))
-        yield "cost", [money(estimate["dollars"])]
+        yield "cost", [format_dollars(estimate["dollars"])]
     elif estimate.get("untold"):
         yield "time", [f"not told: {estimate['untold']}"]
     if estimate.get("assumes"):
         yield "assumes", list(estimate["assumes"])
     if step.inputs:
-        yield "reads", [f"{role}: {_input(given)}" for role, given in step.inputs.items()]
+        yield "reads", [f"{role}: {_input_name(given)}" for role, given in step.inputs.items()]
     if step.gates:
         yield "held by", list(step.gates)
-    yield "key", [step.key, *_parts(step)]
+    yield "key", [step.key, *_key_lines(step)]
 
 
-def _placed(step: Step) -> str:
+def _placement(step: Step) -> str:
     launch, gpus = step.launch, step.resources.gpus
     processes = f"{launch.processes} process{'es' if launch.processes > 1 else ''}"
     strategy = f" ({launch.strategy})" if launch.processes > 1 else ""
@@ -63,18 +63,18 @@ def _memory(estimate: Mapping[str, Any], gpu: bool) -> Iterator[str]:
 
 
 def _time(estimate: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{duration(estimate['seconds_least'])} to {duration(estimate['seconds_most'])}"
+    yield f"{format_duration(estimate['seconds_least'])} to {format_duration(estimate['seconds_most'])}"
     for share in estimate.get("shares", ()):
-        yield f"{share['name']}: {duration(share['least'])} to {duration(share['most'])} ({share['why']})"
+        yield f"{share['name']}: {format_duration(share['least'])} to {format_duration(share['most'])} ({share['why']})"
 
 
-def _input(given: Any) -> str:
+def _input_name(given: Any) -> str:
     return f"{given.step}.{given.part}" if given.part else given.step
 
 
-def _parts(step: Step) -> Iterator[str]:
+def _key_lines(step: Step) -> Iterator[str]:
     """What the key is made of, with the values where they are short."""
     for name, digest in step.key_parts.items():
         value = json.dumps(step.key_values.get(name), ensure_ascii=False)
-        short = value if len(value) <= _MOST_OF_VALUE else value[: _MOST_OF_VALUE - 3] + "..."
+        short = value if len(value) <= _MAX_VALUE else value[: _MAX_VALUE - 3] + "..."
         yield f"{digest[:10]}  {name} = {short}"

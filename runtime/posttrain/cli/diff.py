@@ -2,10 +2,10 @@
 
 import click
 
-from posttrain.cli.homes import home_of, home_option
+from posttrain.cli.homes import home_option, resolve_home
 from posttrain.cli.loading import settings_option
 
-DIFFERENT = 2
+EXIT_DIFFERENT = 2
 
 
 @click.command("diff")
@@ -32,17 +32,17 @@ def command(
     --set and --profile apply to B, so `recipe diff . . --set seed=1` tells what a change would cost. Steps
     of B whose products the home already has cost nothing.
     """
-    from posttrain.cli.changes import Report, shown, to_json
-    from posttrain.cli.subjects import subject
-    from posttrain.compiler.differences.plans import compare
-    from posttrain.runtime.execution.outlook import outlook
+    from posttrain.cli.changes import DiffReport, to_json, to_text
+    from posttrain.cli.subjects import read_diff_input
+    from posttrain.compiler.differences.plans import compare_plans
+    from posttrain.runtime.execution.outlook import forecast_plan
 
-    where = home_of(home)
-    old = subject(before, where, (), ())
-    new = subject(after, where, settings, profiles)
-    compared = compare(old.plan, new.plan)
-    cached = {id for id, prospect in outlook(new.plan, where).items() if prospect.state == "cached"}
-    report = Report.of(compared, old.request, new.request, cached)
-    click.echo(to_json(report) if form == "json" else shown(report), nl=False)
-    if exit_code and not report.same:
-        raise click.exceptions.Exit(DIFFERENT)
+    where = resolve_home(home)
+    old = read_diff_input(before, where, (), ())
+    new = read_diff_input(after, where, settings, profiles)
+    compared = compare_plans(old.plan, new.plan)
+    cached = {id for id, prospect in forecast_plan(new.plan, where).items() if prospect.state == "cached"}
+    report = DiffReport.from_comparison(compared, old.request, new.request, cached)
+    click.echo(to_json(report) if form == "json" else to_text(report), nl=False)
+    if exit_code and not report.is_empty:
+        raise click.exceptions.Exit(EXIT_DIFFERENT)

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from posttrain.cli.outcomes import told
+from posttrain.cli.outcomes import result_lines
 from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.report.figures import duration
+from posttrain.runtime.report.figures import format_duration
 from posttrain.spec.plan import Plan
 
-_MARKS = {
+_STATE_STYLES = {
     "cached": ("=", "cyan"),
     "done": ("+", "green"),
     "failed": ("x", "red"),
@@ -24,31 +24,31 @@ _MARKS = {
     "skipped": (".", "bright_black"),
     "warning": ("!", "yellow"),
 }
-_WARNINGS = 10  # of one step; the report has them all
+_MAX_WARNINGS = 10  # of one step; the report has them all
 
 
-class Display:
+class ProgressDisplay:
     """Told of every change of a step; prints one line when it ends, and a bar while it runs."""
 
     def __init__(self, plan: Plan, run: Path) -> None:
         self.plan = plan
         self.run = run
         self.width = max(len(step.id) for step in plan.steps)
-        self.began = time.monotonic()
+        self.start_time = time.monotonic()
         self.bars: Any = None
         self.tasks: dict[str, Any] = {}
-        self.shown: dict[str, float] = {}
-        self.warned: dict[str, int] = {}
-        self.terminal = sys.stdout.isatty()
+        self.last_shown: dict[str, float] = {}
+        self.warning_counts: dict[str, int] = {}
+        self.is_terminal = sys.stdout.isatty()
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> "ProgressDisplay":
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.bars is not None:
             self.bars.stop()
 
-    def changed(self, id: str, state: str, known: Mapping[str, Any]) -> None:
+    def on_change(self, id: str, state: str, known: Mapping[str, Any]) -> None:
         match state:
             case "progress":
                 self._progress(id, known)
@@ -67,11 +67,11 @@ class Display:
             click.echo(text)
 
     def _begin(self, id: str) -> None:
-        if not self.terminal:
+        if not self.is_terminal:
             click.echo(f"> {id.ljust(self.width)}  started")
             return
         if self.bars is None:
-            self.bars = _bars()
+            self.bars = _progress_bars()
             self.bars.start()
         self.tasks[id] = self.bars.add_task(id.ljust(self.width), total=None, what="starting")
 
@@ -80,29 +80,29 @@ class Display:
         what = " ".join([f"{done}/{total} {unit}", event.get("figures", "")]).strip()
         if id in self.tasks:
             self.bars.update(self.tasks[id], completed=done, total=total, what=what)
-        elif not self.terminal and time.monotonic() - self.shown.get(id, 0.0) > 5:
-            self.shown[id] = time.monotonic()
+        elif not self.is_terminal and time.monotonic() - self.last_shown.get(id, 0.0) > 5:
+            self.last_shown[id] = time.monotonic()
             click.echo(f"  {id.ljust(self.width)}  {what}")
 
     def _warn(self, id: str, known: Mapping[str, Any]) -> None:
-        count = self.warned[id] = self.warned.get(id, 0) + 1
-        if count < _WARNINGS:
-            self._tell(id, "warning", known)
-        elif count == _WARNINGS:
-            self._tell(id, "warning", {"reason": "there are more of them: the report has them all"})
+        count = self.warning_counts[id] = self.warning_counts.get(id, 0) + 1
+        if count < _MAX_WARNINGS:
+            self._print_state(id, "warning", known)
+        elif count == _MAX_WARNINGS:
+            self._print_state(id, "warning", {"reason": "there are more of them: the report has them all"})
 
     def _end(self, id: str, state: str, known: Mapping[str, Any]) -> None:
         if id in self.tasks:
             self.bars.remove_task(self.tasks.pop(id))
-        self._tell(id, state, known)
+        self._print_state(id, state, known)
 
-    def _tell(self, id: str, state: str, known: Mapping[str, Any]) -> None:
-        mark, colour = _MARKS[state]
+    def _print_state(self, id: str, state: str, known: Mapping[str, Any]) -> None:
+        mark, colour = _STATE_STYLES[state]
         detail = _detail(state, known)
         line = f"{mark} {id.ljust(self.width)}  {state}" + (f"  {detail}" if detail else "")
         if self.bars is not None:
             self.bars.console.print(line, style=colour, highlight=False, markup=False)
-        elif state == "cached" and not self.terminal:
+        elif state == "cached" and not self.is_terminal:
             sys.stdout.write(f"{line}\n")  # there may be a thousand, and none of them is awaited
         else:
             click.secho(line, fg=colour)
@@ -111,8 +111,8 @@ class Display:
 
     def summary(self, states: Mapping[str, str], home: Home, run: Path) -> None:
         """The last lines: what came out, and where to look."""
-        took = duration(time.monotonic() - self.began)
-        counts = {state: sum(s == state for s in states.values()) for state in _MARKS}
+        took = format_duration(time.monotonic() - self.start_time)
+        counts = {state: sum(s == state for s in states.values()) for state in _STATE_STYLES}
         if counts["cached"] + counts["skipped"] == len(states):
             click.echo(f"nothing to run: all {counts['cached']} steps finished before")
             return
@@ -123,10 +123,10 @@ class Display:
             click.echo(f"look closer: recipe logs {failed[0]}")
         report = run / "report.html"
         if report.exists():
-            click.echo(f"report: {_near(report)}")
+            click.echo(f"report: {_relative_path(report)}")
 
 
-def _near(path: Path) -> str:
+def _relative_path(path: Path) -> str:
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
@@ -136,11 +136,11 @@ def _near(path: Path) -> str:
 def _detail(state: str, known: Mapping[str, Any]) -> str:
     if state not in ("done", "cached"):
         return str(known.get("reason", ""))
-    parts = [duration(known["cost"]["seconds"])] if state == "done" else []
-    return "  ".join(parts + told(known.get("facts", {})))
+    parts = [format_duration(known["cost"]["seconds"])] if state == "done" else []
+    return "  ".join(parts + result_lines(known.get("facts", {})))
 
 
-def _bars() -> Any:
+def _progress_bars() -> Any:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     return Progress(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.loading import Misuse
+from posttrain.cli.loading import InvalidUsage
 
 
 @click.command("explain")
@@ -18,33 +18,33 @@ def command(topic: str | None, pages: str | None) -> None:
 
     code = next((code for code in all_codes() if topic and code.id == topic.upper()), None)
     if code is not None:  # needs no extension
-        from posttrain.compiler.render.page import page
+        from posttrain.compiler.render.page import render_code_page
 
-        click.echo(page(code), nl=False)
+        click.echo(render_code_page(code), nl=False)
         return
-    from posttrain.compiler.reference.find import explain, listing, meant, reference
+    from posttrain.compiler.reference.find import build_reference, explain, list_topics, suggest_topic
     from posttrain.runtime.catalog import CATALOG
 
-    known = reference(CATALOG)
+    known = build_reference(CATALOG)
     if pages is not None:
-        from posttrain.compiler.reference.pages import pages as all_pages
+        from posttrain.compiler.reference.pages import reference_pages as all_pages
 
-        _write(Path(pages), all_pages(known))
+        _write_pages(Path(pages), all_pages(known))
     elif topic is None:
-        click.echo(listing(known), nl=False)
+        click.echo(list_topics(known), nl=False)
     else:
         text = explain(topic, known)
         if text is None:
-            from posttrain.compiler.diagnosis.synonyms import elsewhere
+            from posttrain.compiler.diagnosis.synonyms import key_location_hint
 
-            near = meant(topic, known)
+            near = suggest_topic(topic, known)
             other = f"did you mean `{near}`?" if near else "`recipe explain` lists what there is"
-            help = elsewhere(topic) or other
-            raise Misuse(f"nothing is known by `{topic}`; {help}")
+            help = key_location_hint(topic) or other
+            raise InvalidUsage(f"nothing is known by `{topic}`; {help}")
         click.echo(text, nl=False)
 
 
-def _write(folder: Path, texts: dict[str, str]) -> None:
+def _write_pages(folder: Path, texts: dict[str, str]) -> None:
     from posttrain.runtime.durable import write_text
 
     for name, text in texts.items():

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.loading import ERRORS, Misuse, colour_wanted, recipe_file
-from posttrain.compiler.format.recipe import Formatted, formatted
-from posttrain.compiler.text.source import Source
+from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage, recipe_file, use_color
+from posttrain.compiler.format.recipe import FormatResult, format_recipe
+from posttrain.compiler.text.source import SourceFile
 
 
 @click.command("fmt")
@@ -16,25 +16,25 @@ from posttrain.compiler.text.source import Source
 @click.option("--diff", is_flag=True, help="Write nothing; print what would change.")
 def command(paths: tuple[str, ...], check: bool, diff: bool) -> None:
     """Format the recipes at PATH: files, folders that hold recipe.yaml, or - for standard input."""
-    good = [_format(path, check, diff) for path in paths or (".",)]
+    good = [_format_file(path, check, diff) for path in paths or (".",)]
     if not all(good):
-        raise click.exceptions.Exit(ERRORS)
+        raise click.exceptions.Exit(EXIT_ERRORS)
 
 
-def _format(path: str, check: bool, diff: bool) -> bool:
+def _format_file(path: str, check: bool, diff: bool) -> bool:
     """Whether all is well with one file: it is formatted, and when only checked, was so before."""
     if path == "-":
-        source, file = Source("-", sys.stdin.buffer.read()), None
+        source, file = SourceFile("-", sys.stdin.buffer.read()), None
     else:
         file = recipe_file(path)
-        source = Source(str(file), _read(file))
-    outcome = formatted(source)
+        source = SourceFile(str(file), _read(file))
+    outcome = format_recipe(source)
     if outcome.text is None:
-        _refused(outcome, source)
+        _print_refusal(outcome, source)
         return False
     changed = outcome.text.encode() != source.data
     if diff:
-        _show_changes(source, outcome.text)
+        _print_diff(source, outcome.text)
     elif check and changed:
         click.echo(f"{source.name}: would be written otherwise; `recipe fmt` does it")
     elif file is None:
@@ -48,7 +48,7 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise Misuse(f"{file} cannot be read: {error.strerror}") from None
+        raise InvalidUsage(f"{file} cannot be read: {error.strerror}") from None
 
 
 def _write(file: Path, text: str) -> None:
@@ -60,22 +60,22 @@ def _write(file: Path, text: str) -> None:
         write_text(target, text)
         target.chmod(mode)
     except OSError as error:
-        raise Misuse(f"{file} cannot be written: {error.strerror}") from None
+        raise InvalidUsage(f"{file} cannot be written: {error.strerror}") from None
     click.echo(f"{file}: formatted")
 
 
-def _refused(outcome: Formatted, source: Source) -> None:
-    from posttrain.compiler.render.text import Styler, render
+def _print_refusal(outcome: FormatResult, source: SourceFile) -> None:
+    from posttrain.compiler.render.text import Styler, render_text
 
     if outcome.reason:
         click.echo(f"{source.name}: left as it is: {outcome.reason}", err=True)
         return
     texts = {source.name: source.data.decode("utf-8-sig", "replace").splitlines()}
-    styler = Styler(colour_wanted(sys.stderr))
-    click.echo(render(outcome.diagnostics, texts, {}, styler), err=True, nl=False)
+    styler = Styler(use_color(sys.stderr))
+    click.echo(render_text(outcome.diagnostics, texts, {}, styler), err=True, nl=False)
 
 
-def _show_changes(source: Source, text: str) -> None:
+def _print_diff(source: SourceFile, text: str) -> None:
     from difflib import unified_diff
 
     before = source.data.decode("utf-8-sig").splitlines(keepends=True)

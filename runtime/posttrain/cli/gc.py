@@ -5,10 +5,10 @@ import time
 
 import click
 
-from posttrain.cli.homes import home_of, home_option
-from posttrain.cli.loading import Misuse
+from posttrain.cli.homes import home_option, resolve_home
+from posttrain.cli.loading import InvalidUsage
 from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.rubbish import Rubbish
+from posttrain.runtime.keeping.rubbish import GarbageItem
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400}
 
@@ -22,22 +22,22 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400}
 @click.option("--older-than", "age", metavar="AGE", help="Only what is older, such as 30d, 12h or 90m.")
 def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None) -> None:
     """Show what no run names any more, and delete it with --yes."""
-    from posttrain.cli.tables import table
-    from posttrain.runtime.keeping.rubbish import Unreadable, rubbish, size
-    from posttrain.runtime.report.figures import size as shown
+    from posttrain.cli.tables import print_table
+    from posttrain.runtime.keeping.rubbish import UnreadableRun, find_garbage, freed_bytes
+    from posttrain.runtime.report.figures import format_size as shown
 
-    where = home_of(home)
-    older_than = None if age is None else time.time() - seconds(age)
+    where = resolve_home(home)
+    older_than = None if age is None else time.time() - parse_age(age)
     try:
-        found = rubbish(where, keep_runs=keep_runs, older_than=older_than)
-    except Unreadable as error:
+        found = find_garbage(where, keep_runs=keep_runs, older_than=older_than)
+    except UnreadableRun as error:
         raise click.ClickException(f"{error}; remove its folder in {where.runs}, or mend it") from None
     if not found:
         click.echo("nothing to delete")
         return
-    rows = [(item.kind, item.path.name[:24], shown(size([item])), item.why) for item in found]
-    table(("what", "name", "size", "why"), rows)
-    total = shown(size(found))
+    rows = [(item.kind, item.path.name[:24], shown(freed_bytes([item])), item.reason) for item in found]
+    print_table(("what", "name", "size", "why"), rows)
+    total = shown(freed_bytes(found))
     if not yes:
         click.echo(f"{total} would become free; --yes deletes")
         return
@@ -45,16 +45,16 @@ def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None)
     click.echo(f"{total} deleted" if not kept else f"deleted, except {kept} that came into use meanwhile")
 
 
-def seconds(age: str) -> float:
+def parse_age(age: str) -> float:
     """A length of time as people write it."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhd])", age.strip())
     if found is None:
-        raise Misuse(f"--older-than takes a number and m, h or d, such as 30d; this is `{age}`")
+        raise InvalidUsage(f"--older-than takes a number and m, h or d, such as 30d; this is `{age}`")
     return float(found[1]) * _UNITS[found[2]]
 
 
-def _delete(home: Home, found: list[Rubbish]) -> int:
+def _delete(home: Home, found: list[GarbageItem]) -> int:
     """Delete all of it; how many were in use after all."""
-    from posttrain.runtime.keeping.rubbish import remove
+    from posttrain.runtime.keeping.rubbish import remove_garbage
 
-    return sum(not remove(home, item) for item in found)
+    return sum(not remove_garbage(home, item) for item in found)

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from posttrain.cli.loading import Misuse
+from posttrain.cli.loading import InvalidUsage
 from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.runs import last_run, runs
+from posttrain.runtime.keeping.runs import last_run, list_runs
 
 
 def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,19 +20,21 @@ def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def home_of(given: str | None) -> Home:
+def resolve_home(given: str | None) -> Home:
     return Home(Path(given or os.environ.get("RECIPE_HOME") or ".recipe").absolute())
 
 
-def chosen_run(home: Home, name: str | None) -> Path:
+def find_run(home: Home, name: str | None) -> Path:
     """The run of this name, or the newest."""
     if name is None:
         found = last_run(home)
         if found is None:
-            raise Misuse(f"there is no run in {home.root}; start one with `recipe run PATH`, or give --home")
+            raise InvalidUsage(
+                f"there is no run in {home.root}; start one with `recipe run PATH`, or give --home"
+            )
         return found
-    matching = [folder for folder in runs(home) if folder.name.startswith(name)]
+    matching = [folder for folder in list_runs(home) if folder.name.startswith(name)]
     if len(matching) != 1:
         what = "no run" if not matching else "more than one run"
-        raise Misuse(f"{what} in {home.root} begins with `{name}`")
+        raise InvalidUsage(f"{what} in {home.root} begins with `{name}`")
     return matching[0]

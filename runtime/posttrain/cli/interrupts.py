@@ -5,11 +5,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from posttrain.runtime.execution.surroundings import Stopping
+from posttrain.runtime.execution.surroundings import RunStop
 
 
 @contextmanager
-def interrupts(stopping: Stopping, note: Callable[[str], None]) -> Generator[None]:
+def handle_interrupts(stopping: RunStop, note: Callable[[str], None]) -> Generator[None]:
     def ask(*_: Any) -> None:
         stopping.level += 1
         if stopping.level == 1:

@@ -8,20 +8,20 @@ from typing import Any
 
 import click
 
-from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.reading.codes import MOST_BYTES
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.pipeline import CompileResult, compile_recipe
+from posttrain.compiler.reading.codes import MAX_BYTES
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Diagnostic
 
-ERRORS = 1
-MISUSE = 2
+EXIT_ERRORS = 1
+EXIT_USAGE = 2
 
 
-class Misuse(click.ClickException):
+class InvalidUsage(click.ClickException):
     """A command line that cannot be carried out: status 2."""
 
-    exit_code = MISUSE
+    exit_code = EXIT_USAGE
 
 
 def settings_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,7 +31,7 @@ def settings_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "settings",
         multiple=True,
         metavar="PATH=VALUE",
-        help="Set a value of the recipe, such as stages.grpo.params.steps=100.",
+        help="Set a value of the recipe, such as stages.grpo.params.max_steps=100.",
     )(command)
     return click.option(
         "--profile", "profiles", multiple=True, metavar="NAME", help="Lay a profile of the recipe over it."
@@ -51,29 +51,29 @@ def recipe_file(path: str) -> Path:
     found = given / "recipe.yaml" if given.is_dir() else given
     if not found.is_file():
         what = f"the folder {path} holds no recipe.yaml" if given.is_dir() else f"there is no file {path}"
-        raise Misuse(f"{what}; give a recipe file, or a folder that holds recipe.yaml")
+        raise InvalidUsage(f"{what}; give a recipe file, or a folder that holds recipe.yaml")
     return found
 
 
-def compiled(
+def compile_file(
     path: Path,
     settings: Sequence[str],
     profiles: Sequence[str],
     locked: bool = False,
     tags_taken: bool = False,
-) -> tuple[Outcome, Request]:
+) -> tuple[CompileResult, CompileRequest]:
     """Compile a recipe file."""
-    request = request_for(path, settings, profiles, locked, tags_taken)
+    request = compile_request(path, settings, profiles, locked, tags_taken)
     return compile_recipe(request), request
 
 
-def request_for(
+def compile_request(
     path: Path,
     settings: Sequence[str],
     profiles: Sequence[str],
     locked: bool = False,
     tags_taken: bool = False,
-) -> Request:
+) -> CompileRequest:
     """What the compiler is given for a recipe file."""
     from posttrain.runtime.stack import installed_stack
 
@@ -81,24 +81,24 @@ def request_for(
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip():
-            raise Misuse(f"--set takes PATH=VALUE, such as seed=1; this is `{setting}`")
+            raise InvalidUsage(f"--set takes PATH=VALUE, such as seed=1; this is `{setting}`")
         pairs.append((name.strip(), value))
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise Misuse(f"{path} cannot be read: {error.strerror}") from None
-    return Request(
-        source=Source(path.name, data),
+        raise InvalidUsage(f"{path} cannot be read: {error.strerror}") from None
+    return CompileRequest(
+        source=SourceFile(path.name, data),
         catalog=CATALOG,
-        read=lambda name: _read(path.parent, name),
-        digest=lambda name: _digest(path.parent, name),
-        begin=lambda name, most: _begin(path.parent, name, most),
+        read=lambda name: _read_file(path.parent, name),
+        digest=lambda name: _file_digest(path.parent, name),
+        read_prefix=lambda name, most: _read_prefix(path.parent, name, most),
         stack=installed_stack(),
         profiles=tuple(profiles),
-        settings=tuple(pairs),
-        lock=_lock(path) if locked else None,
-        tags_taken=tags_taken,
+        overrides=tuple(pairs),
+        lock=_read_lock(path) if locked else None,
+        allow_image_tags=tags_taken,
     )
 
 
@@ -107,39 +107,39 @@ def lock_file(recipe: Path) -> Path:
     return recipe.with_suffix(".lock")
 
 
-def _lock(recipe: Path) -> Source:
+def _read_lock(recipe: Path) -> SourceFile:
     path = lock_file(recipe)
     try:
-        return Source(path.name, path.read_bytes())
+        return SourceFile(path.name, path.read_bytes())
     except OSError:
-        message = f"there is no {shown_name(path)}; `recipe lock {shown_name(recipe)}` writes it"
+        message = f"there is no {display_path(path)}; `recipe lock {display_path(recipe)}` writes it"
         raise click.ClickException(message) from None
 
 
-def _read(folder: Path, name: str) -> bytes | None:
-    path = _beside(folder, name)
+def _read_file(folder: Path, name: str) -> bytes | None:
+    path = _resolve_file(folder, name)
     return None if path is None else path.read_bytes()
 
 
-def _begin(folder: Path, name: str, most: int) -> bytes | None:
-    path = _beside(folder, name)
+def _read_prefix(folder: Path, name: str, most: int) -> bytes | None:
+    path = _resolve_file(folder, name)
     if path is None:
         return None
     with path.open("rb") as file:
         return file.read(most)
 
 
-def _digest(folder: Path, name: str) -> str | None:
+def _file_digest(folder: Path, name: str) -> str | None:
     import hashlib
 
-    path = _beside(folder, name)
+    path = _resolve_file(folder, name)
     if path is None:
         return None
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _beside(folder: Path, name: str) -> Path | None:
+def _resolve_file(folder: Path, name: str) -> Path | None:
     """A file beside the recipe. Links that lead out of the folder are not followed."""
     try:
         path = (folder / name).resolve()
@@ -148,33 +148,33 @@ def _beside(folder: Path, name: str) -> Path | None:
         return None
 
 
-def show(diagnostics: Sequence[Diagnostic], path: Path) -> None:
+def print_diagnostics(diagnostics: Sequence[Diagnostic], path: Path) -> None:
     """Print diagnostics to standard error."""
-    from posttrain.compiler.render.text import Styler, render
+    from posttrain.compiler.render.text import Styler, render_text
 
-    texts = {path.name: _lines(path)}
+    texts = {path.name: _source_lines(path)}
     for diagnostic in diagnostics:
         for span in (diagnostic.span, *(label.span for label in diagnostic.labels)):
             beside = path.parent / span.file
             if span.file not in texts and beside.is_file():
-                texts[span.file] = _lines(beside)
-    names = {name: shown_name(path.parent / name) for name in texts}
-    styler = Styler(colour_wanted(sys.stderr), _width(sys.stderr))
-    click.echo(render(diagnostics, texts, names, styler), err=True, nl=False)
+                texts[span.file] = _source_lines(beside)
+    names = {name: display_path(path.parent / name) for name in texts}
+    styler = Styler(use_color(sys.stderr), _line_width(sys.stderr))
+    click.echo(render_text(diagnostics, texts, names, styler), err=True, nl=False)
 
 
-def shown_name(path: Path) -> str:
+def display_path(path: Path) -> str:
     """A path as people would write it here."""
     shown = os.path.relpath(path)
     return str(path) if shown.startswith("..") else shown
 
 
-def _lines(path: Path) -> list[str]:
+def _source_lines(path: Path) -> list[str]:
     with path.open("rb") as file:
-        return file.read(MOST_BYTES).decode("utf-8-sig", "replace").splitlines()
+        return file.read(MAX_BYTES).decode("utf-8-sig", "replace").splitlines()
 
 
-def _width(stream: Any) -> int:
+def _line_width(stream: Any) -> int:
     """How much of a source line fits beside its number: what the terminal has, or enough elsewhere."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
@@ -183,6 +183,6 @@ def _width(stream: Any) -> int:
     return max(40, columns - 8) if columns else 120
 
 
-def colour_wanted(stream: Any) -> bool:
+def use_color(stream: Any) -> bool:
     """Colour goes to terminals only, and never against the user's NO_COLOR."""
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.loading import ERRORS, compiled, lock_file, recipe_file, shown_name
-from posttrain.cli.reporting import report
-from posttrain.compiler.locking.wanted import Reason
-from posttrain.spec.lockfile import Id, Lock
+from posttrain.cli.loading import EXIT_ERRORS, compile_file, display_path, lock_file, recipe_file
+from posttrain.cli.reporting import report_diagnostics
+from posttrain.compiler.locking.wanted import LockDifference
+from posttrain.spec.lockfile import EntryId, Lockfile
 
 
 @click.command("lock")
@@ -31,55 +31,55 @@ def command(path: str, check: bool, upgrade: bool, form: str) -> None:
     What is locked stays as it is, until --upgrade. `recipe run --locked` goes by it.
     """
     file = recipe_file(path)
-    needed = _needed(file)
+    needed = _required_entries(file)
     if check:
-        _check(file, needed, form)
+        _check_lock(file, needed, form)
     else:
-        _write(file, needed, upgrade)
+        _write_lock(file, needed, upgrade)
 
 
-def _needed(file: Path) -> dict[Id, str | None]:
+def _required_entries(file: Path) -> dict[EntryId, str | None]:
     """What the recipe needs to be locked, as it stands and with each of its profiles."""
-    from posttrain.compiler.diagnosis.findings import Findings
-    from posttrain.compiler.locking.wanted import wanted
+    from posttrain.compiler.diagnosis.findings import Diagnostics
+    from posttrain.compiler.locking.wanted import required_entries
     from posttrain.compiler.reading.expand import profile_names
     from posttrain.compiler.reading.parse import parse
 
-    outcome, request = compiled(file, (), (), tags_taken=True)
+    outcome, request = compile_file(file, (), (), tags_taken=True)
     if outcome.plan is None:
-        report(outcome.diagnostics, file, "text")
-        raise click.exceptions.Exit(ERRORS)
-    found = wanted(outcome.plan, outcome.asked)
-    tree = parse(request.source, Findings())
+        report_diagnostics(outcome.diagnostics, file, "text")
+        raise click.exceptions.Exit(EXIT_ERRORS)
+    found = required_entries(outcome.plan, outcome.hub_references)
+    tree = parse(request.source, Diagnostics())
     assert tree is not None, "a recipe that compiles has a tree"
     for profile in profile_names(tree, request):
-        varied, _ = compiled(file, (), (profile,), tags_taken=True)
+        varied, _ = compile_file(file, (), (profile,), tags_taken=True)
         if varied.plan is None:
             click.echo(f"the profile `{profile}` has errors by itself: locked without it", err=True)
         else:
-            found |= wanted(varied.plan, varied.asked)
+            found |= required_entries(varied.plan, varied.hub_references)
     return found
 
 
-def _check(file: Path, needed: dict[Id, str | None], form: str) -> None:
-    from posttrain.compiler.locking.wanted import in_words, stale
+def _check_lock(file: Path, needed: dict[EntryId, str | None], form: str) -> None:
+    from posttrain.compiler.locking.wanted import describe_difference, lock_differences
 
-    lock = _read(file)
-    found = stale(needed, lock)
-    where = shown_name(lock_file(file))
+    lock = _read_lock(file)
+    found = lock_differences(needed, lock)
+    where = display_path(lock_file(file))
     if form == "json":
-        click.echo(_document(found), nl=False)
+        click.echo(_json_report(found), nl=False)
     elif found:
         for reason in found:
-            click.echo(f"{where}: {reason.reason}: {in_words(reason)}")
-        click.echo(f"`recipe lock {shown_name(file)}` brings it up to date")
+            click.echo(f"{where}: {reason.reason}: {describe_difference(reason)}")
+        click.echo(f"`recipe lock {display_path(file)}` brings it up to date")
     else:
         click.echo(f"{where} is up to date ({len(needed)} entries)")
     if found:
-        raise click.exceptions.Exit(ERRORS)
+        raise click.exceptions.Exit(EXIT_ERRORS)
 
 
-def _document(found: Sequence[Reason]) -> str:
+def _json_report(found: Sequence[LockDifference]) -> str:
     import json
     from dataclasses import asdict
 
@@ -87,43 +87,43 @@ def _document(found: Sequence[Reason]) -> str:
     return json.dumps({"fresh": not found, "reasons": reasons}, ensure_ascii=False, indent=1) + "\n"
 
 
-def _read(file: Path, anew: bool = False) -> Lock:
+def _read_lock(file: Path, anew: bool = False) -> Lockfile:
     """The recipe's lock; empty where there is none yet. With `anew`, what can be read of a damaged one."""
-    from posttrain.spec.lockfile import BadLock, parse_lock, salvaged
+    from posttrain.spec.lockfile import LockfileError, parse_lock, salvage_lock
 
     path = lock_file(file)
     if not path.exists():
-        return Lock({})
+        return Lockfile({})
     text = path.read_bytes().decode("utf-8", "replace")
     try:
         return parse_lock(text)
-    except BadLock as error:
-        fault = f"{shown_name(path)}:{error.line}: {error}"
+    except LockfileError as error:
+        fault = f"{display_path(path)}:{error.line}: {error}"
     if not anew:
-        raise click.ClickException(f"{fault}; `recipe lock {shown_name(file)}` writes it anew")
+        raise click.ClickException(f"{fault}; `recipe lock {display_path(file)}` writes it anew")
     click.echo(f"{fault}; it is written anew, from what it is clear about", err=True)
-    return salvaged(text)
+    return salvage_lock(text)
 
 
-def _write(file: Path, needed: dict[Id, str | None], upgrade: bool) -> None:
+def _write_lock(file: Path, needed: dict[EntryId, str | None], upgrade: bool) -> None:
     from posttrain.runtime.durable import write_text
-    from posttrain.runtime.faults import StepFault
-    from posttrain.runtime.locking.resolve import resolved
-    from posttrain.spec.lockfile import to_text
+    from posttrain.runtime.faults import StepError
+    from posttrain.runtime.locking.resolve import resolve_entries
+    from posttrain.spec.lockfile import format_lock
 
-    before = _read(file, anew=True)
+    before = _read_lock(file, anew=True)
     known = {} if upgrade else before.values
     try:
-        values = resolved(needed, known, lambda what: click.echo(f"asking for {what}", err=True))
-    except StepFault as fault:
+        values = resolve_entries(needed, known, lambda what: click.echo(f"asking for {what}", err=True))
+    except StepError as fault:
         raise click.ClickException(f"{fault}\n  help: {fault.advice}") from None
-    path, text = lock_file(file), to_text(values)
+    path, text = lock_file(file), format_lock(values)
     if not path.exists() or path.read_bytes() != text.encode():
         write_text(path, text)
-    click.echo(f"{shown_name(path)}: {_summary(before, values)}")
+    click.echo(f"{display_path(path)}: {_summary(before, values)}")
 
 
-def _summary(before: Lock, values: dict[Id, str]) -> str:
+def _summary(before: Lockfile, values: dict[EntryId, str]) -> str:
     new = sum(id not in before.values for id in values)
     changed = sum(before.values.get(id, value) != value for id, value in values.items())
     gone = sum(id not in values for id in before.values)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.homes import chosen_run, home_of, home_option
-from posttrain.cli.loading import ERRORS, Misuse
+from posttrain.cli.homes import find_run, home_option, resolve_home
+from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage
 
 
 @click.command("logs")
@@ -17,23 +17,25 @@ from posttrain.cli.loading import ERRORS, Misuse
 def command(stage: str, home: str | None, name: str | None, follow: bool) -> None:
     """Print the log of STAGE."""
     from posttrain.compiler.diagnosis.suggest import hint
-    from posttrain.runtime.keeping.runs import record_of, step_ids
+    from posttrain.runtime.keeping.runs import find_step_record, step_ids
 
-    where = home_of(home)
-    folder = chosen_run(where, name)
+    where = resolve_home(home)
+    folder = find_run(where, name)
     known = step_ids(folder)
     if stage not in known:
-        raise Misuse(f"the run {folder.name} has no step `{stage}`; {hint(stage, known, what='steps')[0]}")
-    record = record_of(where, folder, stage)
+        raise InvalidUsage(
+            f"the run {folder.name} has no step `{stage}`; {hint(stage, known, what='steps')[0]}"
+        )
+    record = find_step_record(where, folder, stage)
     if record is None or not (record / "log").exists():
         click.echo(f"`{stage}` has not run yet", err=True)
-        raise click.exceptions.Exit(ERRORS)
+        raise click.exceptions.Exit(EXIT_ERRORS)
     if not follow and (record / "log").stat().st_size == 0:
         click.echo(f"`{stage}` has printed nothing; its figures are in {record / 'events.jsonl'}", err=True)
-    _print(record / "log", follow)
+    _print_log(record / "log", follow)
 
 
-def _print(log: Path, follow: bool) -> None:
+def _print_log(log: Path, follow: bool) -> None:
     with log.open(encoding="utf-8", errors="replace") as file:
         while True:
             text = file.read()

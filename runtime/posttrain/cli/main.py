@@ -37,7 +37,7 @@ _COMMANDS = (
 )
 
 
-class Commands(click.Group):
+class LazyGroup(click.Group):
     """Finds a command's module by its name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -66,10 +66,10 @@ class Commands(click.Group):
         except Exception as error:
             if os.environ.get("RECIPE_TRACEBACK"):
                 raise
-            raise click.ClickException(_unforeseen(error)) from None
+            raise click.ClickException(_internal_error_text(error)) from None
 
 
-def _unforeseen(error: Exception) -> str:
+def _internal_error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return "the disk is full; free space and run again: what was finished is kept"
     if isinstance(error, OSError):
@@ -80,7 +80,7 @@ def _unforeseen(error: Exception) -> str:
     return f"this should not happen, and is a mistake of ours: {kind}: {error}; {hint}"
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="recipe")
 def main() -> None:
     """Compile and run recipes for post-training language models."""

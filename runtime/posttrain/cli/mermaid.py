@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from posttrain.cli.estimates import in_words
-from posttrain.cli.tables import PENDING
-from posttrain.runtime.execution.outlook import Prospect
+from posttrain.cli.estimates import estimate_phrase
+from posttrain.cli.tables import PENDING_STATES
+from posttrain.runtime.execution.outlook import StepForecast
 from posttrain.spec.plan import Plan, Step
 
 _STYLES = {
@@ -14,15 +14,15 @@ _STYLES = {
     "run": "fill:#fff6db,stroke:#b07d00,color:#4a3500",
     "skipped": "fill:#f2f2f2,stroke:#9e9e9e,color:#6b6b6b,stroke-dasharray:4",
 }
-_SAID = {"cached": "cached", "resume": "to resume", "run": "to run", "skipped": "left out"}
+_STATE_TEXT = {"cached": "cached", "resume": "to resume", "run": "to run", "skipped": "left out"}
 _SHAPES = {"gate": ("{", "}"), "data": ("[(", ")]")}
 
 
-def flowchart(plan: Plan, prospects: Mapping[str, Prospect]) -> str:
+def flowchart(plan: Plan, prospects: Mapping[str, StepForecast]) -> str:
     """The chart's text. Gates are diamonds, and dotted lines lead to what they hold back."""
     names = {step.id: f"s{number}" for number, step in enumerate(plan.steps)}
     boxes = [
-        f"{names[step.id]}{_box(step, prospects[step.id])}:::{prospects[step.id].state}"
+        f"{names[step.id]}{_node(step, prospects[step.id])}:::{prospects[step.id].state}"
         for step in plan.steps
     ]
     edges = [edge for step in plan.steps for edge in _edges(step, names)]
@@ -30,12 +30,12 @@ def flowchart(plan: Plan, prospects: Mapping[str, Prospect]) -> str:
     return "\n  ".join(["flowchart TD", *boxes, *edges, *styles]) + "\n"
 
 
-def _box(step: Step, prospect: Prospect) -> str:
+def _node(step: Step, prospect: StepForecast) -> str:
     opening, closing = _SHAPES.get(step.kind, ("[", "]"))
-    said = [step.id, f"{step.kind}, {_SAID[prospect.state]}"]
-    if prospect.state in PENDING:
-        said += [text for text in (prospect.reason, in_words(step.estimate)) if text]
-    return f'{opening}"{"<br/>".join(map(_literal, said))}"{closing}'
+    said = [step.id, f"{step.kind}, {_STATE_TEXT[prospect.state]}"]
+    if prospect.state in PENDING_STATES:
+        said += [text for text in (prospect.reason, estimate_phrase(step.estimate)) if text]
+    return f'{opening}"{"<br/>".join(map(_escape, said))}"{closing}'
 
 
 def _edges(step: Step, names: Mapping[str, str]) -> Iterator[str]:
@@ -43,12 +43,12 @@ def _edges(step: Step, names: Mapping[str, str]) -> Iterator[str]:
     for given in step.inputs.values():
         if (given.step, given.part) not in drawn:
             drawn.add((given.step, given.part))
-            part = f'|"{_literal(given.part)}"|' if given.part else ""
+            part = f'|"{_escape(given.part)}"|' if given.part else ""
             yield f"{names[given.step]} -->{part} {names[step.id]}"
     for gate in step.gates:
         yield f"{names[gate]} -.-> {names[step.id]}"
 
 
-def _literal(text: str) -> str:
+def _escape(text: str) -> str:
     """Text that Mermaid shows as it is: whatever could mean something to it is written by its number."""
     return re.sub(r"[^\w .,@=/:%+-]", lambda found: f"#{ord(found[0])};", " ".join(text.split()))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.loading import MISUSE, Misuse
+from posttrain.cli.loading import EXIT_USAGE, InvalidUsage
 
 _STARTERS = Path(__file__).parent / "starters"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
-_OWN_NAME = re.compile(r"^name: .*$", re.MULTILINE)
+_NAME_LINE = re.compile(r"^name: .*$", re.MULTILINE)
 _DESCRIPTION = re.compile(r"^description: (.*)$", re.MULTILINE)
 
 
@@ -23,16 +23,16 @@ def command(kind: str | None, path: str, listed: bool) -> None:
 
     kinds = {folder.name: folder for folder in sorted(_STARTERS.iterdir()) if folder.is_dir()}
     if listed or kind is None:
-        _list(kinds)
+        _print_kinds(kinds)
         if not listed:
-            raise click.exceptions.Exit(MISUSE)
+            raise click.exceptions.Exit(EXIT_USAGE)
         return
     if kind not in kinds:
-        raise Misuse(f"there is no kind `{kind}`; {hint(kind, kinds, what='kinds')[0]}")
-    _write(kinds[kind], Path(path))
+        raise InvalidUsage(f"there is no kind `{kind}`; {hint(kind, kinds, what='kinds')[0]}")
+    _copy_starter(kinds[kind], Path(path))
 
 
-def _list(kinds: dict[str, Path]) -> None:
+def _print_kinds(kinds: dict[str, Path]) -> None:
     width = max(map(len, kinds))
     for name, folder in kinds.items():
         said = _DESCRIPTION.search((folder / "recipe.yaml").read_text(encoding="utf-8"))
@@ -40,27 +40,27 @@ def _list(kinds: dict[str, Path]) -> None:
         click.echo(f"{name.ljust(width)}  {said[1]}")
 
 
-def _write(starter: Path, folder: Path) -> None:
+def _copy_starter(starter: Path, folder: Path) -> None:
     from posttrain.runtime.durable import write_text
 
     files = sorted(file for file in starter.iterdir() if file.is_file())
     taken = [folder / file.name for file in files if (folder / file.name).exists()]
     if folder.exists() and not folder.is_dir():
-        raise Misuse(f"{folder} is a file; give a folder")
+        raise InvalidUsage(f"{folder} is a file; give a folder")
     if taken:
-        raise Misuse(f"{taken[0]} exists; give another folder")
+        raise InvalidUsage(f"{taken[0]} exists; give another folder")
     try:
         for file in files:
             text = file.read_text(encoding="utf-8")
-            text = _named(text, folder) if file.name == "recipe.yaml" else text
+            text = _with_folder_name(text, folder) if file.name == "recipe.yaml" else text
             write_text(folder / file.name, text)
             click.echo(folder / file.name)
     except OSError as error:
-        raise Misuse(f"{folder} cannot be written: {error.strerror}") from None
+        raise InvalidUsage(f"{folder} cannot be written: {error.strerror}") from None
     click.echo(f"next: recipe plan {folder}, then recipe run {folder}")
 
 
-def _named(text: str, folder: Path) -> str:
+def _with_folder_name(text: str, folder: Path) -> str:
     """The recipe has the name of its folder, when that can be one."""
     name = folder.resolve().name
-    return _OWN_NAME.sub(f"name: {name}", text, count=1) if _NAME.match(name) else text
+    return _NAME_LINE.sub(f"name: {name}", text, count=1) if _NAME.match(name) else text

@@ -4,52 +4,59 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 # The shares of an eval's completions that nobody wants, by their names among its facts.
-_SHARES = {"unscored": "unscored", "cut": "cut short", "timed_out": "timed out", "failed": "without a reply"}
-_CONDITION = ("text", "verdict")
-_ENDS = ("value", "low", "high")
+_RATE_LABELS = {
+    "unscored": "unscored",
+    "cut": "cut short",
+    "timed_out": "timed out",
+    "failed": "without a reply",
+}
+_CONDITION_KEYS = ("text", "verdict")
+_INTERVAL_KEYS = ("value", "low", "high")
 
 
-def told(facts: Mapping[str, Any], most: int | None = None) -> list[str]:
+def result_lines(facts: Mapping[str, Any], most: int | None = None) -> list[str]:
     """Metrics with their intervals, a gate's verdict with what held it back, numbers of rows.
 
     With `most` it is told briefly: no more metrics than so many, and a verdict without its conditions.
     """
     metrics = [(name, one) for name, one in facts.get("metrics", {}).items() if one["value"] is not None]
-    parts = [_metric(name, one) for name, one in metrics[:most]]
+    parts = [_metric_text(name, one) for name, one in metrics[:most]]
     parts += [f"and {len(metrics) - len(parts)} more"] if len(metrics) > len(parts) else []
-    parts += [f"{facts[key]:.1%} {word}" for key, word in _SHARES.items() if facts.get(key)]
+    parts += [f"{facts[key]:.1%} {word}" for key, word in _RATE_LABELS.items() if facts.get(key)]
     parts += [f"verdict: {facts['verdict']}"] if "verdict" in facts else []
-    parts += [] if most is not None else _undecided(facts)
-    return parts + [f"{n} rows" if part == "all" else f"{n} {part} rows" for part, n in _rows(facts)]
+    parts += [] if most is not None else _unmet_conditions(facts)
+    return parts + [f"{n} rows" if part == "all" else f"{n} {part} rows" for part, n in _row_counts(facts)]
 
 
-def outcome(facts: Mapping[str, Any]) -> dict[str, Any]:
+def result_data(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The same as data, whole: what is there of metrics, verdict and rows."""
     found = {
-        "metrics": {n: {end: one[end] for end in _ENDS} for n, one in facts.get("metrics", {}).items()},
+        "metrics": {
+            n: {end: one[end] for end in _INTERVAL_KEYS} for n, one in facts.get("metrics", {}).items()
+        },
         "verdict": facts.get("verdict"),
-        "conditions": [{part: one[part] for part in _CONDITION} for one in facts.get("conditions", ())],
-        "rows": dict(_rows(facts)),
+        "conditions": [{part: one[part] for part in _CONDITION_KEYS} for one in facts.get("conditions", ())],
+        "rows": dict(_row_counts(facts)),
     }
     return {name: value for name, value in found.items() if value}
 
 
-def figures(values: Mapping[str, float]) -> list[str]:
+def metric_lines(values: Mapping[str, float]) -> list[str]:
     """The last figures of a training."""
     return [" ".join(f"{name} {value:.4g}" for name, value in values.items())] if values else []
 
 
-def _metric(name: str, metric: Mapping[str, Any]) -> str:
+def _metric_text(name: str, metric: Mapping[str, Any]) -> str:
     low, high = metric["low"], metric["high"]
     ends = "" if low is None else f" [{low:.3f}, {high:.3f}]"  # of one item there are none
     return f"{name} {metric['value']:.3f}{ends}"
 
 
-def _rows(facts: Mapping[str, Any]) -> Sequence[tuple[str, int]]:
+def _row_counts(facts: Mapping[str, Any]) -> Sequence[tuple[str, int]]:
     return [(name.removeprefix("rows."), n) for name, n in facts.items() if name.startswith("rows.")]
 
 
-def _undecided(facts: Mapping[str, Any]) -> Iterator[str]:
+def _unmet_conditions(facts: Mapping[str, Any]) -> Iterator[str]:
     """The conditions of a gate that did not pass, with what they were decided by."""
     for one in facts.get("conditions", ()):
         if one["verdict"] != "pass":

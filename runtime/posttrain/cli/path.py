@@ -2,8 +2,8 @@
 
 import click
 
-from posttrain.cli.homes import chosen_run, home_of, home_option
-from posttrain.cli.loading import ERRORS, Misuse
+from posttrain.cli.homes import find_run, home_option, resolve_home
+from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage
 
 
 @click.command("path")
@@ -13,15 +13,17 @@ from posttrain.cli.loading import ERRORS, Misuse
 def command(stage: str, home: str | None, name: str | None) -> None:
     """Print the folder that holds the product of STAGE."""
     from posttrain.compiler.diagnosis.suggest import hint
-    from posttrain.runtime.keeping.runs import product_of, step_ids
+    from posttrain.runtime.keeping.runs import find_step_product, step_ids
 
-    where = home_of(home)
-    folder = chosen_run(where, name)
+    where = resolve_home(home)
+    folder = find_run(where, name)
     known = step_ids(folder)
     if stage not in known:
-        raise Misuse(f"the run {folder.name} has no step `{stage}`; {hint(stage, known, what='steps')[0]}")
-    product = product_of(where, folder, stage)
+        raise InvalidUsage(
+            f"the run {folder.name} has no step `{stage}`; {hint(stage, known, what='steps')[0]}"
+        )
+    product = find_step_product(where, folder, stage)
     if product is None:
         click.echo(f"`{stage}` has not finished; see `recipe status`", err=True)
-        raise click.exceptions.Exit(ERRORS)
+        raise click.exceptions.Exit(EXIT_ERRORS)
     click.echo(product.files)

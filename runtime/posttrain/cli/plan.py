@@ -5,22 +5,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.homes import home_of, home_option
-from posttrain.cli.loading import Misuse, locked_option, recipe_file, settings_option
-from posttrain.cli.reporting import diagnostics_option, must_compile
-from posttrain.cli.selecting import selected, selecting_options
+from posttrain.cli.homes import home_option, resolve_home
+from posttrain.cli.loading import InvalidUsage, locked_option, recipe_file, settings_option
+from posttrain.cli.reporting import compile_or_exit, diagnostics_option
+from posttrain.cli.selecting import select_steps, selection_options
 
 if TYPE_CHECKING:
-    from posttrain.runtime.execution.outlook import Prospect
+    from posttrain.runtime.execution.outlook import StepForecast
     from posttrain.spec.plan import Plan
 
-WORK_PENDING = 2
+EXIT_PENDING = 2
 
 
 @click.command("plan")
 @click.argument("path", default=".", metavar="PATH")
 @settings_option
-@selecting_options
+@selection_options
 @locked_option
 @home_option
 @click.option(
@@ -55,38 +55,38 @@ def command(
     exit_code: bool,
 ) -> None:
     """Compile the recipe at PATH and show its steps: cached, to resume or to run, and why."""
-    from posttrain.runtime.execution.outlook import outlook
+    from posttrain.runtime.execution.outlook import forecast_plan
 
-    plan = must_compile(recipe_file(path), settings, profiles, form, locked).plan
+    plan = compile_or_exit(recipe_file(path), settings, profiles, form, locked).plan
     assert plan is not None, "a recipe that compiles has a plan"
-    selection = selected(plan, only, first, last, skip)
+    selection = select_steps(plan, only, first, last, skip)
     if shown == "json":
-        from posttrain.spec.plan import to_json
+        from posttrain.spec.plan import plan_to_json
 
-        click.echo(to_json(plan), nl=False)
+        click.echo(plan_to_json(plan), nl=False)
         if not exit_code:
             return
-    prospects = outlook(plan, home_of(home), selection)
+    prospects = forecast_plan(plan, resolve_home(home), selection)
     if steps:
-        _detailed(plan, prospects, steps)
+        _print_steps(plan, prospects, steps)
     elif shown == "text":
-        from posttrain.cli.tables import plan_table
+        from posttrain.cli.tables import print_plan_table
 
-        plan_table(plan, prospects, locked)
+        print_plan_table(plan, prospects, locked)
     elif shown == "mermaid":
         from posttrain.cli.mermaid import flowchart
 
         click.echo(flowchart(plan, prospects), nl=False)
     if exit_code:
-        from posttrain.cli.tables import PENDING
+        from posttrain.cli.tables import PENDING_STATES
 
-        if any(prospect.state in PENDING for prospect in prospects.values()):
-            raise click.exceptions.Exit(WORK_PENDING)
+        if any(prospect.state in PENDING_STATES for prospect in prospects.values()):
+            raise click.exceptions.Exit(EXIT_PENDING)
 
 
-def _detailed(plan: "Plan", prospects: "Mapping[str, Prospect]", names: tuple[str, ...]) -> None:
+def _print_steps(plan: "Plan", prospects: "Mapping[str, StepForecast]", names: tuple[str, ...]) -> None:
     """The steps of these names, each in full; a name alone means all its legs."""
-    from posttrain.cli.details import show_details
+    from posttrain.cli.details import print_step_details
 
     for name in names:
         found = [step for step in plan.steps if name in (step.id, step.id.partition("@")[0])]
@@ -94,6 +94,6 @@ def _detailed(plan: "Plan", prospects: "Mapping[str, Prospect]", names: tuple[st
             from posttrain.compiler.diagnosis.suggest import hint
 
             help, _ = hint(name, [step.id for step in plan.steps], what="steps")
-            raise Misuse(f"the plan has no step `{name}`; {help}")
+            raise InvalidUsage(f"the plan has no step `{name}`; {help}")
         for step in found:
-            show_details(step, prospects[step.id])
+            print_step_details(step, prospects[step.id])

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.cli.homes import chosen_run, home_of, home_option
-from posttrain.cli.loading import ERRORS, Misuse
+from posttrain.cli.homes import find_run, home_option, resolve_home
+from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage
 from posttrain.runtime.keeping.home import Home
 from posttrain.spec.plan import Plan, Step
 
 if TYPE_CHECKING:
-    from posttrain.runtime.context import Context
+    from posttrain.runtime.context import StepContext
 
-_WIDEST = 160  # characters of a sample that are shown
+_MAX_SAMPLE = 160  # characters of a sample that are shown
 
 
 @click.command("probe")
@@ -42,70 +42,70 @@ def command(
     """Sample completions of the training stage STAGE, finished or not, and say what is striking."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    from posttrain.runtime.faults import StepFault
-    from posttrain.runtime.keeping.runs import plan_of, product_of
-    from posttrain.runtime.training.probing import Wanted, probe
+    from posttrain.runtime.faults import StepError
+    from posttrain.runtime.keeping.runs import find_step_product, load_plan
+    from posttrain.runtime.training.probing import ProbeOptions, probe
 
-    where = home_of(home)
-    folder = chosen_run(where, name)
-    plan = plan_of(folder)
+    where = resolve_home(home)
+    folder = find_run(where, name)
+    plan = load_plan(folder)
     if plan is None:
-        raise Misuse(f"the plan of the run {folder.name} cannot be read")
-    step = _step(plan, stage, folder)
-    wanted = Wanted(rows=rows, samples=samples, temperature=temperature, max_tokens=max_tokens)
-    product = product_of(where, folder, stage)
+        raise InvalidUsage(f"the plan of the run {folder.name} cannot be read")
+    step = _training_step(plan, stage, folder)
+    wanted = ProbeOptions(rows=rows, samples=samples, temperature=temperature, max_tokens=max_tokens)
+    product = find_step_product(where, folder, stage)
     with TemporaryDirectory() as scratch:
         try:
-            context = _context(where, folder, step, Path(scratch))
+            context = _step_context(where, folder, step, Path(scratch))
             told = probe(context, product.files if product else None, wanted)
-        except StepFault as fault:
+        except StepError as fault:
             click.echo(f"error: {fault}" + (f"\n  {fault.advice}" if fault.advice else ""), err=True)
-            raise click.exceptions.Exit(ERRORS) from None
+            raise click.exceptions.Exit(EXIT_ERRORS) from None
     if as_json:
         click.echo(json.dumps(told, ensure_ascii=False, indent=1, default=str))
     else:
-        _print(told)
+        _print_report(told)
 
 
-def _step(plan: Plan, stage: str, run: Path) -> Step:
+def _training_step(plan: Plan, stage: str, run: Path) -> Step:
     from posttrain.compiler.diagnosis.suggest import hint
 
     known = [step.id for step in plan.steps if step.kind == "train"]
     if stage not in known:
         help, _ = hint(stage, known, what="training stages")
-        raise Misuse(f"the run {run.name} has no training stage `{stage}`; {help}")
+        raise InvalidUsage(f"the run {run.name} has no training stage `{stage}`; {help}")
     return plan.step(stage)
 
 
-def _context(home: Home, run: Path, step: Step, scratch: Path) -> "Context":
+def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> "StepContext":
     """What the stage's own code is given, but for a place to write to."""
-    from posttrain.runtime.context import Context
+    from posttrain.runtime.context import StepContext
     from posttrain.runtime.events import EventWriter
-    from posttrain.runtime.faults import StepFault
+    from posttrain.runtime.faults import StepError
     from posttrain.runtime.keeping.journal import Journal
-    from posttrain.runtime.keeping.runs import key_of, product_of
+    from posttrain.runtime.keeping.runs import find_step_key, find_step_product
 
     inputs: dict[str, Path] = {}
     for role, given in step.inputs.items():
-        product = product_of(home, run, given.step)
+        product = find_step_product(home, run, given.step)
         if product is None:
-            raise StepFault(f"`{given.step}` has not finished, and `{step.id}` reads it", "wait for it")
+            raise StepError(f"`{given.step}` has not finished, and `{step.id}` reads it", "wait for it")
         inputs[role] = product.files
     journal = Journal(run / "journal.sqlite")
     beside = Path(str(journal.get("recipe", "."))).parent
     journal.close()
-    return Context(
+    return StepContext(
         step=step,
         inputs=inputs,
         files={role: beside / file.path for role, file in step.files.items()},
         out=scratch,
-        work=home.work(key_of(run, step.id) or ""),
+        work=home.workdir(find_step_key(run, step.id) or ""),
         events=EventWriter(scratch / "events.jsonl"),
     )
 
 
-def _print(told: Mapping[str, Any]) -> None:
-    from posttrain.cli.tables import table
+def _print_report(told: Mapping[str, Any]) -> None:
+    from posttrain.cli.tables import print_table
 
     click.echo(
         f"{told['completions']} completions of {told['prompts']} prompts, from the {told['from']}:"
@@ -116,22 +116,25 @@ def _print(told: Mapping[str, Any]) -> None:
         click.echo(f"  {share:.0%} hold {tag}")
     if told["nodes"]:
         click.echo("")
-        rows = [(name, *(_number(node[part]) for part in _PARTS)) for name, node in told["nodes"].items()]
-        table(("node", *_PARTS), rows)
+        rows = [
+            (name, *(_number_text(node[part]) for part in _NODE_COLUMNS))
+            for name, node in told["nodes"].items()
+        ]
+        print_table(("node", *_NODE_COLUMNS), rows)
         click.echo(f"rewards vary in {told['varied']:.0%} of the prompts")
     for sample in told["samples"][:: max(1, len(told["samples"]) // 4)]:
-        click.echo(f"\n> {_short(sample['prompt'])}\n  {_short(sample['completion'])}")
+        click.echo(f"\n> {_shorten(sample['prompt'])}\n  {_shorten(sample['completion'])}")
     for warning in told["warnings"]:
         click.secho(f"warning: {warning}", fg="yellow")
 
 
-_PARTS = ("mean", "spread", "within", "unscored")
+_NODE_COLUMNS = ("mean", "spread", "within", "unscored")
 
 
-def _number(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
-def _short(text: Any) -> str:
+def _shorten(text: Any) -> str:
     shown = " ".join((text if isinstance(text, str) else json.dumps(text)).split())
-    return shown if len(shown) <= _WIDEST else shown[: _WIDEST - 3] + "..."
+    return shown if len(shown) <= _MAX_SAMPLE else shown[: _MAX_SAMPLE - 3] + "..."

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.homes import chosen_run, home_of, home_option
+from posttrain.cli.homes import find_run, home_option, resolve_home
 
 
 @click.command("report")
@@ -18,8 +18,8 @@ def command(home: str | None, name: str | None, file: str | None, show: bool) ->
     """Write the report of a run anew, and print where it lies."""
     from posttrain.runtime.report.write import write_report
 
-    where = home_of(home)
-    path = write_report(where, chosen_run(where, name), Path(file).absolute() if file else None)
+    where = resolve_home(home)
+    path = write_report(where, find_run(where, name), Path(file).absolute() if file else None)
     click.echo(path)
     if show:
         click.launch(path.as_uri())

@@ -6,34 +6,34 @@ from typing import Any
 
 import click
 
-from posttrain.cli.loading import ERRORS, compiled, show, shown_name
-from posttrain.compiler.pipeline import Outcome
+from posttrain.cli.loading import EXIT_ERRORS, compile_file, display_path, print_diagnostics
+from posttrain.compiler.pipeline import CompileResult
 from posttrain.spec.diagnostic import Diagnostic, has_errors
 
-FORMS = ("text", "json", "github", "sarif")
+FORMATS = ("text", "json", "github", "sarif")
 
 
 def diagnostics_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(
         name,
         "form",
-        type=click.Choice(FORMS),
+        type=click.Choice(FORMATS),
         default="text",
         help="How diagnostics are written: for people, or for programs and code hosts.",
     )
 
 
-def report(diagnostics: Sequence[Diagnostic], path: Path, form: str, err: bool = False) -> None:
+def report_diagnostics(diagnostics: Sequence[Diagnostic], path: Path, form: str, err: bool = False) -> None:
     """Print diagnostics: text to standard error; other forms as one document, to standard output."""
     if form != "text":
-        click.echo(_document(diagnostics, path, form), nl=False, err=err)
+        click.echo(_render_document(diagnostics, path, form), nl=False, err=err)
     elif diagnostics:
-        show(diagnostics, path)
+        print_diagnostics(diagnostics, path)
 
 
-def _document(diagnostics: Sequence[Diagnostic], path: Path, form: str) -> str:
+def _render_document(diagnostics: Sequence[Diagnostic], path: Path, form: str) -> str:
     spans = [span for found in diagnostics for span in _spans(found)]
-    names = {span.file: shown_name(path.parent / span.file) for span in spans if span.file[:2] != "--"}
+    names = {span.file: display_path(path.parent / span.file) for span in spans if span.file[:2] != "--"}
     if form == "json":
         from posttrain.compiler.render.json import render_json
 
@@ -44,10 +44,10 @@ def _document(diagnostics: Sequence[Diagnostic], path: Path, form: str) -> str:
     if form == "github":
         from posttrain.compiler.render.github import render_github
 
-        return render_github(diagnostics, names, codes, shown_name(path))
+        return render_github(diagnostics, names, codes, display_path(path))
     from posttrain.compiler.render.sarif import render_sarif
 
-    return render_sarif(diagnostics, names, codes, shown_name(path))
+    return render_sarif(diagnostics, names, codes, display_path(path))
 
 
 def _spans(found: Diagnostic) -> list[Any]:
@@ -55,13 +55,13 @@ def _spans(found: Diagnostic) -> list[Any]:
     return [found.span, *(label.span for label in found.labels), *edits]
 
 
-def must_compile(
+def compile_or_exit(
     path: Path, settings: Sequence[str], profiles: Sequence[str], form: str = "text", locked: bool = False
-) -> Outcome:
+) -> CompileResult:
     """The outcome of a recipe that has a plan; otherwise what is wrong is printed and the command ends."""
-    outcome, _ = compiled(path, settings, profiles, locked)
-    report(outcome.diagnostics, path, form, err=True)
+    outcome, _ = compile_file(path, settings, profiles, locked)
+    report_diagnostics(outcome.diagnostics, path, form, err=True)
     if outcome.plan is None:
         assert has_errors(outcome.diagnostics), "no plan, and no error that says why"
-        raise click.exceptions.Exit(ERRORS)
+        raise click.exceptions.Exit(EXIT_ERRORS)
     return outcome

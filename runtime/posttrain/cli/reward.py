@@ -7,11 +7,18 @@ from typing import Any
 
 import click
 
-from posttrain.cli.loading import ERRORS, Misuse, recipe_file, request_for, settings_option, show
-from posttrain.compiler.rewards.graph import Graph as Compiled
-from posttrain.runtime.rewards.graph import Graph, Scores, mean
+from posttrain.cli.loading import (
+    EXIT_ERRORS,
+    InvalidUsage,
+    compile_request,
+    print_diagnostics,
+    recipe_file,
+    settings_option,
+)
+from posttrain.compiler.rewards.graph import RewardGraph as Compiled
+from posttrain.runtime.rewards.graph import Graph, Scores, mean_of_present
 
-_WIDEST = 28
+_MAX_CELL = 28
 
 
 @click.command("reward")
@@ -42,18 +49,18 @@ def command(
     profiles: tuple[str, ...],
 ) -> None:
     """Score rows by the reward NAME of the recipe at PATH, node by node."""
-    from posttrain.runtime.faults import StepFault
+    from posttrain.runtime.faults import StepError
 
     file = recipe_file(path)
-    graph = _compiled(file, name, settings, profiles)
-    rows = _rows(rows_file, graph)
-    ready = _ready(graph, file.parent)
+    graph = _reward_graph(file, name, settings, profiles)
+    rows = _read_rows(rows_file, graph)
+    ready = _runtime_graph(graph, file.parent)
     given = {read: [row[read] for row in rows] for read in graph.reads}
     try:
-        scores = ready.evaluate(given, _groups(rows))
-    except StepFault as fault:
+        scores = ready.evaluate(given, _prompt_groups(rows))
+    except StepError as fault:
         click.echo(f"error: {fault}" + (f"\n  {fault.advice}" if fault.advice else ""), err=True)
-        raise click.exceptions.Exit(ERRORS) from None
+        raise click.exceptions.Exit(EXIT_ERRORS) from None
     if form == "jsonl":
         _print_lines(ready, scores, len(rows))
     else:
@@ -61,54 +68,54 @@ def command(
         click.echo(f"\n{len(rows)} rows; the reward can lie in {graph.range}")
 
 
-def _compiled(file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]) -> Compiled:
+def _reward_graph(file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]) -> Compiled:
     """The reward's graph; what is wrong is printed and ends the command."""
     from posttrain.compiler.diagnosis.suggest import hint
     from posttrain.compiler.rewards.alone import compile_reward
 
-    found = compile_reward(request_for(file, settings, profiles), name)
+    found = compile_reward(compile_request(file, settings, profiles), name)
     if found.diagnostics:
-        show(found.diagnostics, file)
+        print_diagnostics(found.diagnostics, file)
     if found.graph is not None:
         return found.graph
     if not found.diagnostics:
         help, _ = hint(name, found.names, what="rewards")
-        raise Misuse(f"{file} has no reward `{name}`; {help}")
-    raise click.exceptions.Exit(ERRORS)
+        raise InvalidUsage(f"{file} has no reward `{name}`; {help}")
+    raise click.exceptions.Exit(EXIT_ERRORS)
 
 
-def _ready(graph: Compiled, folder: Path) -> Graph:
+def _runtime_graph(graph: Compiled, folder: Path) -> Graph:
     files = {role: folder / file.path for role, file in graph.files.items()}
-    return Graph.from_plan(graph.plan(), files, graph.access())
+    return Graph.from_plan(graph.step_params(), files, graph.endpoint_access())
 
 
-def _rows(path: Path, graph: Compiled) -> list[dict[str, Any]]:
+def _read_rows(path: Path, graph: Compiled) -> list[dict[str, Any]]:
     """The rows of a file, each with all that the graph reads."""
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         if line.strip():
-            rows.append(_row(f"{path}:{number}", line, graph))
+            rows.append(_parse_row(f"{path}:{number}", line, graph))
     if not rows:
-        raise Misuse(f"{path} has no rows")
+        raise InvalidUsage(f"{path} has no rows")
     return rows
 
 
-def _row(place: str, line: str, graph: Compiled) -> dict[str, Any]:
+def _parse_row(place: str, line: str, graph: Compiled) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except ValueError as error:
-        raise Misuse(f"{place} is not JSON: {error}") from None
+        raise InvalidUsage(f"{place} is not JSON: {error}") from None
     if not isinstance(row, dict):
-        raise Misuse(f"{place} is no JSON object")
+        raise InvalidUsage(f"{place} is no JSON object")
     for name, type in graph.reads.items():
         if name not in row:
-            raise Misuse(f"{place} has no `{name}`, which the reward reads")
-        if not _is(row[name], type):
-            raise Misuse(f"{place}: `{name}` is read as {type}, and is {json.dumps(row[name])[:60]}")
+            raise InvalidUsage(f"{place} has no `{name}`, which the reward reads")
+        if not _matches_type(row[name], type):
+            raise InvalidUsage(f"{place}: `{name}` is read as {type}, and is {json.dumps(row[name])[:60]}")
     return row
 
 
-def _is(value: Any, type: str) -> bool:
+def _matches_type(value: Any, type: str) -> bool:
     match type:
         case "text":
             return value is None or isinstance(value, str)
@@ -121,7 +128,7 @@ def _is(value: Any, type: str) -> bool:
             return True
 
 
-def _groups(rows: Sequence[Mapping[str, Any]]) -> list[int] | None:
+def _prompt_groups(rows: Sequence[Mapping[str, Any]]) -> list[int] | None:
     """Rows with the same `prompt` are compared with each other, if rows have one."""
     if not all("prompt" in row for row in rows):
         return None
@@ -141,14 +148,17 @@ def _print_lines(graph: Graph, scores: Scores, count: int) -> None:
 
 
 def _print_table(graph: Graph, scores: Scores, rows: Sequence[Mapping[str, Any]]) -> None:
-    from posttrain.cli.tables import table
+    from posttrain.cli.tables import print_table
 
-    shown = graph.shown
+    shown = graph.named_nodes
     lines = [
-        (str(number), *(_cell(scores.values[name][number]) for name in shown)) for number in range(len(rows))
+        (str(number), *(_cell_text(scores.values[name][number]) for name in shown))
+        for number in range(len(rows))
     ]
-    means = [mean([v for v in scores.values[name] if isinstance(v, int | float)]) for name in shown]
-    table(("row", *shown), [*lines, ("mean", *map(_cell, means))])
+    means = [
+        mean_of_present([v for v in scores.values[name] if isinstance(v, int | float)]) for name in shown
+    ]
+    print_table(("row", *shown), [*lines, ("mean", *map(_cell_text, means))])
     said = [
         f"row {number}, {name}: {reason}"
         for name, reasons in scores.reasons.items()
@@ -159,7 +169,7 @@ def _print_table(graph: Graph, scores: Scores, rows: Sequence[Mapping[str, Any]]
         click.echo(line)
 
 
-def _cell(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -167,4 +177,4 @@ def _cell(value: Any) -> str:
     if isinstance(value, int | float):
         return f"{value:g}"
     text = " ".join(str(value).split())
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
+    return text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 3] + "..."

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.homes import home_of, home_option
-from posttrain.cli.loading import ERRORS, Misuse, locked_option, recipe_file, settings_option
-from posttrain.cli.reporting import must_compile
-from posttrain.cli.selecting import selected, selecting_options
+from posttrain.cli.homes import home_option, resolve_home
+from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage, locked_option, recipe_file, settings_option
+from posttrain.cli.reporting import compile_or_exit
+from posttrain.cli.selecting import select_steps, selection_options
 from posttrain.runtime.keeping.home import Home
 from posttrain.spec.plan import Plan, Step
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from posttrain.runtime.execution.selection import Selection
     from posttrain.runtime.machine import Machine
 
-INTERRUPTED = 130
+EXIT_INTERRUPTED = 130
 
 
 @click.command("run")
 @click.argument("path", default=".", metavar="PATH")
 @settings_option
-@selecting_options
+@selection_options
 @locked_option
 @home_option
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
@@ -44,95 +44,98 @@ def command(
     """Run the recipe at PATH. Steps that finished before are not run again."""
     gc.disable()  # what is built before the run begins lives as long as the run
     file = recipe_file(path)
-    plan = must_compile(file, settings, profiles, locked=locked).plan
+    plan = compile_or_exit(file, settings, profiles, locked=locked).plan
     assert plan is not None, "a recipe that compiles has a plan"
-    where = home_of(home)
-    selection = selected(plan, only, first, last, skip)
+    where = resolve_home(home)
+    selection = select_steps(plan, only, first, last, skip)
     if dry_run:
-        from posttrain.cli.tables import plan_table
-        from posttrain.runtime.execution.outlook import outlook
+        from posttrain.cli.tables import print_plan_table
+        from posttrain.runtime.execution.outlook import forecast_plan
 
-        plan_table(plan, outlook(plan, where, selection))
+        print_plan_table(plan, forecast_plan(plan, where, selection))
         return
-    if refusal := where.refusal():
+    if refusal := where.write_problem():
         raise click.ClickException(f"{refusal}; name another folder by --home or RECIPE_HOME")
-    machine = _checked(plan, where, selection)
+    machine = _check_machine(plan, where, selection)
     gc.freeze()
     gc.enable()
-    status = _run(plan, file, where, selection, machine)
+    status = _execute(plan, file, where, selection, machine)
     gc.unfreeze()  # libraries that count what is left at the end complain about what is frozen
     if status:
         raise click.exceptions.Exit(status)
 
 
-def _checked(plan: Plan, home: Home, selection: "Selection | None") -> "Machine":
+def _check_machine(plan: Plan, home: Home, selection: "Selection | None") -> "Machine":
     """This machine, when all that is to be run can be run on it."""
-    from posttrain.runtime.execution.selection import Unselectable, check
-    from posttrain.runtime.machine import this_machine, too_large
+    from posttrain.runtime.execution.selection import SelectionError, check_selection
+    from posttrain.runtime.machine import this_machine, unmet_requirements
 
     def made(step: Step) -> bool:
         return step.pinned and home.store.find(step.key) is not None
 
     if selection is not None:
         try:
-            check(plan, selection, made)
-        except Unselectable as error:
-            raise Misuse(str(error)) from None
+            check_selection(plan, selection, made)
+        except SelectionError as error:
+            raise InvalidUsage(str(error)) from None
     machine = this_machine(gpus=any(step.resources.gpus for step in plan.steps))
     chosen = [step for step in plan.steps if selection is None or step.id in selection.steps]
-    too_much = [step for step in chosen if too_large([step], machine) and not made(step)]
+    too_much = [step for step in chosen if unmet_requirements([step], machine) and not made(step)]
     if too_much:
-        raise click.ClickException("\n       ".join(too_large(too_much, machine)))
+        raise click.ClickException("\n       ".join(unmet_requirements(too_much, machine)))
     return machine
 
 
-def _run(plan: Plan, file: Path, home: Home, selection: "Selection | None", machine: "Machine") -> int:
-    from posttrain.cli.display import Display
-    from posttrain.cli.interrupts import interrupts
+def _execute(plan: Plan, file: Path, home: Home, selection: "Selection | None", machine: "Machine") -> int:
+    from posttrain.cli.display import ProgressDisplay
+    from posttrain.cli.interrupts import handle_interrupts
     from posttrain.runtime.execution.executor import execute
-    from posttrain.runtime.execution.progress import WELL
-    from posttrain.runtime.execution.surroundings import Surroundings
+    from posttrain.runtime.execution.progress import SATISFIED_STATES
+    from posttrain.runtime.execution.surroundings import RunContext
     from posttrain.runtime.keeping.journal import Journal
-    from posttrain.runtime.keeping.locks import lock
+    from posttrain.runtime.keeping.locks import acquire_lock
     from posttrain.runtime.keeping.runs import finish_run, new_run
 
     folder = new_run(home, plan, file.absolute())
-    alive = lock(home.alive(folder))
+    alive = acquire_lock(home.run_lock(folder))
     journal = Journal(folder / "journal.sqlite")
-    with Display(plan, folder) as display:
-        around = Surroundings(
+    with ProgressDisplay(plan, folder) as display:
+        around = RunContext(
             home=home,
-            beside=file.parent,
+            recipe_dir=file.parent,
             journal=journal,
-            watch=display.changed,
-            run=folder.name,
+            on_state_change=display.on_change,
+            run_name=folder.name,
             selection=selection,
             machine=machine,
         )
-        with _tracked(plan, home, folder, display.note), interrupts(around.stopping, display.note):
+        with (
+            _launch_trackers(plan, home, folder, display.note),
+            handle_interrupts(around.stop_request, display.note),
+        ):
             states = execute(plan, around)
     finish_run(journal, states)
     journal.close()
     alive.discard()
     if any(state not in ("cached", "skipped") for state in states.values()):  # else there is no news
-        _report(home, folder)
+        _write_report(home, folder)
     display.summary(states, home, folder)
-    if all(state in WELL for state in states.values()):
+    if all(state in SATISFIED_STATES for state in states.values()):
         return 0
-    return INTERRUPTED if around.stopping.level else ERRORS
+    return EXIT_INTERRUPTED if around.stop_request.level else EXIT_ERRORS
 
 
-def _tracked(
+def _launch_trackers(
     plan: Plan, home: Home, folder: Path, note: Callable[[str], None]
 ) -> AbstractContextManager[object]:
     if not plan.tracking:
         return nullcontext()
-    from posttrain.runtime.trackers.tracking import Tracking
+    from posttrain.runtime.trackers.tracking import TrackerLauncher
 
-    return Tracking(plan, home, folder, note)
+    return TrackerLauncher(plan, home, folder, note)
 
 
-def _report(home: Home, folder: Path) -> None:
+def _write_report(home: Home, folder: Path) -> None:
     """Write the run's page. When that fails, what the run has made and how it ended still stand."""
     from posttrain.runtime.report.write import write_report
 

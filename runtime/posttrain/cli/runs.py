@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from posttrain.cli.homes import home_of, home_option
+from posttrain.cli.homes import home_option, resolve_home
 from posttrain.runtime.keeping.home import Home
 
 
@@ -17,26 +17,32 @@ from posttrain.runtime.keeping.home import Home
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(home: str | None, as_json: bool) -> None:
     """Show all runs: when, how they ended, their steps, how long they took."""
-    from posttrain.cli.tables import table
-    from posttrain.runtime.keeping.runs import runs
-    from posttrain.runtime.report.figures import duration, moment
+    from posttrain.cli.tables import print_table
+    from posttrain.runtime.keeping.runs import list_runs
+    from posttrain.runtime.report.figures import format_duration, format_timestamp
 
-    where = home_of(home)
-    found = [_told(where, run) for run in runs(where)]
+    where = resolve_home(home)
+    found = [_run_info(where, run) for run in list_runs(where)]
     if as_json:
         click.echo(json.dumps(found, indent=1, sort_keys=True))
         return
     rows = [
-        (run["run"], moment(run["began"]), run["state"], _counts(run["steps"]), duration(run["seconds"]))
+        (
+            run["run"],
+            format_timestamp(run["began"]),
+            run["state"],
+            _state_counts(run["steps"]),
+            format_duration(run["seconds"]),
+        )
         for run in found
     ]
     if not rows:
         click.echo(f"no run in {where.root}")
         return
-    table(("run", "began", "state", "steps", "took"), rows, state=2)
+    print_table(("run", "began", "state", "steps", "took"), rows, state=2)
 
 
-def _told(home: Home, run: Path) -> dict[str, Any]:
+def _run_info(home: Home, run: Path) -> dict[str, Any]:
     """What the journal of a run says of it."""
     from posttrain.runtime.keeping.journal import DamagedJournal, Journal
     from posttrain.runtime.keeping.locks import is_held
@@ -51,10 +57,10 @@ def _told(home: Home, run: Path) -> dict[str, Any]:
         state = "journal damaged" if (run / "journal.sqlite").exists() else "no journal"
         return {"run": run.name, **known, "state": state, "steps": {}}
     began, ended = about["began"], about["ended"]
-    state = about["result"] or ("running" if is_held(home.alive(run)) else "cut short")
+    state = about["result"] or ("running" if is_held(home.run_lock(run)) else "cut short")
     seconds = ended - began if began is not None and ended is not None and ended >= began else None
     return {"run": run.name, **about, "state": state, "seconds": seconds, "steps": dict(states)}
 
 
-def _counts(steps: dict[str, int]) -> str:
+def _state_counts(steps: dict[str, int]) -> str:
     return ", ".join(f"{count} {state}" for state, count in steps.items())

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from posttrain.cli.loading import Misuse
+from posttrain.cli.loading import InvalidUsage
 
 
 @click.command("schema")
@@ -22,11 +22,11 @@ def command(subject: str, overlay: bool) -> None:
     import json
 
     if subject == "plan" and overlay:
-        raise Misuse("--overlay is about recipes; a plan is always whole")
-    click.echo(json.dumps(_schema(subject, overlay), indent=1))
+        raise InvalidUsage("--overlay is about recipes; a plan is always whole")
+    click.echo(json.dumps(_json_schema(subject, overlay), indent=1))
 
 
-def _schema(subject: str, overlay: bool) -> dict[str, Any]:
+def _json_schema(subject: str, overlay: bool) -> dict[str, Any]:
     if subject == "plan":
         from posttrain.spec.plan_schema import plan_schema
 

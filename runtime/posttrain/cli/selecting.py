@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.cli.loading import Misuse
+from posttrain.cli.loading import InvalidUsage
 from posttrain.spec.plan import Plan
 
 if TYPE_CHECKING:
@@ -19,27 +19,32 @@ _OPTIONS = (
 )
 
 
-def selecting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The four options; the command takes them as only, first, last and skip."""
     for option, name, text in reversed(_OPTIONS):
         command = click.option(option, name, multiple=True, metavar="STAGE,...", help=text)(command)
     return command
 
 
-def selected(
+def select_steps(
     plan: Plan, only: Sequence[str], first: Sequence[str], last: Sequence[str], skip: Sequence[str]
 ) -> "Selection | None":
     """What the options leave of the plan; None when none was given."""
     if not (only or first or last or skip):
         return None
-    from posttrain.runtime.execution.selection import Unselectable, Wish, select
+    from posttrain.runtime.execution.selection import SelectionError, SelectionOptions, select_steps
 
-    wish = Wish(only=_names(only), first=_names(first), last=_names(last), skip=_names(skip))
+    wish = SelectionOptions(
+        only=_split_names(only),
+        from_stages=_split_names(first),
+        until_stages=_split_names(last),
+        skip=_split_names(skip),
+    )
     try:
-        return select(plan, wish)
-    except Unselectable as error:
-        raise Misuse(str(error)) from None
+        return select_steps(plan, wish)
+    except SelectionError as error:
+        raise InvalidUsage(str(error)) from None
 
 
-def _names(given: Sequence[str]) -> list[str]:
+def _split_names(given: Sequence[str]) -> list[str]:
     return [name.strip() for text in given for name in text.split(",") if name.strip()]

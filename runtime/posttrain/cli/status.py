@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.cli.homes import chosen_run, home_of, home_option
+from posttrain.cli.homes import find_run, home_option, resolve_home
 
 if TYPE_CHECKING:
     from posttrain.runtime.keeping.home import Home
-    from posttrain.runtime.keeping.journal import Entry
+    from posttrain.runtime.keeping.journal import JournalEntry
 
-_MOST = 3  # metrics of a step that are told in its line
+_MAX_METRICS = 3  # metrics of a step that are told in its line
 
 
 @click.command("status")
@@ -23,11 +23,11 @@ _MOST = 3  # metrics of a step that are told in its line
 )
 def command(home: str | None, name: str | None, form: str) -> None:
     """Show the steps of a run: state, time, what came out."""
-    from posttrain.cli.tables import table
+    from posttrain.cli.tables import print_table
     from posttrain.runtime.keeping.journal import DamagedJournal, Journal
 
-    place = home_of(home)
-    folder = chosen_run(place, name)
+    place = resolve_home(home)
+    folder = find_run(place, name)
     try:
         journal = Journal(folder / "journal.sqlite", read=True)
         entries = journal.entries()
@@ -35,44 +35,49 @@ def command(home: str | None, name: str | None, form: str) -> None:
         advice = "what was finished is kept in the store: `recipe run` goes on from there"
         raise click.ClickException(f"{damage}; {advice}") from None
     if form == "json":
-        steps = [{**vars(entry), "outcome": _made(place, entry)[0]} for entry in entries]
+        steps = [{**vars(entry), "outcome": _step_result(place, entry)[0]} for entry in entries]
         about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
         click.echo(json.dumps({"run": folder.name, **about, "steps": steps}, indent=1, sort_keys=True))
         return
     click.echo(f"run {folder.name}: {journal.get('result', 'under way, or cut short')}")
-    rows = [(e.id, e.state, *_figures(e), "  ".join(_made(place, e)[1]), e.reason) for e in entries]
+    rows = [
+        (e.id, e.state, *_time_and_memory(e), "  ".join(_step_result(place, e)[1]), e.reason) for e in entries
+    ]
     # A column in which nothing stands is left out.
     shown = [0, 1, *(column for column in range(2, 7) if any(row[column] for row in rows)), 7]
     header = ("step", "state", "took", "expected", "memory", "expected", "result", "why")
-    table([header[c] for c in shown], [[row[c] for c in shown] for row in rows], state=1)
+    print_table([header[c] for c in shown], [[row[c] for c in shown] for row in rows], state=1)
 
 
-def _made(home: "Home", entry: "Entry") -> tuple[dict[str, Any], list[str]]:
+def _step_result(home: "Home", entry: "JournalEntry") -> tuple[dict[str, Any], list[str]]:
     """What came out of a step, as data and in words: by its sealed product where that is still there, and
     for a training with the figures that it told last."""
-    from posttrain.cli.outcomes import figures, outcome, told
-    from posttrain.runtime.events import last_figures
+    from posttrain.cli.outcomes import metric_lines, result_data, result_lines
+    from posttrain.runtime.events import last_metrics
 
     if entry.state not in ("done", "cached", "running"):
         return {}, []
-    product = home.store.stated(entry.key)
+    product = home.store.find_manifest(entry.key)
     facts = product.facts if product else entry.facts
-    record = product.record if product else home.work(entry.key) / "record"
-    last = last_figures(record / "events.jsonl")
-    about = outcome(facts)
-    return ({**about, "figures": last} if last else about), [*figures(last), *told(facts, _MOST)]
+    record = product.record if product else home.workdir(entry.key) / "record"
+    last = last_metrics(record / "events.jsonl")
+    about = result_data(facts)
+    return ({**about, "figures": last} if last else about), [
+        *metric_lines(last),
+        *result_lines(facts, _MAX_METRICS),
+    ]
 
 
-def _figures(entry: "Entry") -> tuple[str, str, str, str]:
+def _time_and_memory(entry: "JournalEntry") -> tuple[str, str, str, str]:
     """Time and peak memory, each with what the plan expected: of a GPU's memory where one was used."""
-    from posttrain.runtime.report.figures import brief, duration
+    from posttrain.runtime.report.figures import format_duration, format_short_duration
 
     seconds, expected = entry.cost.get("seconds"), entry.estimate
     peak = entry.cost.get("peak_gpu_mb", entry.cost.get("peak_memory_mb"))
     memory = expected.get("memory_gb")
     return (
-        "" if seconds is None else duration(seconds),
-        "" if expected.get("seconds") is None else brief(expected["seconds"]),
+        "" if seconds is None else format_duration(seconds),
+        "" if expected.get("seconds") is None else format_short_duration(expected["seconds"]),
         "" if peak is None else f"{peak * 2**20 / 10**9:.1f} GB",
         "" if memory is None else f"{memory:.1f} GB",
     )

@@ -3,58 +3,60 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from posttrain.cli.homes import chosen_run
-from posttrain.cli.loading import Misuse, recipe_file, request_for
-from posttrain.cli.reporting import must_compile
-from posttrain.compiler.text.source import Request
+from posttrain.cli.homes import find_run
+from posttrain.cli.loading import InvalidUsage, compile_request, recipe_file
+from posttrain.cli.reporting import compile_or_exit
+from posttrain.compiler.text.source import CompileRequest
 from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.runs import plan_of
-from posttrain.spec.plan import Plan, from_json
+from posttrain.runtime.keeping.runs import load_plan
+from posttrain.spec.plan import Plan, plan_from_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class DiffInput:
     """One side of a comparison. A recipe also has its text, in which places can be named."""
 
     plan: Plan
-    request: Request | None = None
+    request: CompileRequest | None = None
 
 
-def subject(given: str, home: Home, settings: tuple[str, ...], profiles: tuple[str, ...]) -> Subject:
+def read_diff_input(
+    given: str, home: Home, settings: tuple[str, ...], profiles: tuple[str, ...]
+) -> DiffInput:
     """What stands behind an argument; --set and --profile are for recipes alone."""
     path = Path(given)
     if (path.is_dir() and (path / "recipe.yaml").is_file()) or path.suffix in (".yaml", ".yml"):
-        return _recipe(recipe_file(given), settings, profiles)
+        return _from_recipe(recipe_file(given), settings, profiles)
     if settings or profiles:
-        raise Misuse(f"--set and --profile change recipes; {given} is none")
+        raise InvalidUsage(f"--set and --profile change recipes; {given} is none")
     if path.is_file():
-        return Subject(plan=_read(path))
+        return DiffInput(plan=_read_plan(path))
     if path.is_dir() and (path / "plan.json").is_file():
-        return Subject(plan=_read(path / "plan.json"))
+        return DiffInput(plan=_read_plan(path / "plan.json"))
     if path.exists():
-        raise Misuse(f"the folder {given} holds neither recipe.yaml nor plan.json")
-    return Subject(plan=_of_run(chosen_run(home, given)))
+        raise InvalidUsage(f"the folder {given} holds neither recipe.yaml nor plan.json")
+    return DiffInput(plan=_run_plan(find_run(home, given)))
 
 
-def _recipe(file: Path, settings: tuple[str, ...], profiles: tuple[str, ...]) -> Subject:
-    plan = must_compile(file, settings, profiles).plan
+def _from_recipe(file: Path, settings: tuple[str, ...], profiles: tuple[str, ...]) -> DiffInput:
+    plan = compile_or_exit(file, settings, profiles).plan
     assert plan is not None, "a recipe that compiles has a plan"
-    return Subject(plan=plan, request=request_for(file, settings, profiles))
+    return DiffInput(plan=plan, request=compile_request(file, settings, profiles))
 
 
-def _read(path: Path) -> Plan:
+def _read_plan(path: Path) -> Plan:
     try:
-        return from_json(path.read_text(encoding="utf-8"))
+        return plan_from_json(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise Misuse(f"{path} cannot be read: {error.strerror}") from None
+        raise InvalidUsage(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Misuse(
+        raise InvalidUsage(
             f"{path} is no plan of this release ({error}); `recipe plan --format json` writes one"
         ) from None
 
 
-def _of_run(run: Path) -> Plan:
-    plan = plan_of(run)
+def _run_plan(run: Path) -> Plan:
+    plan = load_plan(run)
     if plan is None:
-        raise Misuse(f"the run {run.name} has no plan that can be read")
+        raise InvalidUsage(f"the run {run.name} has no plan that can be read")
     return plan

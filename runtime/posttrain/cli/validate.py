@@ -2,8 +2,8 @@
 
 import click
 
-from posttrain.cli.loading import ERRORS, compiled, recipe_file, settings_option
-from posttrain.cli.reporting import diagnostics_option, report
+from posttrain.cli.loading import EXIT_ERRORS, compile_file, recipe_file, settings_option
+from posttrain.cli.reporting import diagnostics_option, report_diagnostics
 
 
 @click.command("validate")
@@ -13,10 +13,10 @@ from posttrain.cli.reporting import diagnostics_option, report
 def command(path: str, settings: tuple[str, ...], profiles: tuple[str, ...], form: str) -> None:
     """Check the recipe at PATH, a file or a folder that holds recipe.yaml."""
     file = recipe_file(path)
-    outcome, _ = compiled(file, settings, profiles)
-    report(outcome.diagnostics, file, form)
+    outcome, _ = compile_file(file, settings, profiles)
+    report_diagnostics(outcome.diagnostics, file, form)
     if outcome.plan is None:
-        raise click.exceptions.Exit(ERRORS)
+        raise click.exceptions.Exit(EXIT_ERRORS)
     if form == "text":
         steps = len(outcome.plan.steps)
         click.echo(f"{file}: {outcome.plan.name} is valid ({steps} step{'s' if steps != 1 else ''})")

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.homes import home_of, home_option
-from posttrain.cli.loading import ERRORS
+from posttrain.cli.homes import home_option, resolve_home
+from posttrain.cli.loading import EXIT_ERRORS
 from posttrain.runtime.keeping.home import Home
 
 if TYPE_CHECKING:
-    from posttrain.runtime.verification.finding import Finding, Looked
+    from posttrain.runtime.verification.finding import Finding, VerifyProgress
 
 # What is counted in one word, in the order in which it is told.
-_COUNTED = {
+_COUNT_LABELS = {
     "products": "product",
     "files": "file",
     "runs": "run",
@@ -31,45 +31,47 @@ _COUNTED = {
 )
 def command(home: str | None, mend: bool) -> None:
     """Read all products, runs and unfinished steps of a home, and hold them to their digests and seals."""
-    from posttrain.runtime.verification.finding import Looked
+    from posttrain.runtime.verification.finding import VerifyProgress
     from posttrain.runtime.verification.whole import IN_USE, repair
 
-    where = home_of(home)
-    looked = Looked()
-    found = _findings(where, looked)
+    where = resolve_home(home)
+    looked = VerifyProgress()
+    found = _run_verification(where, looked)
     left = 0
     for finding in found:
-        name = finding.name if finding.of == "run" else finding.name[:10]
-        click.echo(f"{finding.step} ({name}): {finding.what}")
+        name = finding.name if finding.kind == "run" else finding.name[:10]
+        click.echo(f"{finding.step} ({name}): {finding.problem}")
         if mend:
             said = repair(where, finding)
             click.echo(f"  {said}")
-            left += finding.mend is None or said == IN_USE
+            left += finding.repair is None or said == IN_USE
         else:
             left += 1
-    for note in sorted(name for name in looked.counts if name not in _COUNTED):
+    for note in sorted(name for name in looked.counts if name not in _COUNT_LABELS):
         click.echo(f"note: {looked.counts[note]} {note}")
     if not found:
-        click.echo(f"{_told(looked)}: all as they were made")
+        click.echo(f"{_counts_text(looked)}: all as they were made")
         return
-    click.echo(f"looked at {_told(looked)}; {left} damaged" + ("" if mend else "; --repair sets them aside"))
+    click.echo(
+        f"looked at {_counts_text(looked)}; {left} damaged" + ("" if mend else "; --repair sets them aside")
+    )
     if left:
-        raise click.exceptions.Exit(ERRORS)
+        raise click.exceptions.Exit(EXIT_ERRORS)
 
 
-def _told(looked: "Looked") -> str:
+def _counts_text(looked: "VerifyProgress") -> str:
     from posttrain.runtime.report.figures import plural
 
     return ", ".join(
-        plural(looked.counts[name], word) for name, word in _COUNTED.items() if looked.counts[name]
+        plural(looked.counts[name], word) for name, word in _COUNT_LABELS.items() if looked.counts[name]
     ) or ("nothing is here")
 
 
-def _findings(home: Home, looked: "Looked") -> "list[Finding]":
-    from posttrain.runtime.verification.whole import total, verify
+def _run_verification(home: Home, looked: "VerifyProgress") -> "list[Finding]":
+    from posttrain.runtime.verification.whole import total_bytes, verify_home
 
-    size = total(home)
+    size = total_bytes(home)
     hidden = not sys.stderr.isatty() or size < 1 << 30  # nobody needs a bar for what takes no time
     with click.progressbar(length=max(size, 1), label="reading", file=sys.stderr, hidden=hidden) as bar:
         looked.advance = bar.update
-        return list(verify(home, looked))
+        return list(verify_home(home, looked))

@@ -8,9 +8,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from posttrain.spec.extension import Extension, Kind
+from posttrain.spec.extension import Extension, ExtensionKind
 
-_OURS: Mapping[Kind, Mapping[str, str]] = {
+_BUILTIN: Mapping[ExtensionKind, Mapping[str, str]] = {
     "verb": {
         "model": "posttrain.runtime.verbs.model",
         "data": "posttrain.runtime.verbs.data",
@@ -132,41 +132,41 @@ _OURS: Mapping[Kind, Mapping[str, str]] = {
 class RuntimeCatalog:
     """Finds extensions by kind and name, ours first."""
 
-    def find(self, kind: Kind, name: str) -> Extension | None:
+    def find(self, kind: ExtensionKind, name: str) -> Extension | None:
         module = self._module(kind, name)
-        return None if module is None else _extension(module)
+        return None if module is None else _load_extension(module)
 
-    def names(self, kind: Kind) -> Sequence[str]:
-        return sorted({*_OURS[kind], *_installed(kind)})
+    def names(self, kind: ExtensionKind) -> Sequence[str]:
+        return sorted({*_BUILTIN[kind], *_entry_points(kind)})
 
-    def entry(self, kind: Kind, name: str) -> str:
+    def entry(self, kind: ExtensionKind, name: str) -> str:
         module = self._module(kind, name)
         assert module is not None, f"no {kind} is named {name}"
         return f"{module}:run"
 
-    def run(self, kind: Kind, name: str) -> Any:
+    def run(self, kind: ExtensionKind, name: str) -> Any:
         """The function that does the extension's work."""
-        return load(self.entry(kind, name))
+        return load_entry(self.entry(kind, name))
 
-    def _module(self, kind: Kind, name: str) -> str | None:
-        return _OURS[kind].get(name) or _installed(kind).get(name)
+    def _module(self, kind: ExtensionKind, name: str) -> str | None:
+        return _BUILTIN[kind].get(name) or _entry_points(kind).get(name)
 
 
-def load(entry: str) -> Any:
+def load_entry(entry: str) -> Any:
     """The function that `module:function` names."""
     module, _, function = entry.partition(":")
     return getattr(import_module(module), function)
 
 
 @cache
-def _extension(module: str) -> Extension:
+def _load_extension(module: str) -> Extension:
     found = import_module(module).EXTENSION
     assert isinstance(found, Extension), f"{module}.EXTENSION is no extension"
     return found
 
 
 @cache
-def _installed(kind: Kind) -> Mapping[str, str]:
+def _entry_points(kind: ExtensionKind) -> Mapping[str, str]:
     """Extensions of other distributions: entry points of the group `posttrain.KIND`."""
     from importlib.metadata import entry_points
 

@@ -9,36 +9,43 @@ import shutil
 from pathlib import Path
 
 from posttrain.runtime import durable
-from posttrain.runtime.keeping.seals import read_sealed, sealed
+from posttrain.runtime.keeping.seals import read_checksummed, with_checksum
 
 _NAME = re.compile(r"checkpoint-(\d+)\Z")
 MANIFEST = "complete.json"
-_PART = 1 << 18  # bytes, which stay in the processor's cache
+_CHUNK_BYTES = 1 << 18  # bytes, which stay in the processor's cache
 
 
-def seal(checkpoint: Path) -> None:
+def finalize(checkpoint: Path) -> None:
     """Bring a checkpoint to the disk and declare it complete."""
-    files = {name: {"xxh3": _xxh3(path)} for name, path in durable.files_in(checkpoint) if name != MANIFEST}
+    files = {name: {"xxh3": _xxh3(path)} for name, path in durable.iter_files(checkpoint) if name != MANIFEST}
     durable.sync_tree(checkpoint)
-    durable.write_json(checkpoint / MANIFEST, sealed({"files": files}))
+    durable.write_json(checkpoint / MANIFEST, with_checksum({"files": files}))
     durable.sync_folder(checkpoint.parent)
 
 
 def prune(folder: Path, keep: int, also: Path | None = None) -> None:
     """Delete all but the newest complete checkpoints (and `also`): only after a newer one is sealed."""
-    sealed = sealed_in(folder)[::-1]
+    sealed = complete_checkpoints(folder)[::-1]
     for path in sealed[keep:]:
         if path != also:
             (path / MANIFEST).unlink()  # first: a half-deleted checkpoint must not count
-    for path in _all(folder):  # with these, what an earlier attempt left half written or half deleted
-        if sealed and path not in sealed[:keep] and path != also and step_of(path) < step_of(sealed[0]):
+    for path in _list_checkpoints(
+        folder
+    ):  # with these, what an earlier attempt left half written or half deleted
+        if (
+            sealed
+            and path not in sealed[:keep]
+            and path != also
+            and checkpoint_step(path) < checkpoint_step(sealed[0])
+        ):
             shutil.rmtree(path)
 
 
-def latest(folder: Path) -> Path | None:
+def latest_intact(folder: Path) -> Path | None:
     """The newest checkpoint that is complete and undamaged. Others are removed."""
-    for path in reversed(_all(folder)):
-        if whole(path):
+    for path in reversed(_list_checkpoints(folder)):
+        if is_intact(path):
             return path
         shutil.rmtree(path)
     return None
@@ -46,31 +53,31 @@ def latest(folder: Path) -> Path | None:
 
 def latest_step(folder: Path) -> int | None:
     """The step of the newest sealed checkpoint, judged by its manifest alone."""
-    for path in reversed(_all(folder)):
+    for path in reversed(_list_checkpoints(folder)):
         if (path / MANIFEST).exists():
-            return step_of(path)
+            return checkpoint_step(path)
     return None
 
 
-def sealed_in(folder: Path) -> list[Path]:
+def complete_checkpoints(folder: Path) -> list[Path]:
     """All checkpoints that claim to be complete, the oldest first."""
-    return [path for path in _all(folder) if (path / MANIFEST).exists()]
+    return [path for path in _list_checkpoints(folder) if (path / MANIFEST).exists()]
 
 
-def step_of(checkpoint: Path) -> int:
+def checkpoint_step(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
 
 
-def _all(folder: Path) -> list[Path]:
+def _list_checkpoints(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     found = [path for path in folder.iterdir() if _NAME.match(path.name)]
-    return sorted(found, key=step_of)
+    return sorted(found, key=checkpoint_step)
 
 
-def whole(checkpoint: Path) -> bool:
+def is_intact(checkpoint: Path) -> bool:
     """Whether a checkpoint is as it was sealed."""
-    manifest = read_sealed(checkpoint / MANIFEST)
+    manifest = read_checksummed(checkpoint / MANIFEST)
     if manifest is None:
         return False
     try:
@@ -82,7 +89,7 @@ def whole(checkpoint: Path) -> bool:
 def _xxh3(path: Path) -> str:
     import xxhash
 
-    found, part = xxhash.xxh3_128(), memoryview(bytearray(_PART))
+    found, part = xxhash.xxh3_128(), memoryview(bytearray(_CHUNK_BYTES))
     with path.open("rb", buffering=0) as file:
         while read := file.readinto(part):
             found.update(part[:read])

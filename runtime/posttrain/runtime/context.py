@@ -10,14 +10,14 @@ from posttrain.spec.plan import Step
 
 
 @dataclass
-class Stop:
+class StopRequest:
     """Set when the step is asked to keep what it has and end."""
 
-    asked: bool = False
+    requested: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class StepContext:
     step: Step
     # The folders of the products that the step reads, by role.
     inputs: Mapping[str, Path]
@@ -28,7 +28,7 @@ class Context:
     # Where the step may keep what a later attempt goes on from.
     work: Path
     events: EventWriter
-    stop: Stop = field(default_factory=Stop)
+    stop: StopRequest = field(default_factory=StopRequest)
     # Figures of the product that the manifest keeps.
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
 

@@ -61,29 +61,31 @@ def sync_tree(root: Path) -> None:
         sync_folder(Path(folder))
 
 
-def sha256_of(path: Path) -> str:
+def sha256_file(path: Path) -> str:
     with path.open("rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def files_in(root: Path) -> Iterator[tuple[str, Path]]:
+def iter_files(root: Path) -> Iterator[tuple[str, Path]]:
     """Every file below a folder, by its path from there, sorted."""
     found = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
     for path in sorted(found):
         yield path.relative_to(root).as_posix(), path
 
 
-def digests(root: Path) -> dict[str, dict[str, Any]]:
+def file_digests(root: Path) -> dict[str, dict[str, Any]]:
     """The size and sha256 of every file below a folder."""
-    return {name: {"size": path.stat().st_size, "sha256": sha256_of(path)} for name, path in files_in(root)}
+    return {
+        name: {"size": path.stat().st_size, "sha256": sha256_file(path)} for name, path in iter_files(root)
+    }
 
 
-def settled(root: Path) -> dict[str, dict[str, Any]]:
+def sync_and_digest(root: Path) -> dict[str, dict[str, Any]]:
     """Bring a finished folder to the disk, and read its digests while the disk is at work."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as beside:
         synced = beside.submit(sync_tree, root)
-        found = digests(root)
+        found = file_digests(root)
         synced.result()
     return found

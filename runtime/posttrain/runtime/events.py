@@ -26,17 +26,17 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 class EventWriter:
     def __init__(self, path: Path) -> None:
-        cut_short = _ends_in_a_line(path)
+        cut_short = _has_partial_line(path)
         self._file = path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
         if cut_short:
             self._file.write("\n")
         self._last_progress = 0.0
-        self._one_line = threading.Lock()  # checkpoints are sealed in a thread that has news too
+        self._write_lock = threading.Lock()  # checkpoints are sealed in a thread that has news too
 
     def emit(self, kind: str, **fields: Any) -> None:
         assert set(fields) <= set(KINDS[kind]), f"an event {kind} has no {set(fields) - set(KINDS[kind])}"
         line = json.dumps({"at": round(time.time(), 3), "kind": kind, **fields}, ensure_ascii=False)
-        with self._one_line:
+        with self._write_lock:
             self._file.write(line + "\n")
 
     def progress(self, done: int, total: int, unit: str) -> None:
@@ -47,7 +47,7 @@ class EventWriter:
             self.emit("progress", done=done, total=total, unit=unit)
 
 
-_NOTHING: Mapping[str, Any] = {"kind": None}
+_NO_EVENT: Mapping[str, Any] = {"kind": None}
 
 
 class EventTail:
@@ -56,9 +56,9 @@ class EventTail:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
-        self._figures = ""
-        self._heard: set[str] = set()
-        self._news: list[dict[str, Any]] = []
+        self._metrics_text = ""
+        self._seen_warnings: set[str] = set()
+        self._pending_warnings: list[dict[str, Any]] = []
 
     def progress(self) -> dict[str, Any] | None:
         """The newest progress since the last call, with the newest figures beside it."""
@@ -72,44 +72,46 @@ class EventTail:
         self._offset += whole
         latest: Mapping[str, Any] | None = None
         for line in data[:whole].splitlines():
-            event = _event(line) or _NOTHING
+            event = _parse_event(line) or _NO_EVENT
             if event["kind"] == "progress" and event.keys() >= {"done", "total", "unit"}:
                 latest = event
             elif event["kind"] == "metrics" and isinstance(event.get("values"), dict):
-                self._figures = _figures(event["values"])
-            elif event["kind"] == "warning" and event.get("message") not in self._heard:
-                self._heard.add(str(event.get("message")))
-                self._news.append({"reason": str(event.get("message")), "advice": event.get("advice", "")})
-        return {**latest, "figures": self._figures} if latest else None
+                self._metrics_text = _format_metrics(event["values"])
+            elif event["kind"] == "warning" and event.get("message") not in self._seen_warnings:
+                self._seen_warnings.add(str(event.get("message")))
+                self._pending_warnings.append(
+                    {"reason": str(event.get("message")), "advice": event.get("advice", "")}
+                )
+        return {**latest, "figures": self._metrics_text} if latest else None
 
     def warnings(self) -> list[dict[str, Any]]:
         """What the step has warned of in what was read, each thing once."""
-        news, self._news = self._news, []
+        news, self._pending_warnings = self._pending_warnings, []
         return news
 
 
-_SHOWN = ("loss", "reward")
+_SHOWN_METRICS = ("loss", "reward")
 
 
-def _figures(values: Mapping[str, float]) -> str:
-    return " ".join(f"{name} {values[name]:.4g}" for name in _SHOWN if name in values)
+def _format_metrics(values: Mapping[str, float]) -> str:
+    return " ".join(f"{name} {values[name]:.4g}" for name in _SHOWN_METRICS if name in values)
 
 
-_END = 256 * 1024  # bytes in which the last figures are looked for
+_TAIL_BYTES = 256 * 1024  # bytes in which the last figures are looked for
 
 
-def last_figures(path: Path) -> dict[str, float]:
+def last_metrics(path: Path) -> dict[str, float]:
     """The figures that a training told last, of those that are shown; from the end of its events alone."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _END))
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
             lines = file.read().splitlines()
     except OSError:
         return {}
     for line in reversed(lines):
-        event = _event(line) or _NOTHING
+        event = _parse_event(line) or _NO_EVENT
         if event["kind"] == "metrics" and isinstance(event.get("values"), dict):
-            found = {name: event["values"][name] for name in _SHOWN if name in event["values"]}
+            found = {name: event["values"][name] for name in _SHOWN_METRICS if name in event["values"]}
             if found:
                 return found
     return {}
@@ -123,7 +125,7 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     """
     before: list[dict[str, Any]] = []
     kept: list[dict[str, Any]] = []
-    for event in _lines(path):
+    for event in _iter_events(path):
         if event["kind"] == "started":
             before, kept = kept, []
         elif event["kind"] == "resumed":
@@ -132,17 +134,17 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     return kept
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _iter_events(path: Path) -> Iterator[dict[str, Any]]:
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            event = _event(line)
+            event = _parse_event(line)
             if event is not None:
                 yield event
 
 
-def _ends_in_a_line(path: Path) -> bool:
+def _has_partial_line(path: Path) -> bool:
     """Whether a line was begun that nobody ended."""
     try:
         with path.open("rb") as file:
@@ -152,7 +154,7 @@ def _ends_in_a_line(path: Path) -> bool:
         return False
 
 
-def _event(line: str | bytes) -> dict[str, Any] | None:
+def _parse_event(line: str | bytes) -> dict[str, Any] | None:
     """The event of a line, if it is one."""
     try:
         event = json.loads(line)

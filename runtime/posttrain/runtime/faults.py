@@ -6,10 +6,10 @@ from typing import Any
 
 STOPPED = 75  # EX_TEMPFAIL: asked to stop, goes on later
 FAILED = 1
-NO_ROOM = 74  # EX_IOERR: what happened could not be written down
+NO_SPACE = 74  # EX_IOERR: what happened could not be written down
 
 
-class StepFault(Exception):
+class StepError(Exception):
     """A step cannot go on: what happened, and what to do. Whatever else it raises was not foreseen."""
 
     def __init__(self, message: str, advice: str = "", *, retriable: bool = False) -> None:
@@ -22,15 +22,15 @@ class Interrupted(Exception):
     """The step was asked to stop, and has kept what it needs to go on later."""
 
 
-def fault(error: BaseException) -> StepFault:
+def as_step_error(error: BaseException) -> StepError:
     """Anything that a step raises, with what to do about it."""
-    if isinstance(error, StepFault):
+    if isinstance(error, StepError):
         return error
     kind = type(error).__name__
-    return StepFault(f"{kind}: {error}" if str(error) else kind, _advice(error))
+    return StepError(f"{kind}: {error}" if str(error) else kind, _advice(error))
 
 
-def failure(told: StepFault) -> dict[str, Any]:
+def failure_record(told: StepError) -> dict[str, Any]:
     """A failure as it is written down."""
     return {"message": str(told), "advice": told.advice, "retriable": told.retriable}
 
@@ -40,9 +40,9 @@ def _advice(error: BaseException) -> str:
     if full or os.strerror(errno.ENOSPC) in str(error):  # libraries wrap it in errors of their own
         return "the disk is full: free space and run again; finished steps are kept"
     if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
-        return "memory ran out: lower micro_batch, or turn gradient_checkpointing on"
+        return "memory ran out: lower micro_batch_size, or turn gradient_checkpointing on"
     if "probability tensor contains" in str(error):
-        return "the model's weights are no numbers any more: lower the learning rate, or raise warmup"
+        return "the model's weights are no numbers any more: lower the learning rate, or raise warmup_steps"
     if type(error).__module__.startswith("jinja2."):
         return "the model's chat template cannot write these turns: mend it, or the rows that it refuses"
     return "the step's log has the whole story: `recipe logs STAGE`"

@@ -25,12 +25,12 @@ def this_machine(*, gpus: bool) -> Machine:
     """What is here. GPUs are looked for only where somebody wants them: asking takes a while."""
     return Machine(
         cpus=len(os.sched_getaffinity(0)),
-        memory_gb=memory_gb(),
-        gpus=visible(installed_gpus(), os.environ) if gpus else (),
+        memory_gb=total_memory_gb(),
+        gpus=visible_gpus(installed_gpus(), os.environ) if gpus else (),
     )
 
 
-def memory_gb(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> float:
+def total_memory_gb(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> float:
     """The machine's memory, or what the container that we are in may use of it."""
     found = re.search(r"MemTotal:\s+(\d+) kB", meminfo.read_text())
     total = int(found[1]) * 1024 if found else 0
@@ -56,7 +56,7 @@ def installed_gpus() -> tuple[str, ...]:
     return tuple(line.strip() for line in asked.stdout.splitlines() if line.strip().isdecimal())
 
 
-def visible(installed: tuple[str, ...], environment: Mapping[str, str]) -> tuple[str, ...]:
+def visible_gpus(installed: tuple[str, ...], environment: Mapping[str, str]) -> tuple[str, ...]:
     """The GPUs that the caller may use: all, or those that CUDA_VISIBLE_DEVICES leaves."""
     named = environment.get("CUDA_VISIBLE_DEVICES")
     if named is None or not installed:
@@ -69,22 +69,22 @@ def visible(installed: tuple[str, ...], environment: Mapping[str, str]) -> tuple
     return tuple(left)
 
 
-def too_large(steps: Iterable[Step], machine: Machine) -> list[str]:
+def unmet_requirements(steps: Iterable[Step], machine: Machine) -> list[str]:
     """What steps want that this machine will never have free, one sentence each."""
-    return [sentence for step in steps if (sentence := _too_large(step.id, step.resources, machine))]
+    return [sentence for step in steps if (sentence := _unmet_requirement(step.id, step.resources, machine))]
 
 
-def _too_large(id: str, wanted: Resources, machine: Machine) -> str:
+def _unmet_requirement(id: str, wanted: Resources, machine: Machine) -> str:
     if wanted.gpus > len(machine.gpus):
         has = f"{len(machine.gpus)} of them" if machine.gpus else "none"
         return (
-            f"`{id}` needs {_count(wanted.gpus, 'GPU')}, and this machine has {has} to use;"
-            f" plan it here, run it on a machine with {_count(wanted.gpus, 'GPU')}"
+            f"`{id}` needs {_pluralize(wanted.gpus, 'GPU')}, and this machine has {has} to use;"
+            f" plan it here, run it on a machine with {_pluralize(wanted.gpus, 'GPU')}"
         )
     if wanted.cpus > machine.cpus:
         return (
-            f"`{id}` needs {_count(wanted.cpus, 'core')}, and this machine has {machine.cpus};"
-            f" lower hardware.cpus, or run it on a machine with {_count(wanted.cpus, 'core')}"
+            f"`{id}` needs {_pluralize(wanted.cpus, 'core')}, and this machine has {machine.cpus};"
+            f" lower hardware.cpus, or run it on a machine with {_pluralize(wanted.cpus, 'core')}"
         )
     if wanted.memory_gb is not None and wanted.memory_gb > machine.memory_gb:
         return (
@@ -94,5 +94,5 @@ def _too_large(id: str, wanted: Resources, machine: Machine) -> str:
     return ""
 
 
-def _count(count: int, word: str) -> str:
+def _pluralize(count: int, word: str) -> str:
     return f"{count} {word}" + ("" if count == 1 else "s")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 
-def parts_of(folder: Path) -> list[str]:
+def dataset_parts(folder: Path) -> list[str]:
     """The parts of a dataset, in the order in which they were declared."""
     return (folder / "parts.txt").read_text(encoding="utf-8").split()
 
@@ -15,7 +15,7 @@ def read_rows(folder: Path, part: str | None = None) -> list[dict[str, Any]]:
     import pyarrow.parquet as parquet
 
     rows: list[dict[str, Any]] = []
-    for name in [part] if part else parts_of(folder):
+    for name in [part] if part else dataset_parts(folder):
         rows += parquet.read_table(folder / f"{name}.parquet").to_pylist()
     return rows
 

@@ -5,63 +5,63 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.engines.kept import Prompt
-from posttrain.runtime.engines.texts import as_text
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.engines.texts import render_prompt
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.products import read_rows
 
-_PLACE = "{prompt}"  # nothing else is filled in: a template may hold braces of its own
+_PLACEHOLDER = "{prompt}"  # nothing else is filled in: a template may hold braces of its own
 Row = Mapping[str, Any]
 
 
-def rendered(context: Context, tokenizer: Any, rows: Sequence[Row]) -> list[str]:
+def render_prompts(context: StepContext, tokenizer: Any, rows: Sequence[Row]) -> list[str]:
     """Each row's prompt as the text that a model reads."""
-    return [as_text(prompt, tokenizer) for prompt in prompts_of(context, tokenizer, rows)]
+    return [render_prompt(prompt, tokenizer) for prompt in build_prompts(context, tokenizer, rows)]
 
 
-def conversational(context: Context, writer: Any) -> bool:
+def uses_chat_template(context: StepContext, writer: Any) -> bool:
     """Whether text prompts go through the chat template."""
     wanted = context.params["prompts"]
     has_template = writer.chat_template is not None
     if wanted == "chat" and not has_template:
-        raise StepFault(
+        raise StepError(
             "`prompts: chat` is asked for, and the model has no chat template",
             "give the model a chat_template, or write `prompts: plain`",
         )
     return wanted == "chat" or (wanted == "auto" and has_template)
 
 
-def prompts_of(context: Context, writer: Any, rows: Sequence[Row]) -> list[Prompt]:
+def build_prompts(context: StepContext, writer: Any, rows: Sequence[Row]) -> list[Prompt]:
     """Each row's prompt: turns where the stage goes through the chat template, else text.
 
     `writer` has a `chat_template`, which is None when it takes text alone.
     """
-    chat = conversational(context, writer)
-    template = _template(context.files.get("template"))
-    shots = _shots(context, rows)
+    chat = uses_chat_template(context, writer)
+    template = _read_template(context.files.get("template"))
+    shots = _few_shot_examples(context, rows)
     return [
-        _prompt(row["prompt"], template, [], {}, chat)
+        _build_prompt(row["prompt"], template, [], {}, chat)
         if shots is None
-        else _prompt(row["prompt"], template, shots[place], context.params["shots"], chat)
+        else _build_prompt(row["prompt"], template, shots[place], context.params["few_shot"], chat)
         for place, row in enumerate(rows)
     ]
 
 
-def _template(file: Path | None) -> str:
-    return _PLACE if file is None else file.read_text(encoding="utf-8")
+def _read_template(file: Path | None) -> str:
+    return _PLACEHOLDER if file is None else file.read_text(encoding="utf-8")
 
 
-def _prompt(
+def _build_prompt(
     given: Any, template: str, shots: Sequence[tuple[str, str]], how: Mapping[str, Any], chat: bool
 ) -> Prompt:
     if given is None:
         message = "a row has no prompt"
-        raise StepFault(message, "drop such rows with the data step `where: prompt IS NOT NULL`")
+        raise StepError(message, "drop such rows with the data step `where: prompt IS NOT NULL`")
     if not isinstance(given, str):
         return [{"role": turn["role"], "content": turn["content"]} for turn in given]
-    asked = template.replace(_PLACE, given)
-    before = [(template.replace(_PLACE, prompt), answer) for prompt, answer in shots]
+    asked = template.replace(_PLACEHOLDER, given)
+    before = [(template.replace(_PLACEHOLDER, prompt), answer) for prompt, answer in shots]
     if chat:
         turns = [
             {"role": role, "content": text}
@@ -69,25 +69,31 @@ def _prompt(
             for role, text in zip(("user", "assistant"), shot, strict=True)
         ]
         return [*turns, {"role": "user", "content": asked}]
-    return "".join(f"{prompt}{how['joint']}{answer}{how['between']}" for prompt, answer in before) + asked
+    return (
+        "".join(
+            f"{prompt}{how['target_delimiter']}{answer}{how['fewshot_delimiter']}"
+            for prompt, answer in before
+        )
+        + asked
+    )
 
 
-def _shots(context: Context, rows: Sequence[Row]) -> list[list[tuple[str, str]]] | None:
+def _few_shot_examples(context: StepContext, rows: Sequence[Row]) -> list[list[tuple[str, str]]] | None:
     """The worked examples before each row: the first in one drawn order that are not the row itself."""
-    wanted = context.params.get("shots")
+    wanted = context.params.get("few_shot")
     if wanted is None:
         return None
     found = [
         (row["prompt"], str(row[wanted["answer"]]))
-        for row in read_rows(context.inputs["shots"], context.part("shots"))
+        for row in read_rows(context.inputs["few_shot"], context.part("few_shot"))
         if row["prompt"] is not None and row[wanted["answer"]] is not None
     ]
     found = list(dict.fromkeys(found))
     random.Random(wanted["seed"]).shuffle(found)
-    return [_others(found, row["prompt"], wanted["count"]) for row in rows]
+    return [_pick_examples(found, row["prompt"], wanted["num_fewshot"]) for row in rows]
 
 
-def _others(shots: Sequence[tuple[str, str]], prompt: Any, count: int) -> list[tuple[str, str]]:
+def _pick_examples(shots: Sequence[tuple[str, str]], prompt: Any, count: int) -> list[tuple[str, str]]:
     chosen: list[tuple[str, str]] = []
     for shot in shots:
         if len(chosen) == count:
@@ -98,5 +104,5 @@ def _others(shots: Sequence[tuple[str, str]], prompt: Any, count: int) -> list[t
         message = (
             f"{count} shots are wanted before a prompt, and {len(chosen)} rows are not the prompt itself"
         )
-        raise StepFault(message, "lower shots.count, or take the shots from more rows")
+        raise StepError(message, "lower shots.count, or take the shots from more rows")
     return chosen

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from posttrain.compiler.facts.stack import PINNED
+from posttrain.compiler.facts.stack import PINNED_VERSIONS
 
-_RECORDS = (".dist-info", ".egg-info")
+_METADATA_SUFFIXES = (".dist-info", ".egg-info")
 
 
 @cache
@@ -16,16 +16,16 @@ def installed_stack() -> Mapping[str, str]:
 
     So a plan made on a laptop without torch has the keys of a machine that holds the pinned stack.
     """
-    found = dict(PINNED)
+    found = dict(PINNED_VERSIONS)
     seen: set[str] = set()
-    for name, version in _installed():
+    for name, version in _installed_versions():
         if name in found and name not in seen:  # the first on the path is the one that is imported
             seen.add(name)
             found[name] = version
     return found
 
 
-def _installed() -> Iterator[tuple[str, str]]:
+def _installed_versions() -> Iterator[tuple[str, str]]:
     """Names and versions as the folders beside the packages have them. Asking importlib.metadata reads
     and parses a file for each, which takes longer than to check a recipe."""
     for folder in sys.path:
@@ -34,6 +34,6 @@ def _installed() -> Iterator[tuple[str, str]]:
         except OSError:
             continue
         for entry in entries:
-            if entry.endswith(_RECORDS):
-                name, _, version = entry[: -len(_RECORDS[0])].partition("-")
+            if entry.endswith(_METADATA_SUFFIXES):
+                name, _, version = entry[: -len(_METADATA_SUFFIXES[0])].partition("-")
                 yield name.lower().replace("_", "-"), version

@@ -6,11 +6,11 @@ import runpy
 import signal
 import sys
 
-from posttrain.runtime.worker import die_with
+from posttrain.runtime.worker import die_with_parent
 
 if __name__ == "__main__":
     # Asked, and not killed, it can end the processes of its own as well. What it becomes keeps this.
-    die_with(int(sys.argv[1]), signal.SIGTERM)
+    die_with_parent(int(sys.argv[1]), signal.SIGTERM)
     module = sys.argv[2]
     del sys.argv[1:3]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

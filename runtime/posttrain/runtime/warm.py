@@ -21,76 +21,78 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_MESSAGE = 1 << 16
+_MAX_MESSAGE_BYTES = 1 << 16
 
 
 def main(descriptor: int, parent: int) -> None:
-    from posttrain.runtime.worker import die_with
+    from posttrain.runtime.worker import die_with_parent
 
-    die_with(parent)
+    die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client decides what an interrupt means
-    _Warm(socket.socket(fileno=descriptor)).serve()
+    _Forkserver(socket.socket(fileno=descriptor)).serve()
 
 
-class _Warm:
+class _Forkserver:
     def __init__(self, client: socket.socket) -> None:
         self.client = client
-        self.wanted: deque[str] = deque()
+        self.pending_imports: deque[str] = deque()
         # The workers, by descriptors that become readable at their end: (pid, the client's number).
-        self.children: dict[int, tuple[int, int]] = {}
+        self.workers: dict[int, tuple[int, int]] = {}
 
     def serve(self) -> None:
         """Answer until the client is gone."""
         while True:
             # With an import to do, look only whether there is something more urgent.
-            readable, _, _ = select.select([self.client, *self.children], [], [], 0 if self.wanted else None)
-            for ended in self.children.keys() & readable:
+            readable, _, _ = select.select(
+                [self.client, *self.workers], [], [], 0 if self.pending_imports else None
+            )
+            for ended in self.workers.keys() & readable:
                 self._reap(ended)
-            if self.client in readable and not self._answer():
+            if self.client in readable and not self._handle_request():
                 return
-            if not readable and self.wanted:
-                _import(self.wanted.popleft())
+            if not readable and self.pending_imports:
+                _import_quietly(self.pending_imports.popleft())
 
-    def _answer(self) -> bool:
-        data, descriptors, _, _ = socket.recv_fds(self.client, _MESSAGE, 2)
+    def _handle_request(self) -> bool:
+        data, descriptors, _, _ = socket.recv_fds(self.client, _MAX_MESSAGE_BYTES, 2)
         if not data:
             return False
         message = json.loads(data)
         if "import" in message and "start" not in message:
-            self.wanted.extend(message["import"])
+            self.pending_imports.extend(message["import"])
         else:
-            self._start(message, *descriptors)
+            self._fork_worker(message, *descriptors)
         return True
 
-    def _start(self, message: dict[str, Any], lock: int, log: int) -> None:
+    def _fork_worker(self, message: dict[str, Any], lock: int, log: int) -> None:
         for module in message["import"]:
-            _import(module)
+            _import_quietly(module)
         pid = os.fork()
         if pid == 0:
             self.client.close()
-            _become_worker(message, log)
+            _run_worker(message, log)
         os.close(lock)  # the worker holds it from here on
         os.close(log)
-        self.children[os.pidfd_open(pid)] = pid, message["start"]
-        self._tell({"started": message["start"], "pid": pid})
+        self.workers[os.pidfd_open(pid)] = pid, message["start"]
+        self._send({"started": message["start"], "pid": pid})
 
     def _reap(self, ended: int) -> None:
-        pid, number = self.children.pop(ended)
+        pid, number = self.workers.pop(ended)
         os.close(ended)
         _, status = os.waitpid(pid, 0)
-        self._tell({"ended": number, "status": os.waitstatus_to_exitcode(status)})
+        self._send({"ended": number, "status": os.waitstatus_to_exitcode(status)})
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         self.client.send(json.dumps(message).encode())
 
 
-def _import(module: str) -> None:
+def _import_quietly(module: str) -> None:
     # A module that is missing or broken is the step's matter: it will say so itself.
     with contextlib.suppress(Exception):
         import_module(module)
 
 
-def _become_worker(message: dict[str, Any], log: int) -> None:
+def _run_worker(message: dict[str, Any], log: int) -> None:
     """In the forked child: from here on like a worker that was started by itself."""
     from posttrain.runtime import worker
 
@@ -100,11 +102,11 @@ def _become_worker(message: dict[str, Any], log: int) -> None:
     os.environ.clear()
     os.environ.update(message["env"])
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    worker.die_with(os.getppid())
+    worker.die_with_parent(os.getppid())
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(message["threads"])
-    worker.leave(worker.main(Path(message["work"])))
+    worker.exit_process(worker.main(Path(message["work"])))
 
 
 if __name__ == "__main__":

@@ -16,12 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from posttrain.runtime import durable
-from posttrain.runtime.catalog import load
-from posttrain.runtime.context import Context, Stop
+from posttrain.runtime.catalog import load_entry
+from posttrain.runtime.context import StepContext, StopRequest
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.faults import FAILED, NO_ROOM, STOPPED, Interrupted, StepFault, failure, fault
-from posttrain.runtime.keeping.seals import sealed
-from posttrain.spec.plan import step_from
+from posttrain.runtime.faults import (
+    FAILED,
+    NO_SPACE,
+    STOPPED,
+    Interrupted,
+    StepError,
+    as_step_error,
+    failure_record,
+)
+from posttrain.runtime.keeping.seals import with_checksum
+from posttrain.spec.plan import step_from_dict
 
 if TYPE_CHECKING:
     from resource import struct_rusage
@@ -31,40 +39,40 @@ def main(work: Path) -> int:
     """Carry the step in `work` out; the exit status says how it ended."""
     began = time.monotonic()
     try:
-        context = prepare(work)
+        context = create_context(work)
     except OSError as error:
-        return _failed(work, error, _cost(began))
-    signal.signal(signal.SIGTERM, _asker(context.stop))
+        return _write_failure(work, error, _measure_cost(began))
+    signal.signal(signal.SIGTERM, _stop_handler(context.stop))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client decides what an interrupt means
     try:
-        carry_out(context)
+        run_step(context)
     except Interrupted:
         return STOPPED
     except BaseException as error:
-        return _failed(work, error, _cost(began))
-    cost = _cost(began)
+        return _write_failure(work, error, _measure_cost(began))
+    cost = _measure_cost(began)
     peak = context.facts.pop("peak_gpu_mb", None)  # of processes that this one has started
     cost |= {} if peak is None else {"peak_gpu_mb": round(peak, 1)}
     try:
         context.events.emit("finished", seconds=cost["seconds"], peak_memory_mb=cost["peak_memory_mb"])
         _write_receipt(context, cost)
     except OSError as error:
-        return _failed(work, error, cost)
+        return _write_failure(work, error, cost)
     return 0
 
 
-def carry_out(context: Context) -> None:
+def run_step(context: StepContext) -> None:
     """Run the step, in as many processes as its plan says."""
-    run = load(context.step.entry)
+    run = load_entry(context.step.entry)
     if context.step.launch.processes == 1:
         run(context)
         return
-    from posttrain.runtime.launch.ranks import Process, run_together
+    from posttrain.runtime.launch.ranks import ProcessHooks, run_ranks
 
-    run_together(context, run, Process(die_with, leave, peak_gpu_mb))
+    run_ranks(context, run, ProcessHooks(die_with_parent, exit_process, peak_gpu_mb))
 
 
-def prepare(work: Path) -> Context:
+def create_context(work: Path) -> StepContext:
     job: dict[str, Any] = durable.read_json(work / "job.json")
     out = work / "files"
     if out.exists():
@@ -76,8 +84,8 @@ def prepare(work: Path) -> Context:
     record.mkdir(exist_ok=True)
     events = EventWriter(record / "events.jsonl")
     events.emit("started", attempt=job["attempt"])
-    return Context(
-        step=step_from(durable.read_json(record / "step.json")),
+    return StepContext(
+        step=step_from_dict(durable.read_json(record / "step.json")),
         inputs={role: Path(path) for role, path in job["inputs"].items()},
         files={role: Path(path) for role, path in job["files"].items()},
         out=out,
@@ -86,36 +94,38 @@ def prepare(work: Path) -> Context:
     )
 
 
-def _asker(stop: Stop) -> Callable[[int, Any], None]:
+def _stop_handler(stop: StopRequest) -> Callable[[int, Any], None]:
     def ask(_signal: int, _frame: Any) -> None:
-        stop.asked = True
+        stop.requested = True
 
     return ask
 
 
-def _write_receipt(context: Context, cost: dict[str, Any]) -> None:
+def _write_receipt(context: StepContext, cost: dict[str, Any]) -> None:
     """Bring the product to the disk, and then the word that it is whole."""
-    files = durable.settled(context.out)
+    files = durable.sync_and_digest(context.out)
     receipt = {"key": context.step.key, "files": files, "facts": context.facts, "cost": cost}
-    durable.write_json(context.work / "receipt.json", sealed(receipt))
+    durable.write_json(context.work / "receipt.json", with_checksum(receipt))
 
 
-def _failed(work: Path, error: BaseException, cost: dict[str, Any]) -> int:
+def _write_failure(work: Path, error: BaseException, cost: dict[str, Any]) -> int:
     """Write down why the step failed; the status that says whether that worked."""
     try:
-        durable.write_json(work / "failure.json", {**failure(fault(error)), "cost": cost}, sync=False)
-        if not isinstance(error, StepFault):
+        durable.write_json(
+            work / "failure.json", {**failure_record(as_step_error(error)), "cost": cost}, sync=False
+        )
+        if not isinstance(error, StepError):
             traceback.print_exception(error)
     except OSError:
-        return NO_ROOM
+        return NO_SPACE
     return FAILED
 
 
-def _cost(began: float) -> dict[str, Any]:
+def _measure_cost(began: float) -> dict[str, Any]:
     """What a step took: time, and the most memory that it had at once."""
     cost = {
         "seconds": round(time.monotonic() - began, 3),
-        "cpu_seconds": round(sum(usage.ru_utime + usage.ru_stime for usage in _usages()), 3),
+        "cpu_seconds": round(sum(usage.ru_utime + usage.ru_stime for usage in _resource_usage()), 3),
         "peak_memory_mb": round(peak_memory_mb(), 1),
     }
     gpu = peak_gpu_mb()
@@ -124,10 +134,10 @@ def _cost(began: float) -> dict[str, Any]:
 
 def peak_memory_mb() -> float:
     """Of this process, or of the largest that it has started and seen end."""
-    return max(usage.ru_maxrss for usage in _usages()) / 1024
+    return max(usage.ru_maxrss for usage in _resource_usage()) / 1024
 
 
-def _usages() -> "list[struct_rusage]":
+def _resource_usage() -> "list[struct_rusage]":
     import resource
 
     return [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -141,7 +151,7 @@ def peak_gpu_mb() -> float | None:
     return max(torch.cuda.max_memory_reserved(gpu) for gpu in range(torch.cuda.device_count())) / 2**20
 
 
-def leave(status: int) -> NoReturn:
+def exit_process(status: int) -> NoReturn:
     """End the process. Libraries leave threads behind that can hold a normal exit up, and all that
     counts is on the disk."""
     with contextlib.suppress(OSError):  # a full disk
@@ -150,7 +160,7 @@ def leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-def die_with(parent: int, how: int = signal.SIGKILL) -> None:
+def die_with_parent(parent: int, how: int = signal.SIGKILL) -> None:
     """Have the kernel end this process when the one that started it is gone."""
     import ctypes
 
@@ -160,5 +170,5 @@ def die_with(parent: int, how: int = signal.SIGKILL) -> None:
 
 
 if __name__ == "__main__":
-    die_with(int(sys.argv[2]))
-    leave(main(Path(sys.argv[1])))
+    die_with_parent(int(sys.argv[2]))
+    exit_process(main(Path(sys.argv[1])))

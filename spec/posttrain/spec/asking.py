@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 from posttrain.spec.declared import Declaration, field
 from posttrain.spec.limits import Limits
 
-Prompts = Literal["auto", "chat", "plain"]
-PROMPTS = (
+PromptFormat = Literal["auto", "chat", "plain"]
+PROMPTS_DESCRIPTION = (
     "How text prompts reach the model: as a user's message through the chat template, or as plain"
     " text; auto takes the template where the model has one."
 )
 
 
-LONGEST = (
+MAX_TOKENS_DESCRIPTION = (
     "The longest completion, in tokens; in an environment all of an episode that follows its prompt, with"
     " what the model is told."
 )
@@ -23,39 +23,43 @@ class Sampling(Declaration):
 
     temperature: float = field(default=0.0, ge=0, description="0 takes the likeliest token.")
     top_p: float = field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
-    max_tokens: int = field(default=256, ge=1, description=LONGEST)
-    samples: int = field(default=1, ge=1, description="Completions for each row.")
-    batch: int = field(default=64, ge=1, description="Rows generated together; no effect on greedy text.")
+    max_tokens: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
+    n: int = field(default=1, ge=1, description="Completions for each row.")
+    batch_size: int = field(
+        default=64, ge=1, description="Rows generated together; no effect on greedy text."
+    )
     stop: list[Annotated[str, Limits(min_length=1)]] = field(
         default_factory=list[str],
         description="Texts that end a completion, which keeps them; not for endpoints.",
     )
-    continuous: bool = field(
+    continuous_batching: bool = field(
         default=False,
         description="Fill the places of ended completions at once instead of by batches (transformers).",
     )
 
 
-Engine = Literal["auto", "transformers", "vllm"]
-ENGINE = "What generates; auto is vllm on GPUs, transformers elsewhere. Endpoints are asked over HTTP."
+EngineName = Literal["auto", "transformers", "vllm"]
+ENGINE_DESCRIPTION = (
+    "What generates; auto is vllm on GPUs, transformers elsewhere. Endpoints are asked over HTTP."
+)
 
 
-class Shots(Declaration):
+class FewShot(Declaration):
     """Worked examples before each prompt. None is the row's own."""
 
     data: str = field(description="The rows to take them from: NAME.PART, with a column `prompt`.")
-    count: int = field(default=4, ge=1, le=64, description="How many stand before a prompt.")
+    num_fewshot: int = field(default=4, ge=1, le=64, description="How many stand before a prompt.")
     answer: str = field(default="answer", description="The column with their answers.")
-    joint: str = field(
+    target_delimiter: str = field(
         default=" ", description="What stands between a shot's prompt and its answer, in plain prompts."
     )
-    between: str = field(default="\n\n", description="What stands between shots, in plain prompts.")
+    fewshot_delimiter: str = field(default="\n\n", description="What stands between shots, in plain prompts.")
 
 
-TEMPLATE = "A text file beside the recipe with {prompt} where the row's prompt goes."
+TEMPLATE_DESCRIPTION = "A text file beside the recipe with {prompt} where the row's prompt goes."
 
 
-class Above(Declaration):
+class MinScore(Declaration):
     """Keep what scores at least so much."""
 
     above: float = field(description="The least score that is kept.")

@@ -61,16 +61,16 @@ class Declaration:
         """Raises ValueError for values that are right each by itself, and do not go together."""
 
 
-Made = TypeVar("Made", bound=Declaration)
+DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 
 
 @record(kw_only=True)
-class Declared:
+class FieldInfo:
     """A field as its class declares it."""
 
     name: str
     key: str
-    kind: Any
+    annotation: Any
     description: str
     limits: Limits | None
     single: bool
@@ -84,17 +84,17 @@ class Declared:
 
 
 @cache
-def fields_of(model: type[Declaration]) -> Mapping[str, Declared]:
+def fields_of(model: type[Declaration]) -> Mapping[str, FieldInfo]:
     """The fields of a declaration by name, those of its bases first."""
-    return {one.name: _declared(one) for one in dataclasses.fields(cast(Any, model))}
+    return {one.name: _field_info(one) for one in dataclasses.fields(cast(Any, model))}
 
 
-def _declared(one: "dataclasses.Field[Any]") -> Declared:
+def _field_info(one: "dataclasses.Field[Any]") -> FieldInfo:
     about = one.metadata
-    return Declared(
+    return FieldInfo(
         name=one.name,
         key=about.get("key") or one.name,
-        kind=one.type,
+        annotation=one.type,
         description=about.get("description", ""),
         limits=about.get("limits"),
         single=about.get("single", False),
@@ -104,14 +104,14 @@ def _declared(one: "dataclasses.Field[Any]") -> Declared:
     )
 
 
-def made_of(model: type[Made], given: Mapping[str, Any]) -> Made:
+def construct(model: type[DeclarationT], given: Mapping[str, Any]) -> DeclarationT:
     """A declaration of these fields, which remembers that they were given."""
     made = model(**given)
     object.__setattr__(made, "_given", frozenset(given))
     return made
 
 
-def is_given(declaration: Declaration, name: str) -> bool:
+def is_explicitly_set(declaration: Declaration, name: str) -> bool:
     """Whether the recipe wrote this field itself."""
     return name in getattr(declaration, "_given", ())
 
@@ -121,17 +121,17 @@ def keys_of(model: type[Declaration]) -> list[str]:
     return [one.key for one in fields_of(model).values()]
 
 
-def written(value: Any, *, without: Iterable[str] = ()) -> Any:
+def dump_declaration(value: Any, *, without: Iterable[str] = ()) -> Any:
     """A declaration as a recipe writes it, in plain values, with every default filled in."""
     if isinstance(value, Declaration):
         left_out = frozenset(without)
         return {
-            one.key: written(getattr(value, one.name))
+            one.key: dump_declaration(getattr(value, one.name))
             for one in fields_of(type(value)).values()
             if one.name not in left_out
         }
     if isinstance(value, Mapping):
-        return {name: written(inner) for name, inner in cast(Mapping[str, Any], value).items()}
+        return {name: dump_declaration(inner) for name, inner in cast(Mapping[str, Any], value).items()}
     if isinstance(value, list | tuple):
-        return [written(inner) for inner in cast(Sequence[Any], value)]
+        return [dump_declaration(inner) for inner in cast(Sequence[Any], value)]
     return value

@@ -52,7 +52,7 @@ class Code:
     page: str
     wrong: str
     right: str
-    beside: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
 
 @record
@@ -65,10 +65,10 @@ class Diagnostic:
     help: str = ""
     edit: Edit | None = None
     # What must not be shown with the source lines.
-    hides: Span | None = None
+    redacted_span: Span | None = None
 
 
-def in_file_order(found: list[Diagnostic]) -> list[Diagnostic]:
+def sort_by_location(found: list[Diagnostic]) -> list[Diagnostic]:
     """Each diagnostic once, sorted by place."""
     unique = {(d.code, d.span, d.message): d for d in found}
     return sorted(unique.values(), key=lambda d: (d.span.file, d.span.line, d.span.column, d.code))

@@ -12,8 +12,10 @@ from posttrain.spec.declared import Declaration
 from posttrain.spec.record import record
 from posttrain.spec.types import Columns, Interval, Type
 
-Kind = Literal["verb", "method", "reward", "data", "source", "engine", "runner", "environment", "tracker"]
-KINDS: tuple[Kind, ...] = (
+ExtensionKind = Literal[
+    "verb", "method", "reward", "data", "source", "engine", "runner", "environment", "tracker"
+]
+EXTENSION_KINDS: tuple[ExtensionKind, ...] = (
     "verb",
     "method",
     "reward",
@@ -44,7 +46,7 @@ class Extension:
     # Distributions whose version changes the result: they are the environment part of the key.
     stack: tuple[str, ...] = ()
     # Modules that `run` imports and that take long: a warm process imports them once for all steps.
-    heavy: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
 
 
 @record(kw_only=True)
@@ -58,14 +60,14 @@ class Schedule:
 
     steps: int
     # Checkpoints land only on multiples of this many optimizer steps.
-    boundary: int = 1
+    checkpoint_alignment: int = 1
     rows_per_step: int = 0
     # Whether these are the most there can be: how many there are is known when the rows are prepared.
-    at_most: bool = False
+    is_upper_bound: bool = False
 
 
-def _batch(params: Any) -> int:
-    return params.batch
+def _batch_size(params: Any) -> int:
+    return params.batch_size
 
 
 @record(kw_only=True)
@@ -73,17 +75,17 @@ class Footprint:
     """What a training method holds in memory, as far as it is the method that decides it."""
 
     # The examples of an optimizer step, over all processes.
-    examples: Callable[[Any], int] = _batch
+    examples: Callable[[Any], int] = _batch_size
     # The sequences that one example sends through the model: two for a pair.
     sequences: int = 1
     # How the loss reads the logits: chunk by chunk, all at once, or one score for a sequence.
     loss: Literal["chunked", "full", "scores"] = "full"
     # Whether a frozen copy of the starting weights stands beside the trained ones.
-    reference: Callable[[Any], bool] = lambda _: False
+    has_reference_model: Callable[[Any], bool] = lambda _: False
     # Completions that are written at once, over all processes; none for methods that write none.
-    writes: Callable[[Any], int] | None = None
+    completions: Callable[[Any], int] | None = None
     # Whether a second model, of values, is trained in the same step.
-    values: Callable[[Any], bool] = lambda _: False
+    has_value_model: Callable[[Any], bool] = lambda _: False
     # What can write its completions, and how its models can be divided over processes.
     engines: tuple[str, ...] = ("transformers", "vllm")
     strategies: tuple[str, ...] = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp")
@@ -106,27 +108,27 @@ class Method(Extension):
     # The class in the product: what a later stage may do with it.
     product: Literal["policy", "scorer"] = "policy"
     # Whether it learns from episodes of several turns, and not only from single completions.
-    acts: bool = False
+    multi_turn: bool = False
 
 
 @record(kw_only=True)
-class Gap:
+class NullStats:
     """Rows that have nothing in a column: where the first stands, and how many of how many looked at."""
 
-    first: str
-    rows: int
-    of: int
+    first_row: str
+    null_rows: int
+    rows_checked: int
 
 
 @record(kw_only=True)
-class Content:
+class InferredSchema:
     """What the content of files tells of the rows in it."""
 
     columns: Columns
     # The number of rows, where all were counted.
     rows: int | None
     # The columns that are not filled in every row, as far as rows were looked at.
-    gaps: Mapping[str, Gap] = field(default_factory=dict[str, Gap])
+    nulls: Mapping[str, NullStats] = field(default_factory=dict[str, NullStats])
 
 
 @record(kw_only=True)
@@ -139,9 +141,9 @@ class Source(Extension):
     files: Callable[[Any], Sequence[str]] = lambda _: ()
     # What can be told from the content of the files. Raises ValueError when they are not as the
     # parameters say, or when these must say more.
-    infer: Callable[[Any, Sequence[bytes]], Content] | None = None
+    infer: Callable[[Any, Sequence[bytes]], InferredSchema] | None = None
     # Whether it is content with the beginning of a file that is too large to be held.
-    beginnings: bool = False
+    infers_from_prefix: bool = False
     # Whether the parameters name one content for good; otherwise the rows are never taken as known.
     pinned: Callable[[Any], bool] = lambda _: True
     network: bool = False
@@ -159,8 +161,8 @@ class DataOp(Extension):
     rows: Callable[[Any, int | None], int | None] = lambda _params, rows: rows
     exact: bool = False
     # The other dataset that it reads, by its name, and what must hold of that one's columns.
-    other: Callable[[Any], str | None] = lambda _: None
-    needs: Callable[[Any, Columns], None] = lambda _params, _columns: None
+    other_dataset: Callable[[Any], str | None] = lambda _: None
+    check_other_columns: Callable[[Any, Columns], None] = lambda _params, _columns: None
 
 
 @record(kw_only=True)
@@ -200,10 +202,10 @@ class RewardOp(Extension):
     operands: Mapping[str, Operand] = field(default_factory=dict[str, Operand])
     yields: Type
     # The type by the parameters, for ops that yield what they are told to.
-    typed: Callable[[Any], Type] | None = None
+    infer_type: Callable[[Any], Type] | None = None
     shorthand: str = "of"
     # The smallest interval that holds every value; for a condition, 0 is false and 1 is true.
-    range: Callable[[Any, Ranges], Interval] = lambda _params, _operands: Interval.everything()
+    range: Callable[[Any, Ranges], Interval] = lambda _params, _operands: Interval.unbounded()
     remarks: Callable[[Any, Ranges], Sequence[Remark]] = lambda _params, _operands: ()
     # Slow nodes (judges, programs) run side by side, within bounds; the others in one batch.
     slow: bool = False
@@ -231,7 +233,7 @@ class Environment(Extension):
     """A place in which a model acts over several turns; `run(params, site)` opens it."""
 
     # What a turn of the model is to it: text as it stands, or calls of its tools.
-    acts: Callable[[Any], Literal["text", "tools"]] = lambda _: "text"
+    action_format: Callable[[Any], Literal["text", "tools"]] = lambda _: "text"
     # The columns that a row must have for an episode to begin with it.
     columns: Callable[[Any], Columns] = lambda _: {}
     # The smallest interval that holds every score of an episode.
@@ -254,10 +256,10 @@ class Tracker(Extension):
 class Catalog(Protocol):
     """The extensions that a compilation can name. The runtime gives one; the compiler reads it."""
 
-    def find(self, kind: Kind, name: str) -> Extension | None: ...
+    def find(self, kind: ExtensionKind, name: str) -> Extension | None: ...
 
-    def names(self, kind: Kind) -> Sequence[str]: ...
+    def names(self, kind: ExtensionKind) -> Sequence[str]: ...
 
-    def entry(self, kind: Kind, name: str) -> str:
+    def entry(self, kind: ExtensionKind, name: str) -> str:
         """`module:function` of what runs this extension."""
         ...

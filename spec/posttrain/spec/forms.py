@@ -4,10 +4,10 @@ from typing import Annotated
 
 from posttrain.spec.limits import Limits
 
-NAME_FORM = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
+NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 
 
-Name = Annotated[str, Limits(pattern=NAME_FORM)]
+Name = Annotated[str, Limits(pattern=NAME_PATTERN)]
 
 
 Pair = Annotated[list[str], Limits(min_length=2, max_length=2)]

@@ -16,13 +16,13 @@ class Rollouts(Declaration):
         description="Whether vLLM shares the GPUs of the training, or has GPUs of its own.",
     )
     gpus: int | None = field(default=None, ge=1, description="GPUs of vLLM's own, with `mode: server`.")
-    utilisation: float | None = field(
+    gpu_memory_utilization: float | None = field(
         default=None, gt=0, lt=1, description="The share of a GPU that vLLM takes; computed if not given."
     )
-    tensor_parallel: int | None = field(
+    tensor_parallel_size: int | None = field(
         default=None, ge=1, description="GPUs that vLLM divides the model over; the fewest that hold it."
     )
-    sleep: bool | None = field(
+    enable_sleep_mode: bool | None = field(
         default=None, description="Whether vLLM gives its memory back while the model trains."
     )
 
@@ -30,7 +30,7 @@ class Rollouts(Declaration):
 class Placement(Declaration):
     """How a training stage lies on the target. What is not given, the compiler chooses, and says why."""
 
-    processes: int | None = field(
+    num_processes: int | None = field(
         default=None, ge=1, description="Processes, one a GPU; as many as the batch divides by."
     )
     strategy: Literal["auto", "single", "ddp", "zero1", "zero2", "zero3", "fsdp"] = field(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-VERSION = 1
+KEY_VERSION = 1
 
 
 def digest_bytes(data: bytes) -> str:
@@ -20,18 +20,18 @@ def digest_bytes(data: bytes) -> str:
 
 # Legs of a matrix share most values. `repr` tells apart what the encoding tells apart; where it
 # tells more (the order of a map), the value is merely hashed again.
-_known: dict[str, str] = {}
-_MOST_KNOWN = 50_000
+_digest_cache: dict[str, str] = {}
+_DIGEST_CACHE_SIZE = 50_000
 
 
 def digest(value: Any) -> str:
     """The sha256 of a value's canonical encoding."""
     shown = repr(value)
-    found = _known.get(shown)
+    found = _digest_cache.get(shown)
     if found is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        found = _known[shown] = digest_bytes(encode(value))
+        if len(_digest_cache) >= _DIGEST_CACHE_SIZE:
+            _digest_cache.clear()
+        found = _digest_cache[shown] = digest_bytes(encode(value))
     return found
 
 
@@ -40,43 +40,43 @@ def key_parts(parts: Mapping[str, Any]) -> dict[str, str]:
     return {name: digest(parts[name]) for name in sorted(parts)}
 
 
-def key_of(parts: Mapping[str, str]) -> str:
+def key_from_parts(parts: Mapping[str, str]) -> str:
     """One key from the digests of its parts."""
-    return digest({"version": VERSION, "parts": dict(parts)})
+    return digest({"version": KEY_VERSION, "parts": dict(parts)})
 
 
 def encode(value: Any) -> bytes:
     """A value as bytes that no value of another type or shape shares."""
-    plain = _PLAIN.get(type(value))
+    plain = _SCALAR_ENCODERS.get(type(value))
     if plain is not None:
         return plain(value)
     if isinstance(value, Mapping):
         return _encode_map(cast("Mapping[Any, Any]", value))
     if isinstance(value, Sequence):
-        return _framed(b"l", b"".join(_framed(b"e", encode(item)) for item in cast("Sequence[Any]", value)))
+        return _frame(b"l", b"".join(_frame(b"e", encode(item)) for item in cast("Sequence[Any]", value)))
     raise TypeError(f"a key cannot hold a {type(value).__name__}")
 
 
 def _encode_map(value: Mapping[Any, Any]) -> bytes:
-    entries = sorted((_name(name), encode(item)) for name, item in value.items())
-    return _framed(b"m", b"".join(_framed(b"k", k) + _framed(b"v", v) for k, v in entries))
+    entries = sorted((_encode_name(name), encode(item)) for name, item in value.items())
+    return _frame(b"m", b"".join(_frame(b"k", k) + _frame(b"v", v) for k, v in entries))
 
 
 @lru_cache(maxsize=10_000, typed=True)
-def _name(name: Any) -> bytes:
+def _encode_name(name: Any) -> bytes:
     """The names of parts are the same in all steps."""
     return encode(name)
 
 
-def _framed(tag: bytes, data: bytes) -> bytes:
+def _frame(tag: bytes, data: bytes) -> bytes:
     return tag + len(data).to_bytes(8, "big") + data
 
 
-_PLAIN: Mapping[type, Callable[[Any], bytes]] = {
+_SCALAR_ENCODERS: Mapping[type, Callable[[Any], bytes]] = {
     type(None): lambda _: b"n",
     bool: lambda value: b"t" if value else b"f",
-    int: lambda value: _framed(b"i", str(value).encode()),
+    int: lambda value: _frame(b"i", str(value).encode()),
     float: lambda value: b"d" + struct.pack(">d", value),
-    str: lambda value: _framed(b"s", value.encode("utf-8", "surrogatepass")),
-    bytes: lambda value: _framed(b"b", value),
+    str: lambda value: _frame(b"s", value.encode("utf-8", "surrogatepass")),
+    bytes: lambda value: _frame(b"b", value),
 }

@@ -20,12 +20,12 @@ class Limits:
     pattern: str | None = None
 
 
-def pattern_of(limits: Limits) -> "re.Pattern[str] | None":
+def compile_pattern(limits: Limits) -> "re.Pattern[str] | None":
     """The form of a text. In Python `$` also stands before a last line break: here it does not."""
     return None if limits.pattern is None else re.compile(re.sub(r"\$\Z", r"\\Z", limits.pattern))
 
 
-def beyond(value: Any, limits: Limits) -> Iterable[str]:
+def limit_violations(value: Any, limits: Limits) -> Iterable[str]:
     """What is wrong with a value by its bounds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         if limits.ge is not None and not value >= limits.ge:
@@ -40,10 +40,10 @@ def beyond(value: Any, limits: Limits) -> Iterable[str]:
         size = len(cast(Sequence[Any], value))
         what = "characters" if isinstance(value, str) else "items"
         if limits.min_length is not None and size < limits.min_length:
-            yield f"must hold at least {_counted(limits.min_length, what)}, and holds {size or 'none'}"
+            yield f"must hold at least {_plural(limits.min_length, what)}, and holds {size or 'none'}"
         if limits.max_length is not None and size > limits.max_length:
-            yield f"must hold at most {_counted(limits.max_length, what)}, and holds {size}"
+            yield f"must hold at most {_plural(limits.max_length, what)}, and holds {size}"
 
 
-def _counted(number: int, what: str) -> str:
+def _plural(number: int, what: str) -> str:
     return f"{number} {what[:-1] if number == 1 else what}"

@@ -24,12 +24,12 @@ HEADER = (
     f"# recipe.lock {FORMAT}, written by `recipe lock`, checked by `recipe lock --check`."
     " Git merges it line by line with `*.lock merge=union` in .gitattributes."
 )
-_MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
+_CONFLICT_MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 # The kind and the name of an entry.
-Id = tuple[str, str]
+EntryId = tuple[str, str]
 
 
-class BadLock(ValueError):
+class LockfileError(ValueError):
     """A text that is no lock: what is wrong, and in which line."""
 
     def __init__(self, line: int, message: str) -> None:
@@ -38,61 +38,61 @@ class BadLock(ValueError):
 
 
 @record
-class Lock:
+class Lockfile:
     """The values of a lock, and the lines that they stand in."""
 
-    values: Mapping[Id, str]
-    lines: Mapping[Id, int] = field(default_factory=dict[Id, int])
+    values: Mapping[EntryId, str]
+    lines: Mapping[EntryId, int] = field(default_factory=dict[EntryId, int])
 
 
-def to_text(values: Mapping[Id, str]) -> str:
+def format_lock(values: Mapping[EntryId, str]) -> str:
     """The lock's canonical text."""
-    lines = sorted(_line(kind, name, value) for (kind, name), value in values.items())
+    lines = sorted(_format_line(kind, name, value) for (kind, name), value in values.items())
     return "\n".join([HEADER, *lines]) + "\n"
 
 
-def _line(*parts: str) -> str:
+def _format_line(*parts: str) -> str:
     return json.dumps(parts, ensure_ascii=False)
 
 
-def parse_lock(text: str) -> Lock:
+def parse_lock(text: str) -> Lockfile:
     """Read a lock. Raises `BadLock`."""
-    lines = _lines(text)
+    lines = _split_lines(text)
     if not lines[0].startswith(f"# recipe.lock {FORMAT},"):
-        raise BadLock(1, _why_no_header(lines[:1]))
-    values: dict[Id, str] = {}
-    places: dict[Id, int] = {}
+        raise LockfileError(1, _header_error(lines[:1]))
+    values: dict[EntryId, str] = {}
+    places: dict[EntryId, int] = {}
     for number, line in _entries(lines):
-        kind, name, value = _parts(line, number)
+        kind, name, value = _parse_line(line, number)
         if values.setdefault((kind, name), value) != value:
-            raise BadLock(number, f"two lines give different values for the {kind} `{name}`")
+            raise LockfileError(number, f"two lines give different values for the {kind} `{name}`")
         places.setdefault((kind, name), number)
-    return Lock(values, places)
+    return Lockfile(values, places)
 
 
-def salvaged(text: str) -> Lock:
+def salvage_lock(text: str) -> Lockfile:
     """What can be read of a damaged lock, without what it contradicts itself about."""
-    values: dict[Id, str] = {}
-    disputed: set[Id] = set()
-    for number, line in _entries(_lines(text)):
+    values: dict[EntryId, str] = {}
+    disputed: set[EntryId] = set()
+    for number, line in _entries(_split_lines(text)):
         try:
-            kind, name, value = _parts(line, number)
-        except BadLock:
+            kind, name, value = _parse_line(line, number)
+        except LockfileError:
             continue
         if values.setdefault((kind, name), value) != value:
             disputed.add((kind, name))
-    return Lock({id: value for id, value in values.items() if id not in disputed})
+    return Lockfile({id: value for id, value in values.items() if id not in disputed})
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """The lines, as JSON sees them: other separators than line feeds may stand inside a text."""
     return [line.rstrip("\r") for line in text.split("\n")]
 
 
-def _why_no_header(first: Iterable[str]) -> str:
+def _header_error(first: Iterable[str]) -> str:
     if any(line.startswith("# recipe.lock ") for line in first):
         return "this lock has the form of another release"
-    if any(line.startswith(_MARKERS) for line in first):
+    if any(line.startswith(_CONFLICT_MARKERS) for line in first):
         return "a merge left a conflict here"
     return "this is no lock: its first line is another"
 
@@ -101,13 +101,13 @@ def _entries(lines: list[str]) -> Iterable[tuple[int, str]]:
     return ((number, line) for number, line in enumerate(lines, 1) if line.strip() and line[0] != "#")
 
 
-def _parts(line: str, number: int) -> tuple[str, str, str]:
-    if line.startswith(_MARKERS):
-        raise BadLock(number, "a merge left a conflict here")
+def _parse_line(line: str, number: int) -> tuple[str, str, str]:
+    if line.startswith(_CONFLICT_MARKERS):
+        raise LockfileError(number, "a merge left a conflict here")
     try:
         kind, name, value = json.loads(line)
     except (ValueError, TypeError, RecursionError):
-        raise BadLock(number, "this line is no entry") from None
+        raise LockfileError(number, "this line is no entry") from None
     if not (isinstance(kind, str) and isinstance(name, str) and isinstance(value, str)):
-        raise BadLock(number, "this line is no entry")
+        raise LockfileError(number, "this line is no entry")
     return kind, name, value

@@ -2,7 +2,17 @@
 
 from typing import Literal
 
-from posttrain.spec.asking import ENGINE, PROMPTS, TEMPLATE, Above, Dialogue, Engine, Prompts, Sampling, Shots
+from posttrain.spec.asking import (
+    ENGINE_DESCRIPTION,
+    PROMPTS_DESCRIPTION,
+    TEMPLATE_DESCRIPTION,
+    Dialogue,
+    EngineName,
+    FewShot,
+    MinScore,
+    PromptFormat,
+    Sampling,
+)
 from posttrain.spec.declared import Declaration, field
 from posttrain.spec.forms import Name
 from posttrain.spec.materials import Secret
@@ -51,27 +61,27 @@ class Generate(Stage):
 
     generate: str = field(description="A model, an endpoint, or a stage.")
     data: str = field(description="The rows to complete.")
-    prompts: Prompts = field(default="auto", description=PROMPTS)
+    prompts: PromptFormat = field(default="auto", description=PROMPTS_DESCRIPTION)
     sampling: Sampling = field(default_factory=Sampling, description="How completions are drawn.")
     reward: str | None = field(default=None, description="A graph that scores what is written.")
-    keep: Literal["all", "best", "pair"] | Above = field(
+    keep: Literal["all", "best", "pair"] | MinScore = field(
         default="all",
         description="All samples; the best of each row; the best and the worst as chosen and rejected; or"
         " {above: X}, those that score at least X.",
     )
-    may_lose: float = field(
+    max_failed_ratio: float = field(
         default=0.0,
         ge=0,
         lt=1,
         description="The share of completions that an endpoint may leave unanswered; above it the stage"
         " fails, and another run asks for these alone.",
     )
-    template: str | None = field(default=None, description=TEMPLATE)
-    shots: Shots | None = field(default=None, description="Worked examples before each prompt.")
+    template: str | None = field(default=None, description=TEMPLATE_DESCRIPTION)
+    few_shot: FewShot | None = field(default=None, description="Worked examples before each prompt.")
     dialogue: Dialogue | None = field(
         default=None, description="Write conversations with another model instead of completions."
     )
-    engine: Engine = field(default="auto", description=ENGINE)
+    engine: EngineName = field(default="auto", description=ENGINE_DESCRIPTION)
 
 
 class Script(Stage):

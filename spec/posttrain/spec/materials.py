@@ -51,7 +51,7 @@ class Endpoint(Declaration):
         pattern=r"^https?://[^\s/@]+(/[^\s?]*)?$",
         description="The base URL, when not the provider's; it holds no password and no query.",
     )
-    key: Secret | None = field(default=None, description="The secret that opens it.")
+    api_key: Secret | None = field(default=None, description="The secret that opens it.")
     concurrency: int = field(
         default=8,
         ge=1,
@@ -61,8 +61,11 @@ class Endpoint(Declaration):
     timeout_seconds: float = field(
         default=300.0, gt=0, description="The longest that one request takes; judges say their own."
     )
-    attempts: int = field(
-        default=6, ge=1, le=20, description="Tries for each completion; judges say their own."
+    max_retries: int = field(
+        default=5,
+        ge=0,
+        le=19,
+        description="Retries of a failed request; a `judge` node has its own.",
     )
     extra: dict[str, Any] = field(
         default_factory=dict[str, Any],

@@ -2,7 +2,15 @@
 
 from typing import Any, Literal
 
-from posttrain.spec.asking import ENGINE, PROMPTS, TEMPLATE, Engine, Prompts, Sampling, Shots
+from posttrain.spec.asking import (
+    ENGINE_DESCRIPTION,
+    PROMPTS_DESCRIPTION,
+    TEMPLATE_DESCRIPTION,
+    EngineName,
+    FewShot,
+    PromptFormat,
+    Sampling,
+)
 from posttrain.spec.declared import Declaration, field
 from posttrain.spec.forms import Name
 from posttrain.spec.stage import Stage
@@ -20,21 +28,21 @@ class Evaluate(Stage):
     environment: str | None = field(
         default=None, description="The environment to act in: an episode for each row, over several turns."
     )
-    prompts: Prompts = field(default="auto", description=PROMPTS)
+    prompts: PromptFormat = field(default="auto", description=PROMPTS_DESCRIPTION)
     metrics: dict[Name, Any] = field(
         description="Named metrics: a node (rate or mean by its type), {rate: NODE}, {mean: NODE} or"
         " {pass_at: {node: NODE, k: K}}."
     )
-    by: list[str] = field(
+    group_by: list[str] = field(
         default_factory=list[str], description="Columns by whose values each metric is given apart."
     )
-    template: str | None = field(default=None, description=TEMPLATE)
-    shots: Shots | None = field(default=None, description="Worked examples before each prompt.")
-    engine: Engine = field(default="auto", description=ENGINE)
+    template: str | None = field(default=None, description=TEMPLATE_DESCRIPTION)
+    few_shot: FewShot | None = field(default=None, description="Worked examples before each prompt.")
+    engine: EngineName = field(default="auto", description=ENGINE_DESCRIPTION)
     sampling: Sampling = field(default_factory=Sampling, description="How completions are drawn.")
 
     @property
-    def subjects(self) -> list[str]:
+    def model_names(self) -> list[str]:
         """The names of what is measured."""
         return [self.eval] if isinstance(self.eval, str) else self.eval
 
@@ -56,7 +64,7 @@ class Benchmark(Stage):
         description="Files that your own tasks need and do not name, such as modules that their Python"
         " imports.",
     )
-    shots: int | None = field(
+    num_fewshot: int | None = field(
         default=None, ge=0, le=64, description="Worked examples before each item; else as the task says."
     )
     limit: int | None = field(
@@ -64,8 +72,8 @@ class Benchmark(Stage):
         ge=1,
         description="The first so many items of each task; figures to be quoted need all of them.",
     )
-    prompts: Prompts = field(default="plain", description=PROMPTS)
-    batch: int = field(default=16, ge=1, description="Requests that are computed together.")
+    prompts: PromptFormat = field(default="plain", description=PROMPTS_DESCRIPTION)
+    batch_size: int = field(default=16, ge=1, description="Requests that are computed together.")
     revisions: dict[str, str] = field(
         default_factory=dict[str, str],
         description="The commits of the tasks' data sets, by ORG/NAME on the hub; `recipe lock` pins branches"
@@ -78,14 +86,14 @@ class Benchmark(Stage):
     )
 
     @property
-    def subjects(self) -> list[str]:
+    def model_names(self) -> list[str]:
         """The names of what is measured."""
         return [self.benchmark] if isinstance(self.benchmark, str) else self.benchmark
 
     @property
     def sampling(self) -> Sampling:
         """What it asks of memory: tasks say themselves how they sample."""
-        return Sampling(batch=self.batch)
+        return Sampling(batch_size=self.batch_size)
 
 
 class Condition(Declaration):

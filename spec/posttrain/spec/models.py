@@ -6,40 +6,44 @@ from typing import Literal
 from posttrain.spec.declared import Declaration, field
 from posttrain.spec.forms import Pair
 
-_HUB = "https://huggingface.co/"
+_HUB_URL = "https://huggingface.co/"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[\w.-]{1,96})?", re.ASCII)
 
 
-def origin(name: str | None) -> None:
+def check_model_origin(name: str | None) -> None:
     """ValueError for what is neither a name on the hub nor a folder."""
     if name is None or name.startswith((".", "/")) or _HUB_NAME.fullmatch(name):
         return
-    if name.startswith(_HUB):
-        raise ValueError(f"is an address; on the hub it is called {name.removeprefix(_HUB)}")
+    if name.startswith(_HUB_URL):
+        raise ValueError(f"is an address; on the hub it is called {name.removeprefix(_HUB_URL)}")
     raise ValueError("is neither ORG/NAME on the hub nor a folder beside the recipe, written ./NAME")
 
 
-class Scratch(Declaration):
+class RandomInit(Declaration):
     """The shape of a model that starts from random weights."""
 
-    family: str = field(description="The architecture, such as qwen2, llama or gpt2.")
-    layers: int = field(ge=1, description="Transformer layers.")
-    hidden: int = field(ge=8, description="The width of the residual stream.")
-    heads: int = field(ge=1, description="Attention heads.")
-    kv_heads: int | None = field(default=None, ge=1, description="Key/value heads; as many as heads.")
-    intermediate: int | None = field(default=None, ge=8, description="The width inside the MLP.")
-    context: int = field(default=512, ge=8, description="The longest sequence, in tokens.")
+    model_type: str = field(description="The architecture, such as qwen2, llama or gpt2.")
+    num_hidden_layers: int = field(ge=1, description="Transformer layers.")
+    hidden_size: int = field(ge=8, description="The width of the residual stream.")
+    num_attention_heads: int = field(ge=1, description="Attention heads.")
+    num_key_value_heads: int | None = field(
+        default=None, ge=1, description="Key/value heads; as many as heads."
+    )
+    intermediate_size: int | None = field(default=None, ge=8, description="The width inside the MLP.")
+    max_position_embeddings: int = field(default=512, ge=8, description="The longest sequence, in tokens.")
     rope_theta: float | None = field(
         default=None,
         gt=1,
         description="The base of the rotary positions; the architecture's own if not given.",
     )
-    spread: float | None = field(
+    initializer_range: float | None = field(
         default=None,
         gt=0,
         description="The standard deviation of the random weights; the architecture's own.",
     )
-    tied: bool = field(default=True, description="Whether input and output embeddings are one.")
+    tie_word_embeddings: bool = field(
+        default=True, description="Whether input and output embeddings are one."
+    )
 
 
 class Tokenizer(Declaration):
@@ -59,7 +63,7 @@ class Tokenizer(Declaration):
     from_: str | None = field(
         default=None,
         key="from",
-        check=origin,
+        check=check_model_origin,
         description="A hub name or a path to take the tokenizer from.",
     )
     revision: str | None = field(default=None, description="The revision on the hub.")
@@ -68,23 +72,23 @@ class Tokenizer(Declaration):
 class Adapter(Declaration):
     """What part of the weights is trained."""
 
-    kind: Literal["full", "lora", "qlora"] = field(
+    type: Literal["full", "lora", "qlora"] = field(
         default="lora", description="Train all weights, a LoRA, or a LoRA over 4-bit weights."
     )
-    rank: int = field(default=16, ge=1, description="The rank of the LoRA matrices.")
-    alpha: float = field(default=32.0, gt=0, description="The scale of the LoRA, over its rank.")
-    rank_stable: bool = field(
+    r: int = field(default=16, ge=1, description="The rank of the LoRA matrices.")
+    lora_alpha: float = field(default=32.0, gt=0, description="The scale of the LoRA, over its rank.")
+    use_rslora: bool = field(
         default=False,
         description="Scale the LoRA by alpha over the square root of its rank (rsLoRA), so that a high rank"
         " learns as fast as a low one.",
     )
-    dropout: float = field(default=0.0, ge=0, lt=1, description="Dropout before the LoRA.")
-    targets: Literal["auto", "all"] | list[str] = field(
+    lora_dropout: float = field(default=0.0, ge=0, lt=1, description="Dropout before the LoRA.")
+    target_modules: Literal["auto", "all-linear"] | list[str] = field(
         default="auto",
-        description="The modules that get a LoRA: auto picks by architecture those of the attention, all is"
-        " every linear module but the output layer.",
+        description="The modules that get a LoRA: auto takes the attention projections of the"
+        " architecture, all-linear every linear module but the output layer.",
     )
-    carry: Literal["continue", "merge"] = field(
+    existing_adapter: Literal["continue", "merge"] = field(
         default="continue",
         description="When the model already has an adapter: go on with it, or merge it and start anew.",
     )
@@ -107,11 +111,11 @@ class Tags(Declaration):
 class Model(Declaration):
     """A model to start from."""
 
-    init: Scratch | None = field(default=None, description="Random weights of this shape.")
+    init: RandomInit | None = field(default=None, description="Random weights of this shape.")
     from_: str | None = field(
         default=None,
         key="from",
-        check=origin,
+        check=check_model_origin,
         description="ORG/NAME on the hub, or a folder beside the recipe, written ./NAME.",
     )
     revision: str | None = field(

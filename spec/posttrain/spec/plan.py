@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated, Any
 
-from posttrain.spec.record import plain, record
+from posttrain.spec.record import record, to_builtins
 
 FORMAT = 1
 Json = Any
 
 
 @record(kw_only=True)
-class Input:
+class StepInput:
     """What a step reads: the product of another step, or one part of it."""
 
     step: Annotated[str, "The id of the step whose product is read."]
@@ -54,7 +54,7 @@ class Launch:
 
 
 @record(kw_only=True)
-class Place:
+class SourceLocation:
     """Where in the recipe a step was written."""
 
     file: Annotated[str, "The file, relative to the recipe's folder."]
@@ -71,7 +71,7 @@ class Step:
     kind: Annotated[str, "What kind of thing is done: model, data, or the stage's verb."]
     entry: Annotated[str, "What does it, as MODULE:FUNCTION."]
     params: Annotated[Json, "What that is given."]
-    place: Annotated[Place, "Where in the recipe it was written."]
+    place: Annotated[SourceLocation, "Where in the recipe it was written."]
     key: Annotated[str, "The hash over all that can change its product."]
     key_parts: Annotated[Mapping[str, str], "The digest of each thing that went into the key."]
     key_values: Annotated[
@@ -80,8 +80,8 @@ class Step:
     pinned: Annotated[
         bool, "False when something that goes in is not pinned: the key is then no proof of the product."
     ] = True
-    inputs: Annotated[Mapping[str, Input], "What it reads of other steps, by role."] = field(
-        default_factory=dict[str, Input]
+    inputs: Annotated[Mapping[str, StepInput], "What it reads of other steps, by role."] = field(
+        default_factory=dict[str, StepInput]
     )
     files: Annotated[Mapping[str, UserFile], "The user's files that it reads, by role."] = field(
         default_factory=dict[str, UserFile]
@@ -120,34 +120,34 @@ class Plan:
         return next(step for step in self.steps if step.id == id)
 
 
-def to_json(plan: Plan) -> str:
+def plan_to_json(plan: Plan) -> str:
     """The plan's canonical text."""
-    return canonical(plan) + "\n"
+    return canonical_json(plan) + "\n"
 
 
-def canonical(value: Json) -> str:
+def canonical_json(value: Json) -> str:
     """JSON with sorted keys and no choice left in how it is written. Records are mappings there."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=plain)
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=to_builtins)
 
 
 def step_to_json(step: Step) -> str:
-    return canonical(step) + "\n"
+    return canonical_json(step) + "\n"
 
 
-def from_json(text: str) -> Plan:
+def plan_from_json(text: str) -> Plan:
     data = json.loads(text)
     if data.get("format") != FORMAT:
         raise ValueError(f"this plan has format {data.get('format')!r}, not {FORMAT}")
-    steps = tuple(step_from(item) for item in data.pop("steps"))
+    steps = tuple(step_from_dict(item) for item in data.pop("steps"))
     data["tracking"] = tuple(data["tracking"])
     return Plan(**data, steps=steps)
 
 
-def step_from(data: dict[str, Json]) -> Step:
+def step_from_dict(data: dict[str, Json]) -> Step:
     """A step from its JSON object."""
     data = dict(data)
-    data["place"] = Place(**data["place"])
-    data["inputs"] = {role: Input(**item) for role, item in data["inputs"].items()}
+    data["place"] = SourceLocation(**data["place"])
+    data["inputs"] = {role: StepInput(**item) for role, item in data["inputs"].items()}
     data["files"] = {role: UserFile(**item) for role, item in data["files"].items()}
     data["resources"] = Resources(**data["resources"])
     data["launch"] = Launch(**data["launch"])

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from posttrain.spec.plan import FORMAT, Plan
 
 Schema = dict[str, Any]
-_PLAIN: Mapping[Any, str] = {
+_SCALAR_TYPES: Mapping[Any, str] = {
     str: "string",
     int: "integer",
     float: "number",
@@ -51,7 +51,7 @@ def _schema(hint: Any, defined: dict[str, Schema]) -> Schema:
     if origin is Annotated:
         return {"description": inner[1], **_schema(inner[0], defined)}
     if origin is UnionType:
-        return _either([_schema(item, defined) for item in inner])
+        return _any_of([_schema(item, defined) for item in inner])
     if origin is tuple:
         return {"type": "array", "items": _schema(inner[0], defined)}
     if origin is Mapping:
@@ -61,10 +61,10 @@ def _schema(hint: Any, defined: dict[str, Schema]) -> Schema:
         if hint.__name__ not in defined:
             _define(hint, defined)
         return {"$ref": f"#/$defs/{hint.__name__}"}
-    return {} if hint is Any else {"type": _PLAIN[hint]}
+    return {} if hint is Any else {"type": _SCALAR_TYPES[hint]}
 
 
-def _either(choices: list[Schema]) -> Schema:
+def _any_of(choices: list[Schema]) -> Schema:
     """One schema for several, kept short where all are plain types."""
     if all(choice.keys() == {"type"} for choice in choices):
         return {"type": [choice["type"] for choice in choices]}

@@ -11,63 +11,63 @@ from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
-from posttrain.spec.declared import Declaration, Declared, fields_of, made_of
-from posttrain.spec.limits import Limits, beyond, pattern_of
+from posttrain.spec.declared import Declaration, FieldInfo, construct, fields_of
+from posttrain.spec.limits import Limits, compile_pattern, limit_violations
 from posttrain.spec.record import record
 
-Path = tuple[str | int, ...]
-Read = TypeVar("Read", bound=Declaration)
+KeyPath = tuple[str | int, ...]
+DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 
 
 @record(kw_only=True)
-class Problem:
+class FieldError:
     """One thing that is wrong: a key unknown or missing, a value of the wrong type, or out of bounds."""
 
-    what: Literal["unknown", "missing", "type", "value", "key"]
-    at: Path
+    kind: Literal["unknown", "missing", "type", "value", "key"]
+    path: KeyPath
     message: str = ""
     # The types that would do, for a wrong one; the keys or words that would, for others.
-    wanted: tuple[Any, ...] = ()
+    expected: tuple[Any, ...] = ()
     legal: tuple[str, ...] = ()
 
 
-class Unreadable(ValueError):
+class DeclarationError(ValueError):
     """The values do not fit the declaration; `problems` has every reason, in the order of the text."""
 
-    def __init__(self, model: type[Declaration], problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
-        told = "; ".join(_told(one) for one in problems)
+    def __init__(self, model: type[Declaration], problems: Sequence[FieldError]) -> None:
+        self.errors = tuple(problems)
+        told = "; ".join(_format_error(one) for one in problems)
         super().__init__(f"{model.__name__}: {told}")
 
 
-def _told(problem: Problem) -> str:
-    place = ".".join(str(step) for step in problem.at)
-    said = problem.message or f"{problem.what} {', '.join(map(str, problem.wanted))}".strip()
+def _format_error(problem: FieldError) -> str:
+    place = ".".join(str(step) for step in problem.path)
+    said = problem.message or f"{problem.kind} {', '.join(map(str, problem.expected))}".strip()
     return f"{place}: {said}" if place else said
 
 
-def read(model: type[Read], value: Any) -> Read:
+def parse_declaration(model: type[DeclarationT], value: Any) -> DeclarationT:
     """The declaration that these values make. Unreadable when they make none."""
-    problems: list[Problem] = []
-    made = _reader(model)(value, (), problems)
+    problems: list[FieldError] = []
+    made = _validator(model)(value, (), problems)
     if problems:
-        raise Unreadable(model, problems)
-    return cast(Read, made)
+        raise DeclarationError(model, problems)
+    return cast(DeclarationT, made)
 
 
 # Gives the value as the field holds it. What it gives has no meaning once it has told of a problem.
-Reader = Callable[[Any, Path, list[Problem]], Any]
+Validator = Callable[[Any, KeyPath, list[FieldError]], Any]
 
 
 @cache
-def _reader(kind: Any) -> Reader:
+def _validator(kind: Any) -> Validator:
     origin, inner = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and issubclass(kind, Declaration):
         return _declaration(kind)
     if origin is Annotated:
-        return _limited(_reader(inner[0]), inner[1])
+        return _with_limits(_validator(inner[0]), inner[1])
     if origin is Literal:
-        return _words(inner)
+        return _literal(inner)
     if origin in (Union, types.UnionType):
         return _union(inner)
     if origin in (list, tuple):
@@ -77,66 +77,66 @@ def _reader(kind: Any) -> Reader:
     return _scalar(kind)
 
 
-def _scalar(kind: Any) -> Reader:
-    def read(value: Any, at: Path, problems: list[Problem]) -> Any:
+def _scalar(kind: Any) -> Validator:
+    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         if kind is Any or type(value) is kind:
             if kind is float and not math.isfinite(value):
-                problems.append(Problem(what="value", at=at, message="must be finite"))
+                problems.append(FieldError(kind="value", path=at, message="must be finite"))
             return value
         if kind is float and type(value) is int:
             return _float(value, at, problems)
-        problems.append(Problem(what="type", at=at, wanted=(kind,)))
+        problems.append(FieldError(kind="type", path=at, expected=(kind,)))
         return value
 
     return read
 
 
-def _float(value: int, at: Path, problems: list[Problem]) -> float:
+def _float(value: int, at: KeyPath, problems: list[FieldError]) -> float:
     try:
         return float(value)
     except OverflowError:
-        problems.append(Problem(what="value", at=at, message="is too large"))
+        problems.append(FieldError(kind="value", path=at, message="is too large"))
         return 0.0
 
 
-def _words(legal: Sequence[Any]) -> Reader:
+def _literal(legal: Sequence[Any]) -> Validator:
     known = {(type(word), word) for word in legal}
     shown = tuple(str(word) for word in legal)
 
-    def read(value: Any, at: Path, problems: list[Problem]) -> Any:
+    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         if not isinstance(value, str | int | float | bool) or (type(value), value) not in known:
             message = "is none of the values that this field takes"
-            problems.append(Problem(what="value", at=at, message=message, legal=shown))
+            problems.append(FieldError(kind="value", path=at, message=message, legal=shown))
         return value
 
     return read
 
 
-def _union(members: Sequence[Any]) -> Reader:
-    readers = [(member, _reader(member)) for member in members]
+def _union(members: Sequence[Any]) -> Validator:
+    readers = [(member, _validator(member)) for member in members]
     wanted = tuple(member for member in members if member is not type(None))
 
-    def read(value: Any, at: Path, problems: list[Problem]) -> Any:
+    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         if value is None and len(wanted) < len(members):
             return None
-        told: list[Problem] = []
+        told: list[FieldError] = []
         for member, reader in readers:
-            if _shaped_like(value, member):
+            if _matches_member(value, member):
                 told = []
                 found = reader(value, at, told)
                 if not told:
                     return found
-        problems += told or [Problem(what="type", at=at, wanted=wanted)]
+        problems += told or [FieldError(kind="type", path=at, expected=wanted)]
         return value
 
     return read
 
 
-def _shaped_like(value: Any, kind: Any) -> bool:
+def _matches_member(value: Any, kind: Any) -> bool:
     """Whether a value is meant for this member of a union, right or wrong as it may be."""
     origin = get_origin(kind)
     if origin is Annotated:
-        return _shaped_like(value, get_args(kind)[0])
+        return _matches_member(value, get_args(kind)[0])
     if origin is Literal:
         return any(type(value) is type(word) for word in get_args(kind))
     if origin in (list, tuple):
@@ -146,19 +146,19 @@ def _shaped_like(value: Any, kind: Any) -> bool:
     return kind is Any or type(value) is kind or (kind is float and type(value) is int)
 
 
-def _list(inner: Sequence[Any], fixed: bool) -> Reader:
-    readers = [_reader(kind) for kind in inner]
+def _list(inner: Sequence[Any], fixed: bool) -> Validator:
+    readers = [_validator(kind) for kind in inner]
 
-    def read(value: Any, at: Path, problems: list[Problem]) -> Any:
+    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         if not isinstance(value, list | tuple):
-            problems.append(Problem(what="type", at=at, wanted=(list,)))
+            problems.append(FieldError(kind="type", path=at, expected=(list,)))
             return value
         items = cast(Sequence[Any], value)
         if not fixed:
             return [readers[0](item, (*at, place), problems) for place, item in enumerate(items)]
         if len(items) != len(readers):
             message = f"must hold {len(readers)} items, and holds {len(items)}"
-            problems.append(Problem(what="value", at=at, message=message))
+            problems.append(FieldError(kind="value", path=at, message=message))
             return value
         pairs = enumerate(zip(readers, items, strict=True))
         return tuple(reader(item, (*at, place), problems) for place, (reader, item) in pairs)
@@ -166,16 +166,16 @@ def _list(inner: Sequence[Any], fixed: bool) -> Reader:
     return read
 
 
-def _mapping(key: Any, inner: Any) -> Reader:
-    key_reader, reader = _reader(key), _reader(inner)
+def _mapping(key: Any, inner: Any) -> Validator:
+    key_reader, reader = _validator(key), _validator(inner)
 
-    def read(value: Any, at: Path, problems: list[Problem]) -> Any:
+    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         if not isinstance(value, Mapping):
-            problems.append(Problem(what="type", at=at, wanted=(dict,)))
+            problems.append(FieldError(kind="type", path=at, expected=(dict,)))
             return value
         held: dict[str, Any] = {}
         for name, one in cast(Mapping[str, Any], value).items():
-            told: list[Problem] = []
+            told: list[FieldError] = []
             key_reader(name, (*at, name), told)
             problems += [replace(problem, what="key") for problem in told]
             held[name] = reader(one, (*at, name), problems)
@@ -184,64 +184,64 @@ def _mapping(key: Any, inner: Any) -> Reader:
     return read
 
 
-def _declaration(model: type[Declaration]) -> Reader:
+def _declaration(model: type[Declaration]) -> Validator:
     declared = {one.key: one for one in fields_of(model).values()}
     # The names in Python go too, as plans and programs write them.
     known = {one.name: one for one in declared.values()} | declared
     needed = tuple(one for one in declared.values() if one.required)
     readers = {one.name: _field(one) for one in declared.values()}
 
-    def read(value: Any, at: Path, problems: list[Problem]) -> Any:
+    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         if not isinstance(value, Mapping):
             if model.bare is None:
-                problems.append(Problem(what="type", at=at, wanted=(model,)))
+                problems.append(FieldError(kind="type", path=at, expected=(model,)))
                 return value
             value = {model.bare: value}
-        told: list[Problem] = []
+        told: list[FieldError] = []
         held: dict[str, Any] = {}
         for key, inner in cast(Mapping[str, Any], value).items():
             one = known.get(key)
             if one is None:
-                told.append(Problem(what="unknown", at=(*at, key), legal=tuple(declared)))
+                told.append(FieldError(kind="unknown", path=(*at, key), legal=tuple(declared)))
             else:
                 held[one.name] = readers[one.name](inner, (*at, key), told)
         told += [
-            Problem(what="missing", at=(*at, one.key), message=one.description)
+            FieldError(kind="missing", path=(*at, one.key), message=one.description)
             for one in needed
             if one.name not in held
         ]
         problems += told
-        return value if told else _checked(made_of(model, held), at, problems)
+        return value if told else _run_check(construct(model, held), at, problems)
 
     return read
 
 
-def _checked(made: Declaration, at: Path, problems: list[Problem]) -> Declaration:
+def _run_check(made: Declaration, at: KeyPath, problems: list[FieldError]) -> Declaration:
     try:
         made.check()
     except ValueError as error:
-        problems.append(Problem(what="value", at=at, message=str(error)))
+        problems.append(FieldError(kind="value", path=at, message=str(error)))
     return made
 
 
-def _field(one: Declared) -> Reader:
-    reader = _reader(one.kind)
+def _field(one: FieldInfo) -> Validator:
+    reader = _validator(one.annotation)
     if one.limits is not None:
-        reader = _limited(reader, one.limits)
+        reader = _with_limits(reader, one.limits)
     if one.single:
-        reader = _or_single(reader)
-    return reader if one.check is None else _held_to(reader, one.check)
+        reader = _accept_single(reader)
+    return reader if one.check is None else _with_check(reader, one.check)
 
 
-def _or_single(reader: Reader) -> Reader:
-    def read(value: Any, at: Path, problems: list[Problem]) -> Any:
+def _accept_single(reader: Validator) -> Validator:
+    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         return reader([value] if isinstance(value, str | int | float) else value, at, problems)
 
     return read
 
 
-def _held_to(reader: Reader, check: Callable[[Any], object]) -> Reader:
-    def read(value: Any, at: Path, problems: list[Problem]) -> Any:
+def _with_check(reader: Validator, check: Callable[[Any], object]) -> Validator:
+    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         before = len(problems)
         found = reader(value, at, problems)
         if len(problems) == before:
@@ -250,23 +250,27 @@ def _held_to(reader: Reader, check: Callable[[Any], object]) -> Reader:
             except ValueError as error:  # it may know better where, and what would do
                 where = (*at, *getattr(error, "at", ()))
                 legal = getattr(error, "legal", ())
-                problems.append(Problem(what="value", at=where, message=str(error), legal=legal))
+                problems.append(FieldError(kind="value", path=where, message=str(error), legal=legal))
         return found
 
     return read
 
 
-def _limited(reader: Reader, limits: Limits) -> Reader:
-    form = pattern_of(limits)
+def _with_limits(reader: Validator, limits: Limits) -> Validator:
+    form = compile_pattern(limits)
 
-    def read(value: Any, at: Path, problems: list[Problem]) -> Any:
+    def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
         before = len(problems)
         found = reader(value, at, problems)
         if len(problems) == before:
-            problems += [Problem(what="value", at=at, message=told) for told in beyond(found, limits)]
+            problems += [
+                FieldError(kind="value", path=at, message=told) for told in limit_violations(found, limits)
+            ]
             if form is not None and isinstance(found, str) and form.search(found) is None:
                 message = "does not have the form that this field takes"
-                problems.append(Problem(what="value", at=at, message=message, wanted=(limits.pattern,)))
+                problems.append(
+                    FieldError(kind="value", path=at, message=message, expected=(limits.pattern,))
+                )
         return found
 
     return read

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, get_origin
 
 T = TypeVar("T")
 _FIELDS = "__dataclass_fields__"
-_ABSENT: Any = object()
+_MISSING: Any = object()
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
@@ -33,22 +33,24 @@ def record(cls: type[Any] | None = None, /, *, kw_only: bool = False) -> Any:
     return made if cls is None else made(cls)
 
 
-def plain(value: Any) -> Any:
+def to_builtins(value: Any) -> Any:
     """Records as mappings, all the way down; quicker than `asdict`, as nothing else is copied."""
     kind = type(value)
     if kind in _SCALARS:  # nearly all that there is
         return value
     if kind is dict:
-        return {name: plain(inner) for name, inner in value.items()}
+        return {name: to_builtins(inner) for name, inner in value.items()}
     if hasattr(kind, _FIELDS):
-        return {name: plain(inner) for name, inner in vars(value).items()}
+        return {name: to_builtins(inner) for name, inner in vars(value).items()}
     if isinstance(value, Mapping):
-        return {name: plain(inner) for name, inner in cast(Mapping[str, Any], value).items()}
-    return [plain(inner) for inner in cast(list[Any], value)] if isinstance(value, list | tuple) else value
+        return {name: to_builtins(inner) for name, inner in cast(Mapping[str, Any], value).items()}
+    return (
+        [to_builtins(inner) for inner in cast(list[Any], value)] if isinstance(value, list | tuple) else value
+    )
 
 
 @dataclasses.dataclass
-class _Sample:
+class _FieldTemplate:
     """Lends its field, from which those of records are copied."""
 
     it: int = dataclasses.field(default=0)
@@ -64,7 +66,7 @@ def _record(cls: type[Any], kw_only: bool) -> type[Any]:
     setattr(cls, _FIELDS, found)
     cls.__match_args__ = () if kw_only else tuple(found)
     cls.__init__ = _init(found, kw_only)
-    for name, method in _SHARED.items():
+    for name, method in _SHARED_METHODS.items():
         if cls.__dict__.get(name) is None:
             setattr(cls, name, method)
     return cls
@@ -72,7 +74,7 @@ def _record(cls: type[Any], kw_only: bool) -> type[Any]:
 
 def _field(cls: type[Any], name: str, kind: Any) -> dataclasses.Field[Any]:
     given = cls.__dict__.get(name, dataclasses.MISSING)
-    made = copy.copy(dataclasses.fields(_Sample)[0])
+    made = copy.copy(dataclasses.fields(_FieldTemplate)[0])
     made.name, made.type, made.default = name, kind, given
     if isinstance(given, dataclasses.Field):
         made.default, made.default_factory = given.default, given.default_factory
@@ -84,13 +86,13 @@ def _field(cls: type[Any], name: str, kind: Any) -> dataclasses.Field[Any]:
 def _init(found: Mapping[str, dataclasses.Field[Any]], kw_only: bool) -> Callable[..., None]:
     names = tuple(found)
     # Every name from the start, so that equal records hold their fields in one order.
-    ready = {n: _ABSENT if f.default is dataclasses.MISSING else f.default for n, f in found.items()}
+    ready = {n: _MISSING if f.default is dataclasses.MISSING else f.default for n, f in found.items()}
     made: dict[str, Any] = {
         name: one.default_factory
         for name, one in found.items()
         if one.default_factory is not dataclasses.MISSING
     }
-    needed = tuple(name for name, value in ready.items() if value is _ABSENT and name not in made)
+    needed = tuple(name for name, value in ready.items() if value is _MISSING and name not in made)
     count, in_order = len(names), 0 if kw_only else len(names)
 
     def start(self: Any, *given: Any, **named: Any) -> None:
@@ -100,21 +102,21 @@ def _init(found: Mapping[str, dataclasses.Field[Any]], kw_only: bool) -> Callabl
             held.update(zip(names, given, strict=False))
         held.update(named)
         for name, make in made.items():
-            if held[name] is _ABSENT:
+            if held[name] is _MISSING:
                 held[name] = make()
         for name in needed:
-            if held[name] is _ABSENT:
+            if held[name] is _MISSING:
                 break
         else:
             if len(held) == count and len(given) <= in_order:
                 return
-        missing = [name for name in needed if held[name] is _ABSENT]
-        raise TypeError(_complaint(type(self).__name__, names, missing, len(given) > in_order, held))
+        missing = [name for name in needed if held[name] is _MISSING]
+        raise TypeError(_init_error_message(type(self).__name__, names, missing, len(given) > in_order, held))
 
     return start
 
 
-def _complaint(
+def _init_error_message(
     cls: str, names: tuple[str, ...], missing: list[str], too_many: bool, held: Mapping[str, Any]
 ) -> str:
     if too_many:
@@ -123,15 +125,15 @@ def _complaint(
     return f"{cls} has no field {unknown[0]}" if unknown else f"{cls} needs {', '.join(missing)}"
 
 
-def _set(self: Any, name: str, value: Any) -> None:
+def _setattr(self: Any, name: str, value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
-def _delete(self: Any, name: str) -> None:
+def _delattr(self: Any, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _equal(self: Any, other: Any) -> bool:
+def _eq(self: Any, other: Any) -> bool:
     return self.__dict__ == other.__dict__ if type(self) is type(other) else NotImplemented
 
 
@@ -139,15 +141,15 @@ def _hash(self: Any) -> int:
     return hash((type(self), *self.__dict__.values()))
 
 
-def _shown(self: Any) -> str:
+def _repr(self: Any) -> str:
     inner = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
     return f"{type(self).__qualname__}({inner})"
 
 
-_SHARED: Mapping[str, Callable[..., Any]] = {
-    "__setattr__": _set,
-    "__delattr__": _delete,
-    "__eq__": _equal,
+_SHARED_METHODS: Mapping[str, Callable[..., Any]] = {
+    "__setattr__": _setattr,
+    "__delattr__": _delattr,
+    "__eq__": _eq,
     "__hash__": _hash,
-    "__repr__": _shown,
+    "__repr__": _repr,
 }

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from posttrain.spec.asking import PROMPTS, Prompts
+from posttrain.spec.asking import PROMPTS_DESCRIPTION, PromptFormat
 from posttrain.spec.declared import Declaration, field
 from posttrain.spec.forms import Name
 from posttrain.spec.hardware import Placement
@@ -10,29 +10,34 @@ from posttrain.spec.models import Adapter
 from posttrain.spec.stage import Stage
 
 
-class During(Declaration):
-    """Measure a model while it is trained, by evals of the recipe, and say what follows from it."""
+class InLoopEval(Declaration):
+    """Evals of a model while it is trained, and what follows from them."""
 
-    every: int = field(
+    eval_steps: int = field(
         ge=1,
-        description="Optimizer steps between evaluations, rounded up to where the method resumes exactly;"
-        " there is one after the last step too.",
+        description="Optimizer steps between evaluations, rounded up to a step from which the method resumes"
+        " exactly. There is an evaluation after the last step too.",
     )
     evals: list[Name] = field(
-        min_length=1, description="Eval stages: their data, reward, sampling and metrics, on this model."
+        min_length=1,
+        description="Eval stages to run: their data, reward, sampling and metrics, on this model.",
     )
-    metric: str | None = field(
-        default=None, description="EVAL.METRIC that `keep: best` and `patience` go by."
+    metric_for_best_model: str | None = field(
+        default=None,
+        description="EVAL.METRIC that `keep: best` and early stopping compare.",
     )
-    better: Literal["higher", "lower"] = field(default="higher", description="Which value is the better.")
-    gain: float = field(
-        default=0.0, ge=0, description="An evaluation counts as better if it is so by more than this."
+    greater_is_better: bool = field(
+        default=True, description="Whether a higher value of the metric is better."
+    )
+    early_stopping_threshold: float = field(
+        default=0.0, ge=0, description="An evaluation counts as better only if it improves by more than this."
     )
     keep: Literal["last", "best"] = field(
-        default="last", description="The weights that the stage gives: the last, or those measured best."
+        default="last",
+        description="The weights of the stage's product: those of the last step, or of the best evaluation.",
     )
-    patience: int | None = field(
-        default=None, ge=1, description="Evaluations in a row without a better one that end the training."
+    early_stopping_patience: int | None = field(
+        default=None, ge=1, description="Stop after this many evaluations in a row without a better one."
     )
 
 
@@ -50,13 +55,13 @@ class Train(Stage):
         default=None,
         description="The frozen model compared with; the starting weights if not given.",
     )
-    prompts: Prompts = field(default="auto", description=PROMPTS)
+    prompts: PromptFormat = field(default="auto", description=PROMPTS_DESCRIPTION)
     adapter: Adapter | None = field(default=None, description="What is trained; else the model's.")
     placement: Literal["auto"] | Placement = field(
         default="auto", description="How it lies on the target; auto lets the compiler choose."
     )
     params: dict[str, Any] = field(default_factory=dict[str, Any], description="The method's parameters.")
-    evaluate: During | None = field(
+    evaluate: InLoopEval | None = field(
         default=None, description="Evals of the model while it is trained, and what follows from them."
     )
     trl: dict[str, Any] = field(

@@ -8,17 +8,17 @@ from posttrain.spec.record import record
 # A column or node type is its written form: text, integer, number, boolean, messages, list<T>, any.
 Type = str
 
-SCALARS = ("text", "integer", "number", "boolean")
+SCALAR_TYPES = ("text", "integer", "number", "boolean")
 Columns = dict[str, Type]
 
 
 def is_type(name: str) -> bool:
     if name.startswith("list<") and name.endswith(">"):
         return is_type(name[5:-1])
-    return name in (*SCALARS, "messages", "any")
+    return name in (*SCALAR_TYPES, "messages", "any")
 
 
-class NoType(ValueError):
+class UnknownType(ValueError):
     """A type that there is not, and where it is named."""
 
     def __init__(self, type: str, at: tuple[str, ...]) -> None:
@@ -27,19 +27,19 @@ class NoType(ValueError):
         self.legal = ("text", "integer", "number", "boolean", "messages", "any")
 
 
-def typed_columns(columns: Columns | None) -> None:
+def check_column_types(columns: Columns | None) -> None:
     """NoType when a column is said to have a type that is none."""
     for name, type in (columns or {}).items():
         if not is_type(type):
-            raise NoType(type, (name,))
+            raise UnknownType(type, (name,))
 
 
-def accepts(wanted: Type, given: Type) -> bool:
+def is_assignable(wanted: Type, given: Type) -> bool:
     """Whether a value of type `given` may stand where `wanted` is asked for."""
     if "any" in (wanted, given) or wanted == given:
         return True
     if wanted.startswith("list<") and given.startswith("list<"):
-        return accepts(wanted[5:-1], given[5:-1])
+        return is_assignable(wanted[5:-1], given[5:-1])
     return wanted == "number" and given in ("integer", "boolean")
 
 
@@ -51,7 +51,7 @@ class Interval:
     high: float
 
     @staticmethod
-    def everything() -> "Interval":
+    def unbounded() -> "Interval":
         return Interval(-math.inf, math.inf)
 
     @property
@@ -62,7 +62,7 @@ class Interval:
         return Interval(self.low + other.low, self.high + other.high)
 
     def times(self, other: "Interval") -> "Interval":
-        corners = [_product(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
+        corners = [_bound_product(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
         return Interval(min(corners), max(corners))
 
     def join(self, other: "Interval") -> "Interval":
@@ -70,16 +70,16 @@ class Interval:
         return Interval(min(self.low, other.low), max(self.high, other.high))
 
     def __str__(self) -> str:
-        return f"{_plain(self.low)} .. {_plain(self.high)}"
+        return f"{_format_bound(self.low)} .. {_format_bound(self.high)}"
 
 
-def _product(a: float, b: float) -> float:
+def _bound_product(a: float, b: float) -> float:
     # 0 * inf is a nan, but a bound of zero stays zero whatever the other side may reach.
     return 0.0 if a == 0 or b == 0 else a * b
 
 
-def _plain(value: float) -> str:
+def _format_bound(value: float) -> str:
     return f"{value:+g}" if value else "0"
 
 
-Effect = Literal["pass", "fail", "inconclusive"]
+GateEffect = Literal["pass", "fail", "inconclusive"]

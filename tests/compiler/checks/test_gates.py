@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.diagnosis.examples import minimal_recipe
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.plan import Plan
 
 SCORED = "  check: {eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}}\n"
 
 
-def outcome(gate: str, *stages: str, rows: int = 100, samples: int = 1) -> Any:
+def compile_gate(gate: str, *stages: str, rows: int = 100, samples: int = 1) -> Any:
     """A recipe with this gate over `check` and `first`, which measure as many rows, and stages after it."""
-    sampling = f"sampling: {{samples: {samples}, temperature: {float(samples > 1)}}}"
+    sampling = f"sampling: {{n: {samples}, temperature: {float(samples > 1)}}}"
     metrics = f"reward: right, metrics: {{accuracy: returns, score: {{mean: returns}}}}, {sampling}"
-    text = minimal(
+    text = minimal_recipe(
         (
             SCORED,
             f"  first: {{eval: base, data: sums.test, {metrics}}}\n"
@@ -27,15 +27,17 @@ def outcome(gate: str, *stages: str, rows: int = 100, samples: int = 1) -> Any:
         ("count: 200", f"count: {rows + 100}"),
         ("test: 100", f"test: {rows}"),
     )
-    request = Request(source=Source("recipe.yaml", text.encode()), catalog=CATALOG, read=lambda _: None)
+    request = CompileRequest(
+        source=SourceFile("recipe.yaml", text.encode()), catalog=CATALOG, read=lambda _: None
+    )
     return compile_recipe(request)
 
 
-def found(gate: str, **given: Any) -> list[tuple[str, str, str]]:
-    return [(one.code, one.message, one.help) for one in outcome(gate, **given).diagnostics]
+def gate_diagnostics(gate: str, **given: Any) -> list[tuple[str, str, str]]:
+    return [(one.code, one.message, one.help) for one in compile_gate(gate, **given).diagnostics]
 
 
-def one(condition: str) -> str:
+def one_condition(condition: str) -> str:
     return f"[{{metric: check.accuracy, {condition}}}]"
 
 
@@ -63,37 +65,39 @@ def one(condition: str) -> str:
     ],
 )
 def test_rows_that_cannot_decide(condition: str, rows: int, code: str | None, help: str):
-    seen = found(one(condition), rows=rows)
+    seen = gate_diagnostics(one_condition(condition), rows=rows)
     assert [one[0] for one in seen] == ([code] if code else [])
     if help:
         assert seen[0][2] == help
 
 
 def test_several_completions_may_tell_as_much_as_prompts():
-    assert found(one("at_least: 0.8, effect: 0.1"), rows=30, samples=4) == []
-    assert found(one("at_least: 0.98"), rows=100, samples=4)[0][0] == "PT0704"
+    assert gate_diagnostics(one_condition("at_least: 0.8, effect: 0.1"), rows=30, samples=4) == []
+    assert gate_diagnostics(one_condition("at_least: 0.98"), rows=100, samples=4)[0][0] == "PT0704"
 
 
 def test_no_effect_of_a_mean_can_be_promised():
-    seen = found("[{metric: check.score, at_least: 0.5, effect: 0.1}]")
+    seen = gate_diagnostics("[{metric: check.score, at_least: 0.5, effect: 0.1}]")
     assert [one[0] for one in seen] == ["PT0707"]
 
 
 def plan(gate: str, *stages: str) -> Plan:
-    made = outcome(gate, *stages)
+    made = compile_gate(gate, *stages)
     assert made.plan is not None, made.diagnostics
     return made.plan
 
 
-MORE = "more: {train: sft, model: sft, data: sums.train, params: {epochs: 1, batch: 4}}"
+MORE = "more: {train: sft, model: sft, data: sums.train, params: {epochs: 1, batch_size: 4}}"
 RECHECK = "recheck: {eval: more, data: sums.test, reward: right, metrics: {accuracy: returns}}"
 AGAIN = "again: {gate: [{metric: recheck.accuracy, at_least: 0.8}], on_fail: {run: last}}"
-LAST = "last: {train: sft, model: base, data: sums.train, params: {epochs: 2, batch: 4}}"
+LAST = "last: {train: sft, model: base, data: sums.train, params: {epochs: 2, batch_size: 4}}"
 EXPORTS = ("late: {export: more}", "export: {export: sft}")
 
 
 def test_a_branch_takes_what_is_made_from_it_along():
-    made = plan(f"{one('at_least: 0.8')}, on_fail: {{run: more}}", MORE, RECHECK, AGAIN, LAST, *EXPORTS)
+    made = plan(
+        f"{one_condition('at_least: 0.8')}, on_fail: {{run: more}}", MORE, RECHECK, AGAIN, LAST, *EXPORTS
+    )
     assert made.step("ship").params["on_fail"] == {"run": ["more", "recheck", "again", "last", "late"]}
     assert made.step("again").params["on_fail"] == {"run": ["last"]}
     gates = {step.id: step.gates for step in made.steps if step.gates}
@@ -108,9 +112,9 @@ def test_a_branch_takes_what_is_made_from_it_along():
 
 
 def test_what_a_gate_does_is_no_part_of_its_key():
-    kept = plan(one("at_least: 0.8"), MORE)
-    branched = plan(f"{one('at_least: 0.8')}, on_inconclusive: {{run: more}}", MORE)
-    uncorrected = plan(f"{one('at_least: 0.8')}, correction: none", MORE)
+    kept = plan(one_condition("at_least: 0.8"), MORE)
+    branched = plan(f"{one_condition('at_least: 0.8')}, on_inconclusive: {{run: more}}", MORE)
+    uncorrected = plan(f"{one_condition('at_least: 0.8')}, correction: none", MORE)
     assert kept.step("ship").key == branched.step("ship").key
     assert kept.step("more").key == branched.step("more").key
     assert kept.step("ship").key != uncorrected.step("ship").key
@@ -125,18 +129,18 @@ def test_what_a_gate_does_is_no_part_of_its_key():
     ],
 )
 def test_a_branch_that_cannot_be_taken(target: str, message: str):
-    made = outcome(f"{one('at_least: 0.8')}, on_fail: {{run: {target}}}", MORE)
+    made = compile_gate(f"{one_condition('at_least: 0.8')}, on_fail: {{run: {target}}}", MORE)
     assert [one.code for one in made.diagnostics] == ["PT0706"]
     assert made.diagnostics[0].message.startswith(message)
 
 
 def test_one_stage_is_no_branch_of_two_gates():
     second = "second: {gate: [{metric: check.accuracy, at_least: 0.9}], on_fail: {run: more}}"
-    made = outcome(f"{one('at_least: 0.8')}, on_fail: {{run: more}}", second, MORE)
+    made = compile_gate(f"{one_condition('at_least: 0.8')}, on_fail: {{run: more}}", second, MORE)
     assert [one.code for one in made.diagnostics] == ["PT0706"]
     assert "by the gate `ship` already" in made.diagnostics[0].message
 
 
 def test_both_cases_of_a_gate_may_run_the_same():
     cases = "on_fail: {run: more}, on_inconclusive: {run: more}"
-    assert outcome(f"{one('at_least: 0.8')}, {cases}", MORE).diagnostics == ()
+    assert compile_gate(f"{one_condition('at_least: 0.8')}, {cases}", MORE).diagnostics == ()

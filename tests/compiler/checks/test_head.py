@@ -4,25 +4,25 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.compiler.checks.compiling import codes_of, stage
+from tests.compiler.checks.compiling import codes_of, stage_recipe
 
-_OWN = "    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}\n    tokenizer: {init: characters}\n"
+_OWN = "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n    tokenizer: {init: characters}\n"
 _OTHER = "    from: someone/a-model\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n"
 
 
-def over_another(method: str, targets: str) -> list[str]:
-    return codes_of(stage(method, f"adapter: {{targets: [{targets}]}}").replace(_OWN, _OTHER))
+def codes_for_published(method: str, targets: str) -> list[str]:
+    return codes_of(stage_recipe(method, f"adapter: {{target_modules: [{targets}]}}").replace(_OWN, _OTHER))
 
 
 @pytest.mark.parametrize("method", ["sft", "dpo", "ipo"])
 def test_it_is_refused_where_trl_refuses_it(method: str) -> None:
-    assert over_another(method, "q_proj, lm_head") == ["PT0647"]
-    assert over_another(method, "q_proj") == []
+    assert codes_for_published(method, "q_proj, lm_head") == ["PT0647"]
+    assert codes_for_published(method, "q_proj") == []
 
 
 @pytest.mark.parametrize("method", ["orpo", "cpo", "reward_model"])
 def test_it_is_taken_where_trl_takes_it(method: str) -> None:
-    assert over_another(method, "q_proj, lm_head") == []
+    assert codes_for_published(method, "q_proj, lm_head") == []
 
 
 @pytest.mark.slow

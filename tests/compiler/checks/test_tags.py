@@ -2,24 +2,24 @@
 
 import pytest
 
-from posttrain.compiler.checks.tags import unwritable
-from posttrain.compiler.diagnosis.examples import minimal
+from posttrain.compiler.checks.tags import missing_characters
+from posttrain.compiler.diagnosis.examples import minimal_recipe
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.models import Tokenizer
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 _TOKENIZER = "tokenizer: {init: characters}"
 _COMPLETION = "{of: completion, to: answer}"
 ENDS = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
 
 
-def found(text: str, template: str = ENDS) -> dict[str, str]:
+def messages_by_code(text: str, template: str = ENDS) -> dict[str, str]:
     """The messages of what these checks say, by code."""
     files = {"chat.jinja": template.encode()}
-    source = Source("recipe.yaml", text.encode())
-    outcome = compile_recipe(Request(source=source, catalog=CATALOG, read=files.get))
+    source = SourceFile("recipe.yaml", text.encode())
+    outcome = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=files.get))
     return {
         d.code: d.message for d in outcome.diagnostics if d.code in ("PT0811", "PT0812", "PT0813", "PT0814")
     }
@@ -28,7 +28,7 @@ def found(text: str, template: str = ENDS) -> dict[str, str]:
 def recipe(model: str = "", tokenizer: str = "init: characters", of: str = "completion") -> str:
     """The small recipe whose reward looks between <answer> and </answer> of something."""
     between = f"{{between: {{of: {of}, open: <answer>, close: </answer>}}}}"
-    return minimal(
+    return minimal_recipe(
         (_TOKENIZER, f"tokenizer: {{{tokenizer}}}{model}"),
         (_COMPLETION, f"{{of: {between}, to: answer}}"),
     )
@@ -49,28 +49,28 @@ DIGITS = 'init: characters, alphabet: "0123456789"'
     ],
 )
 def test_what_a_tokenizer_of_characters_lacks(text: str, tokenizer: dict[str, object], lacking: str) -> None:
-    given = read(Tokenizer, {"init": "characters", **tokenizer})
-    assert unwritable(text, given) == lacking
+    given = parse_declaration(Tokenizer, {"init": "characters", **tokenizer})
+    assert missing_characters(text, given) == lacking
 
 
 def test_another_tokenizer_is_not_judged() -> None:
-    assert unwritable("<日本>", read(Tokenizer, {"from": "org/name"})) == ""
+    assert missing_characters("<日本>", parse_declaration(Tokenizer, {"from": "org/name"})) == ""
 
 
 def test_a_tag_outside_the_alphabet_is_never_written() -> None:
-    assert found(recipe(tokenizer=DIGITS)) == {
+    assert messages_by_code(recipe(tokenizer=DIGITS)) == {
         "PT0811": "`base` can never write `</answer>`: its tokenizer has no < / a n s w e r >"
     }
-    assert found(recipe(tokenizer=DIGITS + ", words: [<answer>, </answer>]")) == {}
-    assert found(recipe()) == {}
+    assert messages_by_code(recipe(tokenizer=DIGITS + ", words: [<answer>, </answer>]")) == {}
+    assert messages_by_code(recipe()) == {}
 
 
 def test_a_piece_of_a_column_is_no_tag_of_the_model() -> None:
-    assert found(recipe(tokenizer=DIGITS, of="answer")) == {}
+    assert messages_by_code(recipe(tokenizer=DIGITS, of="answer")) == {}
 
 
 def test_a_chain_of_nodes_is_followed_to_the_completion() -> None:
-    assert "PT0811" in found(recipe(tokenizer=DIGITS, of="{after: {of: completion, mark: '='}}"))
+    assert "PT0811" in messages_by_code(recipe(tokenizer=DIGITS, of="{after: {of: completion, mark: '='}}"))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_chain_of_nodes_is_followed_to_the_completion() -> None:
     ],
 )
 def test_tags_agree_with_what_the_model_is_told(model: str, tokenizer: str, said: str) -> None:
-    messages = found(recipe(model, tokenizer))
+    messages = messages_by_code(recipe(model, tokenizer))
     assert ("PT0812" in messages) == bool(said)
     assert said in messages.get("PT0812", "")
 
@@ -99,7 +99,7 @@ def test_tags_agree_with_what_the_model_is_told(model: str, tokenizer: str, said
     ],
 )
 def test_tags_agree_with_those_in_the_template(template: str, told: bool) -> None:
-    assert ("PT0812" in found(recipe("\n    chat_template: chat.jinja"), template)) == told
+    assert ("PT0812" in messages_by_code(recipe("\n    chat_template: chat.jinja"), template)) == told
 
 
 WITH_TEMPLATE = "\n    chat_template: chat.jinja"
@@ -115,23 +115,25 @@ WITH_TEMPLATE = "\n    chat_template: chat.jinja"
     ],
 )
 def test_a_template_that_never_ends_a_turn(template: str, told: bool) -> None:
-    assert ("PT0813" in found(recipe(WITH_TEMPLATE), template)) == told
+    assert ("PT0813" in messages_by_code(recipe(WITH_TEMPLATE), template)) == told
 
 
 def test_a_template_that_nothing_is_taught_by_may_go_on() -> None:
     text = recipe(WITH_TEMPLATE)
-    assert "PT0813" in found(text, "{{ messages }}")
-    assert "PT0813" not in found(text.replace("data: sums.train,", "data: sums.train, prompts: plain,"), "")
-    untaught = text.replace(
-        "  sft: {train: sft, model: base, data: sums.train, params: {epochs: 1, batch: 4}}\n", ""
+    assert "PT0813" in messages_by_code(text, "{{ messages }}")
+    assert "PT0813" not in messages_by_code(
+        text.replace("data: sums.train,", "data: sums.train, prompts: plain,"), ""
     )
-    assert "PT0813" not in found(untaught.replace("eval: sft", "eval: base"), "{{ messages }}")
+    untaught = text.replace(
+        "  sft: {train: sft, model: base, data: sums.train, params: {epochs: 1, batch_size: 4}}\n", ""
+    )
+    assert "PT0813" not in messages_by_code(untaught.replace("eval: sft", "eval: base"), "{{ messages }}")
 
 
 def test_a_published_model_ends_in_its_own_way() -> None:
     published = recipe(WITH_TEMPLATE).replace(
-        "    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}\n    tokenizer: {init: characters}\n",
+        "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n    tokenizer: {init: characters}\n",
         "    from: Qwen/Qwen2.5-0.5B\n",
     )
-    assert "PT0813" not in found(published, "{{ messages }}<|im_end|>")
-    assert "PT0813" in found(published, "{{ messages }}")
+    assert "PT0813" not in messages_by_code(published, "{{ messages }}<|im_end|>")
+    assert "PT0813" in messages_by_code(published, "{{ messages }}")

@@ -6,42 +6,42 @@ import json
 from typing import Any, get_args
 
 import pytest
-from tests.compiler.checks.compiling import codes_of, found_in, stage
+from tests.compiler.checks.compiling import codes_of, diagnostics_of, stage_recipe
 from tools import trl_table
 
-from posttrain.compiler.checks.owned import owned, owner_of
-from posttrain.compiler.checks.trl import arguments_of
-from posttrain.compiler.facts.stack import PINNED
-from posttrain.compiler.facts.tables import table
+from posttrain.compiler.checks.owned import recipe_equivalent, reserved_args
+from posttrain.compiler.checks.trl import config_arguments
+from posttrain.compiler.facts.stack import PINNED_VERSIONS
+from posttrain.compiler.facts.tables import load_table
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.declared import fields_of
 from posttrain.spec.extension import Method
 
 METHODS = [CATALOG.find("method", name) for name in CATALOG.names("method")]
-ON_TRL = [method for method in METHODS if isinstance(method, Method) and method.trl is not None]
+TRL_METHODS = [method for method in METHODS if isinstance(method, Method) and method.trl is not None]
 
 
 @pytest.mark.slow
 def test_the_table_is_that_of_the_installed_release() -> None:
-    made = trl_table.text(trl_table.table())
+    made = trl_table.render_table(trl_table.build_table())
     assert made == trl_table.TABLE.read_text(), "run `python tools/trl_table.py` and read the difference"
 
 
 def test_the_table_is_of_the_pinned_release() -> None:
-    release = table("trl")["release"]
-    assert release == {name: PINNED[name] for name in release}
+    release = load_table("trl")["release"]
+    assert release == {name: PINNED_VERSIONS[name] for name in release}
 
 
-@pytest.mark.parametrize("method", ON_TRL, ids=lambda method: method.name)
+@pytest.mark.parametrize("method", TRL_METHODS, ids=lambda method: method.name)
 def test_what_posttrain_sets_itself_exists(method: Method) -> None:
     assert method.trl is not None
-    known = arguments_of(method.trl)
+    known = config_arguments(method.trl)
     gone = {"warmup_ratio", "num_train_epochs", "chat_template_path", "eos_token", "pad_token"}
     gone |= {"logging_first_step", "model_init_kwargs", "trust_remote_code"}
-    assert owned(method.trl) - set(known) <= gone
+    assert reserved_args(method.trl) - set(known) <= gone
 
 
-def losses_in(trainer: Any, attribute: str) -> set[str]:
+def losses_of_trainer(trainer: Any, attribute: str) -> set[str]:
     """The losses that a trainer's source compares its own with."""
     tree = ast.parse(inspect.getsource(inspect.getmodule(trainer)))
     found: set[str] = set()
@@ -62,18 +62,18 @@ def test_the_losses_of_dpo_and_grpo_are_those_of_the_installed_release() -> None
 
     from posttrain.runtime.methods import dpo, grpo
 
-    assert losses_in(DPOTrainer, "loss_type") == set(get_args(dpo.Loss))
-    ours = set(get_args(fields_of(grpo.Grpo)["loss"].kind))
-    assert losses_in(GRPOTrainer, "self.loss_type") == ours
+    assert losses_of_trainer(DPOTrainer, "loss_type") == set(get_args(dpo.Loss))
+    ours = set(get_args(fields_of(grpo.GrpoParams)["loss"].annotation))
+    assert losses_of_trainer(GRPOTrainer, "self.loss_type") == ours
 
 
 @pytest.mark.parametrize(("name", "kind"), [("kto", "KTOConfig"), ("cpo", "CPOConfig")])
 def test_the_losses_of_the_others_are_those_of_the_table(name: str, kind: str) -> None:
     method = CATALOG.find("method", name)
     assert method is not None
-    ours = set(get_args(fields_of(method.params)["loss"].kind))
+    ours = set(get_args(fields_of(method.params)["loss"].annotation))
     others = {"simpo", "alphapo"} if name == "cpo" else set()  # a method of its own; a weight of it
-    assert ours | others == set(arguments_of(kind)["loss_type"]["choices"])
+    assert ours | others == set(config_arguments(kind)["loss_type"]["choices"])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_losses_of_the_others_are_those_of_the_table(name: str, kind: str) -
     ],
 )
 def test_a_mistake_is_told_with_its_mending(argument: str, code: str, said: str) -> None:
-    found = found_in(stage("sft", f"trl: {{{argument}}}"))
+    found = diagnostics_of(stage_recipe("sft", f"trl: {{{argument}}}"))
     assert [d.code for d in found] == [code]
     assert said in found[0].message + " " + found[0].help
 
@@ -115,23 +115,23 @@ def test_a_mistake_is_told_with_its_mending(argument: str, code: str, said: str)
     ],
 )
 def test_what_is_right_passes(argument: str) -> None:
-    assert codes_of(stage("sft", f"trl: {{{argument}}}")) == []
+    assert codes_of(stage_recipe("sft", f"trl: {{{argument}}}")) == []
 
 
 def test_an_argument_of_another_method_is_unknown() -> None:
-    assert codes_of(stage("sft", "trl: {num_generations: 8}")) == ["PT0621"]
+    assert codes_of(stage_recipe("sft", "trl: {num_generations: 8}")) == ["PT0621"]
 
 
 def test_a_method_without_trl_takes_none_of_its_arguments() -> None:
-    text = stage("ppo", "reward: right, params: {steps: 9}, trl: {adam_beta2: 0.9}")
+    text = stage_recipe("ppo", "reward: right, params: {max_steps: 9}, trl: {adam_beta2: 0.9}")
     assert codes_of(text) == ["PT0621"]
 
 
 def test_whatever_is_owned_names_something_to_do() -> None:
-    for method in ON_TRL:
-        for argument in owned(method.trl or ""):
-            assert owner_of(argument, method.trl or ""), argument
+    for method in TRL_METHODS:
+        for argument in reserved_args(method.trl or ""):
+            assert recipe_equivalent(argument, method.trl or ""), argument
 
 
 def test_the_table_is_plain_json() -> None:
-    assert json.loads(trl_table.TABLE.read_text()) == table("trl")
+    assert json.loads(trl_table.TABLE.read_text()) == load_table("trl")

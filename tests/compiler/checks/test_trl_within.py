@@ -1,48 +1,66 @@
 """Recipes are held to what may stand within TRL's mappings; test_within_table.py holds the table to TRL."""
 
 import pytest
-from tests.compiler.checks.compiling import found_in, stage
+from tests.compiler.checks.compiling import diagnostics_of, stage_recipe
 
-from posttrain.compiler.checks.examples import training
+from posttrain.compiler.checks.examples import training_example
 from posttrain.spec.diagnostic import Diagnostic
 
-WRITES = "reward: right, params: {steps: 9}"
-VLLM = f"{WRITES}, placement: {{rollouts: {{engine: vllm}}}}"
-SERVER = f"{WRITES}, placement: {{rollouts: {{engine: vllm, mode: server}}}}"
+REWARD_PARAMS = "reward: right, params: {max_steps: 9}"
+VLLM = f"{REWARD_PARAMS}, placement: {{rollouts: {{engine: vllm}}}}"
+SERVER = f"{REWARD_PARAMS}, placement: {{rollouts: {{engine: vllm, mode: server}}}}"
 
 
 @pytest.mark.parametrize(
     ("method", "more", "argument", "code", "said"),
     [
-        ("grpo", WRITES, "generation_kwargs: {temprature: 0.5}", "PT0621", "set `params.temperature`"),
-        ("grpo", WRITES, "generation_kwargs: {temperature: 0.5}", "PT0623", "set `params.temperature`"),
-        ("grpo", WRITES, "generation_kwargs: {max_new_tokens: 5}", "PT0623", "set `params.max_tokens`"),
-        ("rloo", WRITES, "generation_kwargs: {num_return_sequences: 5}", "PT0623", "`params.generations`"),
+        ("grpo", REWARD_PARAMS, "generation_kwargs: {temprature: 0.5}", "PT0621", "set `params.temperature`"),
         (
             "grpo",
-            WRITES,
+            REWARD_PARAMS,
+            "generation_kwargs: {temperature: 0.5}",
+            "PT0623",
+            "set `params.temperature`",
+        ),
+        (
+            "grpo",
+            REWARD_PARAMS,
+            "generation_kwargs: {max_new_tokens: 5}",
+            "PT0623",
+            "set `params.max_tokens`",
+        ),
+        (
+            "rloo",
+            REWARD_PARAMS,
+            "generation_kwargs: {num_return_sequences: 5}",
+            "PT0623",
+            "`params.generations`",
+        ),
+        (
+            "grpo",
+            REWARD_PARAMS,
             "generation_kwargs: {repetition_penalty: 1.1}",
             "PT0623",
             "`trl: {repetition_penalty",
         ),
         (
             "grpo",
-            WRITES,
+            REWARD_PARAMS,
             "generation_kwargs: {no_repeat_ngram_sizes: 3}",
             "PT0621",
             "`no_repeat_ngram_size`?",
         ),
-        ("grpo", WRITES, "generation_kwargs: {typical_p: high}", "PT0622", "takes null or a number"),
+        ("grpo", REWARD_PARAMS, "generation_kwargs: {typical_p: high}", "PT0622", "takes null or a number"),
         (
             "grpo",
-            WRITES,
+            REWARD_PARAMS,
             "generation_kwargs: {bad_words_ids: [1]}",
             "PT0622",
             "a list of lists of whole numbers",
         ),
         (
             "grpo",
-            WRITES,
+            REWARD_PARAMS,
             "generation_kwargs: {min_tokens: 3}",
             "PT0621",
             "one for `vllm`, `server`: `placement",
@@ -58,9 +76,9 @@ SERVER = f"{WRITES}, placement: {{rollouts: {{engine: vllm, mode: server}}}}"
         ),
         ("grpo", VLLM, "generation_kwargs: {structured_outputs: {regx: a}}", "PT0621", "mean `regex`?"),
         ("grpo", SERVER, "generation_kwargs: {echo: true}", "PT0623", "asks for no less and no more"),
-        ("grpo", WRITES, "chat_template_kwargs: {tokenize: false}", "PT0623", "the trainer sets it"),
+        ("grpo", REWARD_PARAMS, "chat_template_kwargs: {tokenize: false}", "PT0623", "the trainer sets it"),
         ("sft", "", "accelerator_config: {even_batch: true}", "PT0621", "did you mean `even_batches`?"),
-        ("sft", "", "accelerator_config: {split_batches: true}", "PT0623", "`params.micro_batch`"),
+        ("sft", "", "accelerator_config: {split_batches: true}", "PT0623", "`params.micro_batch_size`"),
         ("sft", "", "accelerator_config: {non_blocking: 1}", "PT0622", "takes true or false"),
         ("sft", "", "accelerator_config: '{}'", "PT0622", "write the mapping itself"),
         (
@@ -84,14 +102,14 @@ SERVER = f"{WRITES}, placement: {{rollouts: {{engine: vllm, mode: server}}}}"
 def test_a_mistake_is_told_with_its_mending(
     method: str, more: str, argument: str, code: str, said: str
 ) -> None:
-    found = mistakes(method, more, argument)
+    found = diagnostics_within(method, more, argument)
     assert [one.code for one in found] == [code]
     assert said in f"{found[0].message} {found[0].help}"
 
 
-def mistakes(method: str, more: str, argument: str) -> list[Diagnostic]:
-    text = stage(method, ", ".join(filter(None, [more, f"trl: {{{argument}}}"])))
-    return [one for one in found_in(text) if one.code.startswith("PT06")]
+def diagnostics_within(method: str, more: str, argument: str) -> list[Diagnostic]:
+    text = stage_recipe(method, ", ".join(filter(None, [more, f"trl: {{{argument}}}"])))
+    return [one for one in diagnostics_of(text) if one.code.startswith("PT06")]
 
 
 @pytest.mark.parametrize(
@@ -99,14 +117,14 @@ def mistakes(method: str, more: str, argument: str) -> list[Diagnostic]:
     [
         (
             "grpo",
-            WRITES,
+            REWARD_PARAMS,
             "generation_kwargs: {no_repeat_ngram_size: 3, suppress_tokens: [1], typical_p: null}",
         ),
-        ("grpo", WRITES, "generation_kwargs: {sequence_bias: [[[1, 2], -10.0]]}"),
+        ("grpo", REWARD_PARAMS, "generation_kwargs: {sequence_bias: [[[1, 2], -10.0]]}"),
         ("grpo", VLLM, "generation_kwargs: {min_tokens: 3, stop: [a], frequency_penalty: 1}"),
         ("grpo", VLLM, "generation_kwargs: {structured_outputs: {regex: '[ab]+'}}"),
         ("grpo", SERVER, "generation_kwargs: {logit_bias: {5: 1.0}, repetition_detection: {min_count: 2}}"),
-        ("grpo", WRITES, "chat_template_kwargs: {enable_thinking: false, whatever: [1]}"),
+        ("grpo", REWARD_PARAMS, "chat_template_kwargs: {enable_thinking: false, whatever: [1]}"),
         (
             "sft",
             "",
@@ -117,41 +135,41 @@ def mistakes(method: str, more: str, argument: str) -> list[Diagnostic]:
         ("dpo", "", "gradient_checkpointing_kwargs: {use_reentrant: false, preserve_rng_state: true}"),
         ("sft", "", "optim: sgd, optim_args: 'momentum=0.9, nesterov=true'"),
         ("sft", "", "optim_args: ''"),
-        ("sft", "params: {liger: true}", "liger_kernel_config: {rope: false, swiglu: true}"),
+        ("sft", "params: {use_liger_kernel: true}", "liger_kernel_config: {rope: false, swiglu: true}"),
     ],
 )
 def test_what_is_right_passes(method: str, more: str, argument: str) -> None:
-    assert mistakes(method, more, argument) == []
+    assert diagnostics_within(method, more, argument) == []
 
 
 @pytest.mark.parametrize("optimizer", ["[1]", "5", "sgdd"])
 def test_a_mistaken_optimizer_is_told_once(optimizer: str) -> None:
-    found = mistakes("sft", "", f"optim: {optimizer}, optim_args: 'momentum=0.9'")
+    found = diagnostics_within("sft", "", f"optim: {optimizer}, optim_args: 'momentum=0.9'")
     assert [one.code for one in found] == ["PT0622"]
 
 
 @pytest.mark.parametrize(("gpus", "codes"), [("", ["PT0621"]), ("hardware: {gpus: 1xH100-80GB}\n", [])])
 def test_where_nothing_is_said_the_target_decides_what_writes(gpus: str, codes: list[str]) -> None:
-    text = stage("grpo", f"{WRITES}, trl: {{generation_kwargs: {{min_tokens: 3}}}}")
-    found = found_in(text.replace("recipe: 1\n", f"recipe: 1\n{gpus}"))
+    text = stage_recipe("grpo", f"{REWARD_PARAMS}, trl: {{generation_kwargs: {{min_tokens: 3}}}}")
+    found = diagnostics_of(text.replace("recipe: 1\n", f"recipe: 1\n{gpus}"))
     assert [one.code for one in found if one.code.startswith("PT06")] == codes
 
 
 def test_the_place_is_the_key_within() -> None:
-    text = training(
+    text = training_example(
         "\n    train: sft\n    model: base\n    data: sums.train\n    trl:\n"
         "      accelerator_config:\n        split_batch: true"
     )
-    found = [one for one in found_in(text) if one.code == "PT0621"]
+    found = [one for one in diagnostics_of(text) if one.code == "PT0621"]
     line = text.splitlines()[found[0].span.line - 1]
     assert line[found[0].span.column - 1 :] == "split_batch: true"
 
 
 def test_without_a_known_architecture_any_kernel_of_liger_may_be_named() -> None:
     def told(model: str) -> list[str]:
-        it = "{train: sft, model: base, data: sums.train, params: {liger: true}, trl: {%s}}"
-        text = training(it % "liger_kernel_config: {geglu: true, swiglu: true}", hub=True)
-        return [one.code for one in found_in(text.replace("Qwen/Qwen2.5-0.5B-Instruct", model))]
+        it = "{train: sft, model: base, data: sums.train, params: {use_liger_kernel: true}, trl: {%s}}"
+        text = training_example(it % "liger_kernel_config: {geglu: true, swiglu: true}", hub=True)
+        return [one.code for one in diagnostics_of(text.replace("Qwen/Qwen2.5-0.5B-Instruct", model))]
 
     assert "PT0621" in told("Qwen/Qwen2.5-0.5B-Instruct")
     assert "PT0621" not in told("someone/a-model")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posttrain.compiler.differences.values import ABSENT, Difference, value_differences
-from posttrain.spec.plan import canonical
+from posttrain.spec.plan import canonical_json
 
 scalars = (
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0]) | st.text("ab", max_size=2)
@@ -21,14 +21,14 @@ trees = st.recursive(
 
 @given(trees, trees)
 def test_there_is_a_difference_exactly_when_they_are_written_differently(old: Any, new: Any) -> None:
-    assert bool(list(value_differences(old, new))) == (canonical(old) != canonical(new))
+    assert bool(list(value_differences(old, new))) == (canonical_json(old) != canonical_json(new))
 
 
 @given(trees, trees)
 def test_what_stands_at_a_path_is_what_is_told(old: Any, new: Any) -> None:
     for found in value_differences(old, new):
         if found.new is not ABSENT and found.old is not ABSENT:
-            assert canonical(found.old) != canonical(found.new)
+            assert canonical_json(found.old) != canonical_json(found.new)
         assert found.old is not found.new
 
 

@@ -4,52 +4,57 @@ from collections.abc import Mapping
 
 import pytest
 
-from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
-from posttrain.compiler.locking.wanted import Reason, stale, wanted
-from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.locking.wanted import LockDifference, lock_differences, required_entries
+from posttrain.compiler.pipeline import CompileResult, compile_recipe
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.lockfile import Id, Lock, parse_lock, to_text
+from posttrain.spec.lockfile import EntryId, Lockfile, format_lock, parse_lock
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-QWEN = minimal(
-    ("    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}\n", "    from: Qwen/Qwen2.5-0.5B\n"),
+QWEN = minimal_recipe(
+    (
+        "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n",
+        "    from: Qwen/Qwen2.5-0.5B\n",
+    ),
     ("    tokenizer: {init: characters}\n", ""),
 )
-ROWS = minimal(
+ROWS = minimal_recipe(
     (
         "{arithmetic: {digits: 2, count: 200}}",
         "{hub: {name: org/rows, columns: {prompt: text, answer: text, completion: text}}}",
     ),
-    ("epochs: 1, batch: 4", "steps: 3, batch: 4"),
+    ("epochs: 1, batch_size: 4", "max_steps: 3, batch_size: 4"),
 )
 STACK = {"torch": "2.13", "duckdb": "2.0"}
 
 
 def compiled(
     text: str,
-    values: Mapping[Id, str] | str | None,
+    values: Mapping[EntryId, str] | str | None,
     files: Mapping[str, bytes] | None = None,
     stack: Mapping[str, str] = STACK,
-) -> Outcome:
+) -> CompileResult:
     lock = None
     if values is not None:
-        written = values if isinstance(values, str) else to_text(values)
-        lock = Source("recipe.lock", written.encode("utf-8", "surrogateescape"))
-    source = Source("recipe.yaml", text.encode())
+        written = values if isinstance(values, str) else format_lock(values)
+        lock = SourceFile("recipe.lock", written.encode("utf-8", "surrogateescape"))
+    source = SourceFile("recipe.yaml", text.encode())
     read = (files or {}).get
-    return compile_recipe(Request(source=source, catalog=CATALOG, read=read, stack=stack, lock=lock))
+    return compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=read, stack=stack, lock=lock))
 
 
-def errors(outcome: Outcome) -> list[str]:
+def errors(outcome: CompileResult) -> list[str]:
     return [found.message for found in outcome.diagnostics if found.severity == "error"]
 
 
-def needs(text: str, files: Mapping[str, bytes] | None = None) -> dict[Id, str]:
+def needs(text: str, files: Mapping[str, bytes] | None = None) -> dict[EntryId, str]:
     """A lock that fits, with a commit of ours for whatever is on the hub."""
     outcome = compiled(text, None, files)
     assert outcome.plan is not None, outcome.diagnostics
-    return {id: value or COMMIT for id, value in wanted(outcome.plan, outcome.asked).items()}
+    return {
+        id: value or COMMIT for id, value in required_entries(outcome.plan, outcome.hub_references).items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,7 @@ def needs(text: str, files: Mapping[str, bytes] | None = None) -> dict[Id, str]:
             "models.base",
         ),
         (
-            MINIMAL.replace("tokenizer: {init: characters}", "tokenizer: {from: org/words}"),
+            MINIMAL_RECIPE.replace("tokenizer: {init: characters}", "tokenizer: {from: org/words}"),
             ("model", "org/words@main"),
             "models.base",
         ),
@@ -70,10 +75,10 @@ def needs(text: str, files: Mapping[str, bytes] | None = None) -> dict[Id, str]:
     ],
     ids=["model", "branch", "tokenizer", "dataset"],
 )
-def test_a_locked_revision_pins_what_is_on_the_hub(text: str, id: Id, step: str) -> None:
+def test_a_locked_revision_pins_what_is_on_the_hub(text: str, id: EntryId, step: str) -> None:
     loose = compiled(text, None)
     assert loose.plan is not None
-    assert loose.asked == {id}
+    assert loose.hub_references == {id}
     assert not loose.plan.step(step).pinned
     held = compiled(text, needs(text))
     assert errors(held) == []
@@ -89,13 +94,13 @@ def test_a_commit_in_the_recipe_is_its_own_lock() -> None:
     outcome = compiled(text, None)
     assert outcome.plan is not None
     entry = ("model", f"Qwen/Qwen2.5-0.5B@{COMMIT}")
-    assert wanted(outcome.plan, outcome.asked)[entry] == COMMIT
+    assert required_entries(outcome.plan, outcome.hub_references)[entry] == COMMIT
     held = compiled(text, needs(text))
     assert held.plan == outcome.plan
 
 
 def test_a_locked_plan_without_hub_names_is_the_plan() -> None:
-    assert compiled(MINIMAL, needs(MINIMAL)).plan == compiled(MINIMAL, None).plan
+    assert compiled(MINIMAL_RECIPE, needs(MINIMAL_RECIPE)).plan == compiled(MINIMAL_RECIPE, None).plan
 
 
 def test_what_is_not_locked_is_refused_where_it_is_written() -> None:
@@ -107,7 +112,7 @@ def test_what_is_not_locked_is_refused_where_it_is_written() -> None:
 
 
 TEMPLATE = {"chat.jinja": b"{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"}
-WITH_FILE = minimal(
+WITH_FILE = minimal_recipe(
     ("tokenizer: {init: characters}", "tokenizer: {init: characters}\n    chat_template: chat.jinja")
 )
 
@@ -124,14 +129,14 @@ def test_a_changed_file_and_another_version_are_refused() -> None:
 
 
 def test_what_is_locked_and_not_needed_by_this_variant_does_no_harm() -> None:
-    assert compiled(MINIMAL, {**needs(MINIMAL), ("file", "other.jinja"): "0"}).plan is not None
+    assert compiled(MINIMAL_RECIPE, {**needs(MINIMAL_RECIPE), ("file", "other.jinja"): "0"}).plan is not None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "<<<<<<< ours", to_text({("a", "b"): "c"}) + to_text({("a", "b"): "d"}), "\udcff"]
+    "text", ["", "<<<<<<< ours", format_lock({("a", "b"): "c"}) + format_lock({("a", "b"): "d"}), "\udcff"]
 )
 def test_a_lock_that_cannot_be_read_is_refused(text: str) -> None:
-    outcome = compiled(MINIMAL, text)
+    outcome = compiled(MINIMAL_RECIPE, text)
     assert outcome.plan is None
     (found,) = outcome.diagnostics
     assert found.code == "PT0141"
@@ -140,13 +145,13 @@ def test_a_lock_that_cannot_be_read_is_refused(text: str) -> None:
 
 
 def test_reasons_are_typed() -> None:
-    lock = Lock({("stack", "torch"): "1", ("stack", "gone"): "1", ("model", "a@main"): COMMIT})
+    lock = Lockfile({("stack", "torch"): "1", ("stack", "gone"): "1", ("model", "a@main"): COMMIT})
     needed = {("stack", "torch"): "2", ("file", "f"): "abc", ("model", "a@main"): None, ("image", "i"): None}
-    assert stale(needed, lock) == [
-        Reason(reason="missing", kind="file", name="f", new="abc"),
-        Reason(reason="missing", kind="image", name="i"),
-        Reason(reason="changed", kind="stack", name="torch", old="1", new="2"),
-        Reason(reason="extra", kind="stack", name="gone", old="1"),
+    assert lock_differences(needed, lock) == [
+        LockDifference(reason="missing", kind="file", name="f", new="abc"),
+        LockDifference(reason="missing", kind="image", name="i"),
+        LockDifference(reason="changed", kind="stack", name="torch", old="1", new="2"),
+        LockDifference(reason="extra", kind="stack", name="gone", old="1"),
     ]
 
 
@@ -155,11 +160,11 @@ def test_every_leg_of_a_matrix_is_locked() -> None:
         "Qwen/Qwen2.5-0.5B", '"${matrix.model}"'
     )
     outcome = compiled(text, None)
-    assert outcome.asked == {("model", "org/a@main"), ("model", "org/b@main")}
+    assert outcome.hub_references == {("model", "org/a@main"), ("model", "org/b@main")}
     held = compiled(text, needs(text))
     assert held.plan is not None
     assert all(step.pinned for step in held.plan.steps)
 
 
 def test_the_lock_of_a_plan_is_read_back() -> None:
-    assert parse_lock(to_text(needs(QWEN))).values == needs(QWEN)
+    assert parse_lock(format_lock(needs(QWEN))).values == needs(QWEN)

@@ -1,6 +1,6 @@
 import pytest
 
-from posttrain.compiler.facts.accelerators import GIB, accelerator, accelerators
+from posttrain.compiler.facts.accelerators import GIB, accelerator_names, find_accelerator
 
 
 @pytest.mark.parametrize(
@@ -15,18 +15,18 @@ from posttrain.compiler.facts.accelerators import GIB, accelerator, accelerators
     ],
 )
 def test_a_card_is_known_by_its_names(written, meant):
-    device = accelerator(written)
+    device = find_accelerator(written)
     assert device is not None
     assert device.name == meant
 
 
 def test_an_unknown_card_is_none():
-    assert accelerator("H1000") is None
+    assert find_accelerator("H1000") is None
 
 
-@pytest.mark.parametrize("name", [n for n in accelerators() if n != "CPU"])
+@pytest.mark.parametrize("name", [n for n in accelerator_names() if n != "CPU"])
 def test_a_card_has_about_the_memory_on_its_box(name):
-    device = accelerator(name)
+    device = find_accelerator(name)
     assert device is not None
     box = int(name.rpartition("-")[2].removesuffix("GB"))
     assert 0.93 * box < device.memory / GIB <= 1.0 * box + 1e-9
@@ -35,16 +35,16 @@ def test_a_card_has_about_the_memory_on_its_box(name):
 
 
 def test_no_name_stands_for_two_cards():
-    from posttrain.compiler.facts.tables import table
+    from posttrain.compiler.facts.tables import load_table
 
     names = [
         "".join(c for c in name.lower() if c.isalnum())
-        for key, row in table("accelerators").items()
+        for key, row in load_table("accelerators").items()
         for name in {key, *row["also"]}
     ]
     for name in names:
-        found = accelerator(name)
+        found = find_accelerator(name)
         assert found is not None
-        row = table("accelerators")[found.name]
+        row = load_table("accelerators")[found.name]
         plain = {"".join(c for c in n.lower() if c.isalnum()) for n in (found.name, *row["also"])}
         assert name in plain

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from posttrain.compiler.facts.accelerators import accelerator
-from posttrain.compiler.facts.parameters import count, linear_names
-from posttrain.compiler.facts.shapes import known
-from posttrain.compiler.memory.estimate import estimate, lines
-from posttrain.compiler.memory.workload import Adapter, Frozen, Rollout, Workload
+from posttrain.compiler.facts.accelerators import find_accelerator
+from posttrain.compiler.facts.parameters import count_parameters, linear_module_names
+from posttrain.compiler.facts.shapes import find_shape
+from posttrain.compiler.memory.estimate import estimate_memory, format_terms
+from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, RolloutWorkload, Workload
 
-H100 = accelerator("H100")
+H100 = find_accelerator("H100")
 MODELS = [
     "HuggingFaceTB/SmolLM2-135M",
     "Qwen/Qwen2.5-0.5B",
@@ -36,10 +36,10 @@ MODELS = [
 
 @st.composite
 def workloads(draw, sharded=None):
-    model = known(draw(st.sampled_from(MODELS)))
+    model = find_shape(draw(st.sampled_from(MODELS)))
     assert model is not None
     adapter = draw(st.sampled_from(["none", "attention", "all"]))
-    targets = linear_names(model) if adapter == "all" else ()
+    targets = linear_module_names(model) if adapter == "all" else ()
     strategy = draw(st.sampled_from(sharded or ["single", "ddp", "zero1", "zero2", "zero3", "fsdp"]))
     rollout = draw(st.sampled_from([None, "transformers", "vllm"]))
     return Workload(
@@ -53,45 +53,45 @@ def workloads(draw, sharded=None):
         strategy=strategy,
         adapter=None
         if adapter == "none"
-        else Adapter(targets=targets, element=draw(st.sampled_from([2, 4]))),
+        else LoraAdapter(target_modules=targets, element=draw(st.sampled_from([2, 4]))),
         checkpointing=draw(st.booleans()),
         attention=draw(st.sampled_from(["sdpa", "flash", "eager"])),
         padded=draw(st.booleans()),
         loss=draw(st.sampled_from(["chunked", "full", "scores"])),
-        frozen=draw(st.sampled_from([(), (Frozen("reference", model),)])),
+        frozen=draw(st.sampled_from([(), (FrozenModel("reference", model),)])),
         value=draw(st.sampled_from([None, model])),
-        rollout=rollout and Rollout(rollout, 256, 512, draw(st.integers(1, 64))),
+        rollout=rollout and RolloutWorkload(rollout, 256, 512, draw(st.integers(1, 64))),
     )
 
 
-def total(workload):
-    return estimate(workload, H100).total
+def total_bytes(workload):
+    return estimate_memory(workload, H100).total
 
 
 @given(workloads())
 def test_terms_add_up_to_the_total_of_the_largest_moment(workload):
-    result = estimate(workload, H100)
+    result = estimate_memory(workload, H100)
     assert result.total == sum(t.bytes for t in result.terms)
-    assert result.total == max(m.total for m in result.moments)
+    assert result.total == max(m.total for m in result.phases)
     assert result.headroom == H100.memory - result.total
-    assert result.fits == (result.headroom >= 0 and result.refusal is None)
-    assert all(t.bytes > 0 and t.why for m in result.moments for t in m.terms)
-    assert len(lines(result)) == len(result.terms)
+    assert result.fits == (result.headroom >= 0 and result.start_error is None)
+    assert all(t.bytes > 0 and t.why for m in result.phases for t in m.terms)
+    assert len(format_terms(result)) == len(result.terms)
 
 
 @given(workloads())
 def test_more_rows_never_take_less(workload):
-    assert total(replace(workload, rows=workload.rows + 1)) >= total(workload)
+    assert total_bytes(replace(workload, rows=workload.rows + 1)) >= total_bytes(workload)
 
 
 @given(workloads())
 def test_longer_rows_never_take_less(workload):
-    assert total(replace(workload, length=workload.length + 128)) >= total(workload)
+    assert total_bytes(replace(workload, length=workload.length + 128)) >= total_bytes(workload)
 
 
 @given(workloads())
 def test_accumulating_never_takes_less(workload):
-    assert total(replace(workload, accumulation=workload.accumulation * 2)) >= total(workload)
+    assert total_bytes(replace(workload, accumulation=workload.accumulation * 2)) >= total_bytes(workload)
 
 
 @given(workloads())
@@ -99,15 +99,15 @@ def test_wider_weights_take_more_of_what_is_held_throughout(workload):
     """Not in all: a norm in fp32 keeps a wide copy of a narrow stream, which a wide stream needs not, and
     where long rows meet a small model that outweighs the weights."""
     assume(workload.autocast)
-    wide, narrow = held(replace(workload, element=4)), held(replace(workload, element=2))
+    wide, narrow = resident_bytes(replace(workload, element=4)), resident_bytes(replace(workload, element=2))
     assert narrow["weights"] > 0
     assert wide["weights"] >= narrow["weights"]
     assert sum(wide.values()) >= sum(narrow.values())
 
 
-def held(workload):
+def resident_bytes(workload):
     """What lies in memory at every moment, by its name."""
-    terms = estimate(workload, H100).terms
+    terms = estimate_memory(workload, H100).terms
     return {
         name: sum(t.bytes for t in terms if t.name == name) for name in ("weights", "optimizer", "adapter")
     }
@@ -115,7 +115,7 @@ def held(workload):
 
 @given(workloads(sharded=["zero1", "zero2", "zero3", "fsdp"]))
 def test_more_shards_never_take_more_on_each(workload):
-    assert total(replace(workload, gpus=workload.gpus * 2)) <= total(workload)
+    assert total_bytes(replace(workload, gpus=workload.gpus * 2)) <= total_bytes(workload)
 
 
 @given(workloads(sharded=["zero1", "zero2"]))
@@ -123,7 +123,7 @@ def test_a_higher_stage_never_holds_more_states(workload):
     names = ("weights", "gradients", "optimizer", "master weights")
 
     def states(one):
-        last = next(m for m in estimate(one, H100).moments if m.name == "optimizer step")
+        last = next(m for m in estimate_memory(one, H100).phases if m.name == "optimizer step")
         return sum(t.bytes for t in last.terms if t.name in names)
 
     higher = "zero2" if workload.strategy == "zero1" else "zero3"
@@ -133,74 +133,74 @@ def test_a_higher_stage_never_holds_more_states(workload):
 @given(workloads())
 def test_checkpointing_never_takes_more_in_long_rows(workload):
     long = replace(workload, length=4096)
-    assert total(replace(long, checkpointing=True)) <= total(replace(long, checkpointing=False))
+    assert total_bytes(replace(long, checkpointing=True)) <= total_bytes(replace(long, checkpointing=False))
 
 
 @given(workloads())
 def test_an_adapter_never_takes_more_than_learning_everything(workload):
     full = replace(workload, adapter=None)
-    assert total(replace(workload, adapter=Adapter(element=2))) <= total(full)
+    assert total_bytes(replace(workload, adapter=LoraAdapter(element=2))) <= total_bytes(full)
 
 
 @given(workloads(sharded=["single"]))
 def test_four_bits_never_hold_more_than_sixteen(workload):
     def weights(adapter):
-        terms = estimate(replace(workload, adapter=adapter, element=2), H100).terms
+        terms = estimate_memory(replace(workload, adapter=adapter, element=2), H100).terms
         return sum(t.bytes for t in terms if t.name == "weights")
 
-    nested = weights(Adapter(quantised=True, nested=True))
-    assert nested <= weights(Adapter(quantised=True)) <= weights(Adapter())
+    nested = weights(LoraAdapter(quantised=True, double_quant=True))
+    assert nested <= weights(LoraAdapter(quantised=True)) <= weights(LoraAdapter())
 
 
 @given(workloads())
 def test_a_frozen_model_costs_its_weights(workload):
     alone = replace(workload, frozen=())
-    beside = replace(workload, frozen=(Frozen("reference", workload.model),))
-    assert total(beside) >= total(alone) + 2 * count(workload.model)
+    beside = replace(workload, frozen=(FrozenModel("reference", workload.model),))
+    assert total_bytes(beside) >= total_bytes(alone) + 2 * count_parameters(workload.model)
 
 
 @pytest.mark.parametrize("utilisation", [0.3, 0.5, 0.9])
 def test_vllm_fills_its_share(utilisation):
-    model = known("Qwen/Qwen2.5-0.5B")
+    model = find_shape("Qwen/Qwen2.5-0.5B")
     assert model is not None
-    rollout = Rollout("vllm", 256, 256, 32, utilisation=utilisation, graphs=False)
-    result = estimate(Workload(model=model, length=512, rows=1, train=False, rollout=rollout), H100)
+    rollout = RolloutWorkload("vllm", 256, 256, 32, utilisation=utilisation, cuda_graphs=False)
+    result = estimate_memory(Workload(model=model, length=512, rows=1, train=False, rollout=rollout), H100)
     share = sum(t.bytes for t in result.terms if t.name.startswith("vLLM"))
     assert share == pytest.approx(utilisation * H100.memory, rel=1e-6)
     assert result.fits
 
 
 def test_vllm_refuses_a_share_smaller_than_the_weights():
-    model = known("Qwen/Qwen3-8B")
+    model = find_shape("Qwen/Qwen3-8B")
     assert model is not None
-    rollout = Rollout("vllm", 256, 256, 32, utilisation=0.1)
+    rollout = RolloutWorkload("vllm", 256, 256, 32, utilisation=0.1)
     workload = Workload(model=model, length=512, train=False, rollout=rollout)
-    result = estimate(workload, H100)
+    result = estimate_memory(workload, H100)
     assert not result.fits
-    assert "0.10" in str(result.refusal)
+    assert "0.10" in str(result.start_error)
 
 
 def test_a_sleeping_engine_makes_room_for_training():
-    model = known("Qwen/Qwen3-4B")
+    model = find_shape("Qwen/Qwen3-4B")
     assert model is not None
     awake = Workload(
         model=model,
         length=2048,
         rows=8,
-        adapter=Adapter(),
+        adapter=LoraAdapter(),
         checkpointing=True,
-        rollout=Rollout("vllm", 512, 1536, 64, utilisation=0.5),
+        rollout=RolloutWorkload("vllm", 512, 1536, 64, utilisation=0.5),
     )
-    asleep = replace(awake, rollout=Rollout("vllm", 512, 1536, 64, utilisation=0.5, sleeps=True))
-    training = {m.name: m.total for m in estimate(awake, H100).moments}
-    sleeping = {m.name: m.total for m in estimate(asleep, H100).moments}
+    asleep = replace(awake, rollout=RolloutWorkload("vllm", 512, 1536, 64, utilisation=0.5, sleeps=True))
+    training = {m.name: m.total for m in estimate_memory(awake, H100).phases}
+    sleeping = {m.name: m.total for m in estimate_memory(asleep, H100).phases}
     assert sleeping["generation"] == training["generation"]
     assert sleeping["loss, backward"] < training["loss, backward"] - 0.4 * H100.memory
 
 
 def test_the_processes_of_a_machine_without_accelerator_share_its_memory():
-    model, cpu = known("HuggingFaceTB/SmolLM2-135M"), accelerator("cpu")
+    model, cpu = find_shape("HuggingFaceTB/SmolLM2-135M"), find_accelerator("cpu")
     assert model is not None
     assert cpu is not None
     workload = Workload(model=model, length=256, gpus=2, strategy="ddp")
-    assert estimate(workload, cpu).limit == cpu.memory // 2
+    assert estimate_memory(workload, cpu).limit == cpu.memory // 2

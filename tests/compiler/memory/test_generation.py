@@ -4,13 +4,13 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from posttrain.compiler.facts.accelerators import accelerator
+from posttrain.compiler.facts.accelerators import find_accelerator
 from posttrain.compiler.facts.configs import transformers_config
-from posttrain.compiler.facts.scratch import scratch
-from posttrain.compiler.facts.shapes import known
-from posttrain.compiler.memory.estimate import estimate
-from posttrain.compiler.memory.generation import cache
-from posttrain.compiler.memory.workload import Rollout, Workload
+from posttrain.compiler.facts.scratch import shape_from_init
+from posttrain.compiler.facts.shapes import find_shape
+from posttrain.compiler.memory.estimate import estimate_memory
+from posttrain.compiler.memory.generation import kv_cache_bytes
+from posttrain.compiler.memory.workload import RolloutWorkload, Workload
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from posttrain.compiler.memory.workload import Rollout, Workload
     ],
 )
 def test_the_cache_is_as_large_as_the_one_that_is_filled(family, own):
-    shape = scratch(family, layers=6, hidden=64, heads=4, vocab=100, context=256)
+    shape = shape_from_init(family, layers=6, hidden=64, heads=4, vocab=100, context=256)
     assert shape is not None
     shape = shape._replace(**own)
     model = AutoModelForCausalLM.from_config(
@@ -35,14 +35,14 @@ def test_the_cache_is_as_large_as_the_one_that_is_filled(family, own):
         filled = model(tokens, use_cache=True).past_key_values
     size = sum(2 * (layer.keys.numel() + layer.values.numel()) for layer in filled.layers)
     # a window of n keeps n - 1: the next token is the n-th
-    assert 2 * cache(shape, 100) == pytest.approx(size, rel=0.06 if shape.window else 0)
+    assert 2 * kv_cache_bytes(shape, 100) == pytest.approx(size, rel=0.06 if shape.window else 0)
 
 
 def test_generating_needs_no_gradients_but_a_cache():
-    model, card = known("Qwen/Qwen2.5-0.5B"), accelerator("A100-40")
+    model, card = find_shape("Qwen/Qwen2.5-0.5B"), find_accelerator("A100-40")
     assert model is not None
     assert card is not None
-    rollout = Rollout("transformers", 512, 512, 64)
-    terms = estimate(Workload(model=model, length=1024, train=False, rollout=rollout), card).terms
+    rollout = RolloutWorkload("transformers", 512, 512, 64)
+    terms = estimate_memory(Workload(model=model, length=1024, train=False, rollout=rollout), card).terms
     assert {"weights", "cache"} <= {t.name for t in terms}
     assert not {"gradients", "optimizer"} & {t.name for t in terms}

@@ -5,19 +5,23 @@ import json
 import pytest
 
 from posttrain.compiler.facts.configs import transformers_config
-from posttrain.compiler.facts.published import shape_of_config
-from posttrain.compiler.facts.shapes import known, known_ids
+from posttrain.compiler.facts.published import shape_from_config
+from posttrain.compiler.facts.shapes import find_shape, published_model_ids
 
-DENSE = [name for name in known_ids() if (shape := known(name)) and not (shape.experts or shape.linear_keys)]
+DENSE = [
+    name
+    for name in published_model_ids()
+    if (shape := find_shape(name)) and not (shape.experts or shape.linear_keys)
+]
 DENSE = [name for name in DENSE if "falcon" not in name.lower()]
 
 
 @pytest.mark.parametrize("name", DENSE)
 def test_the_shape_comes_back(name: str) -> None:
-    shape = known(name)
+    shape = find_shape(name)
     assert shape is not None
     config = transformers_config(shape)
-    assert shape_of_config(name, json.dumps(config).encode()) == shape
+    assert shape_from_config(name, json.dumps(config).encode()) == shape
 
 
 @pytest.mark.parametrize(
@@ -33,4 +37,4 @@ def test_the_shape_comes_back(name: str) -> None:
     ],
 )
 def test_what_says_too_little_gives_no_shape(text: bytes) -> None:
-    assert shape_of_config("it", text) is None
+    assert shape_from_config("it", text) is None

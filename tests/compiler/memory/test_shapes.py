@@ -7,57 +7,65 @@ from transformers.pytorch_utils import Conv1D
 
 from posttrain.compiler.facts import parameters
 from posttrain.compiler.facts.configs import transformers_config
-from posttrain.compiler.facts.scratch import scratch
-from posttrain.compiler.facts.shapes import Shape, architecture, architectures, known, known_ids
-from posttrain.compiler.facts.tables import table
+from posttrain.compiler.facts.scratch import shape_from_init
+from posttrain.compiler.facts.shapes import (
+    Shape,
+    architecture_names,
+    find_architecture,
+    find_shape,
+    published_model_ids,
+)
+from posttrain.compiler.facts.tables import load_table
 
-ROWS = table("models")
+ROWS = load_table("models")
 FIRST = [row["ids"][0] for row in ROWS]
 FAMILIES = sorted({row["architecture"] for row in ROWS})
 # Not for adapters: the head, and routers where they happen to be linear layers.
 NO_TARGET = ("lm_head", "router")
 # Where the architecture is from scratch as well: one name of transformers, one of ours.
-PLAIN = [n for n in architectures() if (arch := architecture(n)) and arch.model_type == n]
+PLAIN = [n for n in architecture_names() if (arch := find_architecture(n)) and arch.model_type == n]
 
 
 def shape_of(name: str) -> Shape:
-    shape = known(name)
+    shape = find_shape(name)
     assert shape is not None
     return shape
 
 
-def built(config: dict[str, object]) -> torch.nn.Module:
+def build_meta_model(config: dict[str, object]) -> torch.nn.Module:
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
 
 
-def counted(model: torch.nn.Module) -> int:
+def count_model_parameters(model: torch.nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def smallest(family: str) -> Shape:
+def smallest_shape(family: str) -> Shape:
     shapes = (shape_of(row["ids"][0]) for row in ROWS if row["architecture"] == family)
-    return min(shapes, key=parameters.count)
+    return min(shapes, key=parameters.count_parameters)
 
 
 @pytest.mark.parametrize("name", FIRST)
 def test_transformers_builds_as_many_parameters(name):
     shape = shape_of(name)
-    assert parameters.count(shape) == counted(built(transformers_config(shape)))
+    assert parameters.count_parameters(shape) == count_model_parameters(
+        build_meta_model(transformers_config(shape))
+    )
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if "published" in r], ids=lambda r: r["ids"][0])
 def test_the_hub_publishes_as_many_parameters(row):
-    assert parameters.count(shape_of(row["ids"][0])) == row["published"]
+    assert parameters.count_parameters(shape_of(row["ids"][0])) == row["published"]
 
 
 def test_every_family_of_the_table_is_one_that_a_model_has():
-    assert sorted(architectures()) == FAMILIES
+    assert sorted(architecture_names()) == FAMILIES
 
 
 @pytest.mark.parametrize("family", PLAIN)
 def test_a_model_from_nothing_counts_as_transformers_builds_it(family):
-    shape = scratch(family, layers=6, hidden=128, heads=4, vocab=200, context=64)
+    shape = shape_from_init(family, layers=6, hidden=128, heads=4, vocab=200, context=64)
     assert shape is not None
     config = {
         "num_hidden_layers": 6,
@@ -79,26 +87,28 @@ def test_a_model_from_nothing_counts_as_transformers_builds_it(family):
         config.pop("intermediate_size")
     if family == "falcon":
         config.pop("head_dim")
-    assert parameters.count(shape) == counted(built({"model_type": family, **config}))
+    assert parameters.count_parameters(shape) == count_model_parameters(
+        build_meta_model({"model_type": family, **config})
+    )
 
 
 def test_an_unknown_family_has_no_shape():
-    assert scratch("qwen17", layers=1, hidden=64, heads=1, vocab=10) is None
+    assert shape_from_init("qwen17", layers=1, hidden=64, heads=1, vocab=10) is None
     # ours alone: transformers knows it as falcon with other settings
-    assert scratch("falcon_alibi", layers=1, hidden=64, heads=1, vocab=10) is None
+    assert shape_from_init("falcon_alibi", layers=1, hidden=64, heads=1, vocab=10) is None
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_adapters_go_where_the_table_says(family):
     """Every name is a linear layer of the real model, and no other linear layer is missed."""
-    shape = smallest(family)
-    model = built(transformers_config(shape))
+    shape = smallest_shape(family)
+    model = build_meta_model(transformers_config(shape))
     linear = {
         name.rpartition(".")[2]
         for name, module in model.named_modules()
         if isinstance(module, torch.nn.Linear | Conv1D) and not name.endswith(NO_TARGET)
     }
-    assert set(parameters.linear_names(shape)) == linear
+    assert set(parameters.linear_module_names(shape)) == linear
     assert set(shape.architecture.lora) <= linear
 
 
@@ -106,39 +116,41 @@ def test_adapters_go_where_the_table_says(family):
 def test_an_adapter_has_as_many_parameters_as_peft_gives_it(family):
     from peft import LoraConfig, get_peft_model
 
-    shape = smallest(family)
-    for targets in (shape.architecture.lora, parameters.linear_names(shape)):
+    shape = smallest_shape(family)
+    for targets in (shape.architecture.lora, parameters.linear_module_names(shape)):
         config = LoraConfig(r=8, target_modules=list(targets), fan_in_fan_out=family == "gpt2")
         with torch.device("meta"):
-            adapted = get_peft_model(built(transformers_config(shape)), config)
+            adapted = get_peft_model(build_meta_model(transformers_config(shape)), config)
         learning = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
-        assert parameters.adapter_count(shape, targets, 8) == learning
+        assert parameters.adapter_parameters(shape, targets, 8) == learning
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_quantisable_weights_are_those_of_linear_layers(family):
-    shape = smallest(family)
+    shape = smallest_shape(family)
     matrices = sum(
         module.weight.numel()
-        for name, module in built(transformers_config(shape)).named_modules()
+        for name, module in build_meta_model(transformers_config(shape)).named_modules()
         if isinstance(module, torch.nn.Linear | Conv1D) and not name.endswith(NO_TARGET)
     )
-    assert parameters.quantisable(shape) == matrices
+    assert parameters.quantizable_parameters(shape) == matrices
 
 
 def test_a_model_is_found_whatever_its_case_and_owner():
     one = shape_of("Qwen/Qwen2.5-0.5B-Instruct")
     assert shape_of("qwen/qwen2.5-0.5b-instruct")._replace(name=one.name) == one
     assert shape_of("unsloth/Qwen2.5-0.5B-Instruct")._replace(name=one.name) == one
-    assert known("Qwen/Qwen2.5-0.6B") is None
+    assert find_shape("Qwen/Qwen2.5-0.6B") is None
 
 
 def test_no_id_stands_for_two_shapes():
-    ids = [name.lower() for name in known_ids()]
+    ids = [name.lower() for name in published_model_ids()]
     assert len(ids) == len(set(ids))
 
 
 def test_experts_that_are_not_chosen_are_not_active():
     shape = shape_of("Qwen/Qwen3-30B-A3B")
-    assert 3.2e9 < parameters.active(shape) < 3.4e9  # the 3B of its name, and embeddings
-    assert parameters.active(shape_of("Qwen/Qwen3-8B")) == parameters.count(shape_of("Qwen/Qwen3-8B"))
+    assert 3.2e9 < parameters.active_parameters(shape) < 3.4e9  # the 3B of its name, and embeddings
+    assert parameters.active_parameters(shape_of("Qwen/Qwen3-8B")) == parameters.count_parameters(
+        shape_of("Qwen/Qwen3-8B")
+    )

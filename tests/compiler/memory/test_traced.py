@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from posttrain.compiler.facts.parameters import linear_names
-from posttrain.compiler.facts.shapes import known
-from posttrain.compiler.memory.workload import Adapter, Workload
+from posttrain.compiler.facts.parameters import linear_module_names
+from posttrain.compiler.facts.shapes import find_shape
+from posttrain.compiler.memory.workload import LoraAdapter, Workload
 
 FAMILIES = {
     "llama": "HuggingFaceTB/SmolLM2-360M",
@@ -27,28 +27,28 @@ FAMILIES = {
 }
 
 
-def small(name: str, **options) -> Workload:
+def small_workload(name: str, **options) -> Workload:
     """A few layers and a small vocabulary, so that the layers decide and not the head. Linear
     attention goes through its rows in chunks, which takes time: there they are shorter."""
-    shape = known(FAMILIES[name])
+    shape = find_shape(FAMILIES[name])
     assert shape is not None
     shape = shape._replace(layers=max(2, shape.full_every), vocab=4096)
     return Workload(model=shape, length=256 if shape.linear_keys else 512, **options)
 
 
-def everywhere(workload: Workload) -> Workload:
-    return replace(workload, adapter=Adapter(targets=linear_names(workload.model)))
+def with_lora_everywhere(workload: Workload) -> Workload:
+    return replace(workload, adapter=LoraAdapter(target_modules=linear_module_names(workload.model)))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_step_that_trains_everything(tracer, name):
-    workload = small(name, rows=4)
+    workload = small_workload(name, rows=4)
     assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.03)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_step_that_trains_an_adapter_and_recomputes(tracer, name):
-    workload = everywhere(small(name, rows=8, checkpointing=True))
+    workload = with_lora_everywhere(small_workload(name, rows=8, checkpointing=True))
     assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.05)
 
 
@@ -70,13 +70,15 @@ def test_a_step_that_trains_an_adapter_and_recomputes(tracer, name):
     ids=str,
 )
 def test_a_step_in_other_formats_and_batches(tracer, options):
-    workload = small("qwen3", rows=4, **options)
+    workload = small_workload("qwen3", rows=4, **options)
     assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.03)
 
 
-@pytest.mark.parametrize("adapter", [Adapter(element=2), Adapter(dropout=0.05), Adapter(rank=128)], ids=str)
+@pytest.mark.parametrize(
+    "adapter", [LoraAdapter(element=2), LoraAdapter(dropout=0.05), LoraAdapter(rank=128)], ids=str
+)
 def test_a_step_with_other_adapters(tracer, adapter):
-    workload = replace(small("qwen2", rows=8), adapter=adapter)
+    workload = replace(small_workload("qwen2", rows=8), adapter=adapter)
     assert tracer.predict(workload) == pytest.approx(tracer.trace(workload), rel=0.03)
 
 

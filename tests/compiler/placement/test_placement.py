@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.pipeline import CompileResult, compile_recipe
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Diagnostic
 from posttrain.spec.plan import Step
@@ -30,46 +30,48 @@ rewards:
 stages:
   it: {stage}
 """
-SFT = "{train: sft, model: base, data: sums, params: {epochs: 1, batch: 64, max_length: 2048%s}%s}"
+SFT = "{train: sft, model: base, data: sums, params: {epochs: 1, batch_size: 64, max_length: 2048%s}%s}"
 GRPO = (
     "{train: grpo, model: base, data: sums, reward: right,"
-    " params: {steps: 100, prompts: 16, generations: 8, max_tokens: 1024%s}%s}"
+    " params: {max_steps: 100, num_prompts: 16, num_generations: 8, max_completion_length: 1024%s}%s}"
 )
-LORA = ", adapter: {kind: lora, rank: 16, alpha: 32}"
+LORA = ", adapter: {type: lora, r: 16, lora_alpha: 32}"
 ENGINES = ("transformers", "vllm")
 METHODS = ("dpo", "ipo", "orpo", "cpo", "simpo", "reward_model")
-QLORA = ", adapter: {kind: qlora, rank: 16, alpha: 32}"
+QLORA = ", adapter: {type: qlora, r: 16, lora_alpha: 32}"
 
 
-def compiled(stage: str, hardware: str = "{gpus: 8xH100-80GB}", model: str = "Qwen/Qwen3-8B") -> Outcome:
+def compile_stage(
+    stage: str, hardware: str = "{gpus: 8xH100-80GB}", model: str = "Qwen/Qwen3-8B"
+) -> CompileResult:
     text = RECIPE.format(stage=stage, hardware=hardware, model=model)
-    source = Source("recipe.yaml", text.encode())
-    return compile_recipe(Request(source=source, catalog=CATALOG, read=dict[str, bytes]().get))
+    source = SourceFile("recipe.yaml", text.encode())
+    return compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=dict[str, bytes]().get))
 
 
-def placed(*args: str) -> Step:
-    outcome = compiled(*args)
+def placed_step(*args: str) -> Step:
+    outcome = compile_stage(*args)
     assert outcome.plan is not None, [d.message for d in outcome.diagnostics]
     return outcome.plan.step("it")
 
 
-def estimate(step: Step) -> dict[str, Any]:
+def estimate_of(step: Step) -> dict[str, Any]:
     assert step.estimate is not None
     return dict(step.estimate)
 
 
-def codes(outcome: Outcome) -> list[str]:
+def diagnostic_codes(outcome: CompileResult) -> list[str]:
     """Those of placement; the reward of the recipe may be unused."""
-    return [d.code for d in found(outcome)]
+    return [d.code for d in diagnostics_of(outcome)]
 
 
-def found(outcome: Outcome) -> list[Diagnostic]:
+def diagnostics_of(outcome: CompileResult) -> list[Diagnostic]:
     return [d for d in outcome.diagnostics if d.code.startswith("PT10")]
 
 
-def batch(step: Step) -> int:
+def global_batch(step: Step) -> int:
     params = step.params["params"]
-    return params["micro_batch"] * step.launch.processes
+    return params["micro_batch_size"] * step.launch.processes
 
 
 @pytest.mark.parametrize(
@@ -87,24 +89,24 @@ def batch(step: Step) -> int:
 def test_the_cheapest_strategy_that_fits_is_taken(
     stage: str, hardware: str, model: str, strategy: str, processes: int
 ) -> None:
-    step = placed(stage, hardware, model)
+    step = placed_step(stage, hardware, model)
     assert (step.launch.strategy, step.launch.processes) == (strategy, processes)
     assert step.resources.gpus == processes
-    told = estimate(step)
+    told = estimate_of(step)
     assert 0 < told["memory_gb"] <= told["limit_gb"]
-    assert 64 % batch(step) == 0, "the global batch is the recipe's own"
+    assert 64 % global_batch(step) == 0, "the global batch is the recipe's own"
 
 
 def test_what_the_recipe_gives_is_kept() -> None:
-    step = placed(
+    step = placed_step(
         SFT
         % (
-            ", micro_batch: 2, gradient_checkpointing: true, precision: float16",
-            LORA + ", placement: {processes: 2, strategy: ddp}",
+            ", micro_batch_size: 2, gradient_checkpointing: true, precision: float16",
+            LORA + ", placement: {num_processes: 2, strategy: ddp}",
         )
     )
     params = step.params["params"]
-    assert (params["micro_batch"], params["gradient_checkpointing"], params["precision"]) == (
+    assert (params["micro_batch_size"], params["gradient_checkpointing"], params["precision"]) == (
         2,
         True,
         "float16",
@@ -113,18 +115,22 @@ def test_what_the_recipe_gives_is_kept() -> None:
 
 
 def test_precision_follows_the_target() -> None:
-    assert placed(SFT % ("", LORA)).params["params"]["precision"] == "bfloat16"
-    assert placed(SFT % ("", LORA), "{cpus: 8}").params["params"]["precision"] == "float32"
+    assert placed_step(SFT % ("", LORA)).params["params"]["precision"] == "bfloat16"
+    assert placed_step(SFT % ("", LORA), "{cpus: 8}").params["params"]["precision"] == "float32"
 
 
 def test_moving_to_other_gpus_leaves_the_key_alone() -> None:
     stage = SFT % ("", LORA)
-    keys = {placed(stage, f"{{gpus: {gpus}}}").key for gpus in ("8xH100-80GB", "2xA100-40GB", "1xH200-141GB")}
+    keys = {
+        placed_step(stage, f"{{gpus: {gpus}}}").key for gpus in ("8xH100-80GB", "2xA100-40GB", "1xH200-141GB")
+    }
     assert len(keys) == 1
 
 
 def test_another_engine_writes_other_completions() -> None:
-    own, other = (placed(GRPO % ("", LORA + f", placement: {{rollouts: {{engine: {e}}}}}")) for e in ENGINES)
+    own, other = (
+        placed_step(GRPO % ("", LORA + f", placement: {{rollouts: {{engine: {e}}}}}")) for e in ENGINES
+    )
     assert own.key != other.key
     assert own.launch.engine == "transformers"
     assert other.launch.rollouts["mode"] == "colocate"
@@ -132,7 +138,7 @@ def test_another_engine_writes_other_completions() -> None:
 
 def test_vllm_on_gpus_of_its_own_takes_them_from_the_training() -> None:
     server = ", placement: {rollouts: {engine: vllm, mode: server, gpus: 4}}"
-    step = placed(GRPO % ("", LORA + server))
+    step = placed_step(GRPO % ("", LORA + server))
     assert step.launch.processes == 4
     assert step.resources.gpus == 8
     assert step.launch.rollouts["mode"] == "server"
@@ -148,80 +154,86 @@ def test_vllm_on_gpus_of_its_own_takes_them_from_the_training() -> None:
     ],
 )
 def test_a_placement_that_cannot_be_is_refused(given: str, message: str) -> None:
-    outcome = compiled(SFT % ("", LORA + f", placement: {given}"))
-    assert codes(outcome) == ["PT1002"]
-    assert message in found(outcome)[0].message
+    outcome = compile_stage(SFT % ("", LORA + f", placement: {given}"))
+    assert diagnostic_codes(outcome) == ["PT1002"]
+    assert message in diagnostics_of(outcome)[0].message
 
 
 def test_four_bit_weights_are_not_divided() -> None:
-    outcome = compiled(SFT % ("", QLORA + ", placement: {strategy: zero3}"))
-    assert codes(outcome) == ["PT1002"]
+    outcome = compile_stage(SFT % ("", QLORA + ", placement: {strategy: zero3}"))
+    assert diagnostic_codes(outcome) == ["PT1002"]
 
 
 def test_a_stage_that_does_not_fit_names_terms_and_changes_that_fit() -> None:
-    outcome = compiled(SFT % (", micro_batch: 8, gradient_checkpointing: false", ""), "{gpus: 1xL4-24GB}")
-    assert codes(outcome) == ["PT1005"]
-    help = found(outcome)[0].help
+    outcome = compile_stage(
+        SFT % (", micro_batch_size: 8, gradient_checkpointing: false", ""), "{gpus: 1xL4-24GB}"
+    )
+    assert diagnostic_codes(outcome) == ["PT1005"]
+    help = diagnostics_of(outcome)[0].help
     assert "weights" in help
     assert "optimizer" in help
     assert "what would fit, the least change first:" in help
 
 
 def test_the_changes_that_are_named_do_fit() -> None:
-    large = SFT % (", micro_batch: 16, gradient_checkpointing: false", LORA)
+    large = SFT % (", micro_batch_size: 16, gradient_checkpointing: false", LORA)
     target = ("{gpus: 1xA100-40GB}", "Qwen/Qwen3-4B")
-    help = found(compiled(large, *target))[0].help
+    help = diagnostics_of(compile_stage(large, *target))[0].help
     said = re.search(r"micro-batch (\d+), accumulation", help)
     assert said is not None, help
     assert "gradient checkpointing" in help
-    for mended in (f", micro_batch: {said[1]}", ", micro_batch: 16, gradient_checkpointing: true"):
-        assert codes(compiled(SFT % (mended, LORA), *target)) == []
+    for mended in (f", micro_batch_size: {said[1]}", ", micro_batch_size: 16, gradient_checkpointing: true"):
+        assert diagnostic_codes(compile_stage(SFT % (mended, LORA), *target)) == []
 
 
 def test_a_micro_batch_is_named_as_the_recipe_writes_it() -> None:
     """A pair of preference counts as one, and is no less than two rows of the memory."""
-    pairs = "{train: dpo, model: base, data: sums, params: {steps: 2, batch: 32, max_length: 4096%s}}"
+    pairs = (
+        "{train: dpo, model: base, data: sums, params: {max_steps: 2, batch_size: 32, max_length: 4096%s}}"
+    )
     target = ("{gpus: 1xH100-80GB}", "Qwen/Qwen3-1.7B")
     said = re.search(
         r"micro-batch (\d+), accumulation (\d+)",
-        found(compiled(pairs % ", micro_batch: 32", *target))[0].help,
+        diagnostics_of(compile_stage(pairs % ", micro_batch_size: 32", *target))[0].help,
     )
     assert said is not None
     assert int(said[1]) * int(said[2]) == 32
-    assert codes(compiled(pairs % f", micro_batch: {said[1]}", *target)) == []
+    assert diagnostic_codes(compile_stage(pairs % f", micro_batch_size: {said[1]}", *target)) == []
 
 
 def test_no_change_is_named_that_the_loss_does_not_take() -> None:
-    whole = ", micro_batch: 32, loss: [sigmoid, sft], loss_weights: [1, 0.2]"
-    pairs = "{train: dpo, model: base, data: sums, params: {steps: 2, batch: 32, max_length: 4096%s}}"
-    help = found(compiled(pairs % whole, "{gpus: 1xH100-80GB}", "Qwen/Qwen3-1.7B"))[0].help
+    whole = ", micro_batch_size: 32, loss: [sigmoid, sft], loss_weights: [1, 0.2]"
+    pairs = (
+        "{train: dpo, model: base, data: sums, params: {max_steps: 2, batch_size: 32, max_length: 4096%s}}"
+    )
+    help = diagnostics_of(compile_stage(pairs % whole, "{gpus: 1xH100-80GB}", "Qwen/Qwen3-1.7B"))[0].help
     assert "what would fit" in help
     assert "micro-batch" not in help
     assert "2 GPUs" not in help
 
 
 def test_gpus_that_stay_idle_are_said() -> None:
-    stage = (SFT % ("", LORA)).replace("batch: 64", "batch: 12")
-    assert codes(compiled(stage)) == ["PT1003"]
-    meant = SFT.replace("batch: 64", "batch: 12") % ("", LORA + ", placement: {processes: 6}")
-    assert codes(compiled(meant)) == []
+    stage = (SFT % ("", LORA)).replace("batch_size: 64", "batch_size: 12")
+    assert diagnostic_codes(compile_stage(stage)) == ["PT1003"]
+    meant = SFT.replace("batch_size: 64", "batch_size: 12") % ("", LORA + ", placement: {num_processes: 6}")
+    assert diagnostic_codes(compile_stage(meant)) == []
 
 
 def test_no_gpu_of_that_name() -> None:
-    outcome = compiled(SFT % ("", LORA), "{gpus: 8xH10}")
-    assert codes(outcome) == ["PT1001"]
+    outcome = compile_stage(SFT % ("", LORA), "{gpus: 8xH10}")
+    assert diagnostic_codes(outcome) == ["PT1001"]
 
 
 def test_a_model_of_unknown_shape_is_planned_without_an_estimate() -> None:
-    outcome = compiled(SFT % ("", LORA), "{gpus: 8xH100-80GB}", "someone/unknown")
-    assert codes(outcome) == ["PT1004"]
+    outcome = compile_stage(SFT % ("", LORA), "{gpus: 8xH100-80GB}", "someone/unknown")
+    assert diagnostic_codes(outcome) == ["PT1004"]
     assert outcome.plan is not None
     assert outcome.plan.step("it").estimate is None
 
 
 def test_the_price_is_the_recipes_own_where_it_says_one() -> None:
-    step = placed(GRPO % ("", LORA), "{gpus: 8xH100-80GB, price_per_hour: 80}")
-    told = estimate(step)
+    step = placed_step(GRPO % ("", LORA), "{gpus: 8xH100-80GB, price_per_hour: 80}")
+    told = estimate_of(step)
     assert told["dollars"] == pytest.approx(told["seconds"] * 80 / 3600, rel=0.01)
     assert told["seconds_least"] <= told["seconds"] <= told["seconds_most"]
 
@@ -231,15 +243,15 @@ def test_the_price_is_the_recipes_own_where_it_says_one() -> None:
     list(itertools.product(METHODS, ["1xA100-80GB", "8xH100-80GB"])),
 )
 def test_every_method_is_placed(method: str, gpus: str) -> None:
-    stage = f"{{train: {method}, model: base, data: sums, params: {{epochs: 1, batch: 32}}{LORA}}}"
-    step = placed(stage, f"{{gpus: {gpus}}}", "Qwen/Qwen3-4B")
-    assert estimate(step)["memory_gb"] > 8
+    stage = f"{{train: {method}, model: base, data: sums, params: {{epochs: 1, batch_size: 32}}{LORA}}}"
+    step = placed_step(stage, f"{{gpus: {gpus}}}", "Qwen/Qwen3-4B")
+    assert estimate_of(step)["memory_gb"] > 8
 
 
 def test_a_method_whose_loss_spans_the_batch_stays_in_one_process() -> None:
     params = "{epochs: 1, batch: 8, loss: aot, max_length: 512}"
     stage = f"{{train: dpo, model: base, data: sums, params: {params}{LORA}}}"
-    step = placed(stage, "{gpus: 8xH100-80GB}", "Qwen/Qwen2.5-0.5B")
+    step = placed_step(stage, "{gpus: 8xH100-80GB}", "Qwen/Qwen2.5-0.5B")
     assert step.launch.processes == 1
     assert step.params["params"]["micro_batch"] == 8
 
@@ -248,8 +260,8 @@ def test_a_recipe_without_a_target_says_nothing_of_one() -> None:
     text = RECIPE.format(stage=SFT % ("", ""), hardware="{}", model="Qwen/Qwen3-8B").replace(
         "hardware: {}\n", ""
     )
-    source = Source("recipe.yaml", text.encode())
-    outcome = compile_recipe(Request(source=source, catalog=CATALOG, read=dict[str, bytes]().get))
+    source = SourceFile("recipe.yaml", text.encode())
+    outcome = compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=dict[str, bytes]().get))
     assert outcome.plan is not None
     step = outcome.plan.step("it")
     assert (step.estimate, step.resources.gpus, step.params["params"]["precision"]) == (None, 0, "float32")
@@ -257,8 +269,8 @@ def test_a_recipe_without_a_target_says_nothing_of_one() -> None:
 
 @pytest.mark.parametrize("batch", [999_999_999_989, 10**15])
 def test_a_batch_of_any_size_is_placed_in_no_time(batch: int) -> None:
-    stage = (SFT % ("", LORA)).replace("batch: 64", f"batch: {batch}")
-    assert placed(stage).launch.processes >= 1
+    stage = (SFT % ("", LORA)).replace("batch_size: 64", f"batch: {batch}")
+    assert placed_step(stage).launch.processes >= 1
 
 
 def test_models_that_score_are_weighed() -> None:
@@ -270,33 +282,35 @@ def test_models_that_score_are_weighed() -> None:
     ).replace("models:\n", "models:\n  judge: {from: Qwen/Qwen3-8B}\n")
     found = [
         compile_recipe(
-            Request(source=Source("recipe.yaml", one.encode()), catalog=CATALOG, read=dict[str, bytes]().get)
+            CompileRequest(
+                source=SourceFile("recipe.yaml", one.encode()), catalog=CATALOG, read=dict[str, bytes]().get
+            )
         )
         for one in (text, scored)
     ]
-    plain, heavy = (estimate(outcome.plan.step("it")) for outcome in found if outcome.plan is not None)
+    plain, heavy = (estimate_of(outcome.plan.step("it")) for outcome in found if outcome.plan is not None)
     weights = {term["name"]: term["gb"] for term in heavy["terms"]}
     assert weights["reward:judge model"] == pytest.approx(16.4, rel=0.05)
     assert heavy["memory_gb"] > plain["memory_gb"]
 
 
 _CHECK = "\n  check: {eval: it, data: sums, reward: right, metrics: {r: returns}%s}"
-_DURING = ", evaluate: {every: 10, evals: [check]}"
+_DURING = ", evaluate: {eval_steps: 10, evals: [check]}"
 
 
 @pytest.mark.parametrize("stage", [GRPO % ("", "%s"), SFT % ("", _DURING + "%s") + _CHECK % ""])
 def test_models_that_score_are_not_divided(stage: str) -> None:
     """Those of a reward to learn from, and those of an eval on the way."""
 
-    def outcome(placement: str) -> Outcome:
+    def outcome(placement: str) -> CompileResult:
         text = RECIPE.format(stage=stage % placement, hardware="{gpus: 8xH100-80GB}", model="Qwen/Qwen3-8B")
         plain = "{score: {when: {equal: {of: completion, to: answer}}, then: 1.0}}"
         scored = text.replace(plain, "{reward_model: {of: completion, model: judge}}")
         scored = scored.replace("models:\n", "models:\n  judge: {from: Qwen/Qwen3-0.6B}\n")
-        source = Source("recipe.yaml", scored.encode())
-        return compile_recipe(Request(source=source, catalog=CATALOG, read=dict[str, bytes]().get))
+        source = SourceFile("recipe.yaml", scored.encode())
+        return compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=dict[str, bytes]().get))
 
-    refused = found(outcome(", placement: {strategy: zero3}"))
+    refused = diagnostics_of(outcome(", placement: {strategy: zero3}"))
     told = "a reward model cannot score where `zero3` divides the weights"
     assert [(d.code, d.message.split(";")[0]) for d in refused] == [("PT1002", told)]
     free = outcome("").plan
@@ -309,9 +323,9 @@ def test_what_an_eval_on_the_way_holds_is_weighed() -> None:
 
     def weighed(batch: int, strategy: str) -> dict[str, Any]:
         placement = f", placement: {{strategy: {strategy}}}"
-        sampling = f", sampling: {{max_tokens: 2048, batch: {batch}}}"
-        small = SFT % (", micro_batch: 1", _DURING + placement)
-        return estimate(placed(small + _CHECK % sampling))
+        sampling = f", sampling: {{max_tokens: 2048, batch_size: {batch}}}"
+        small = SFT % (", micro_batch_size: 1", _DURING + placement)
+        return estimate_of(placed_step(small + _CHECK % sampling))
 
     few, many = weighed(1, "zero3"), weighed(64, "zero3")
     assert few["moment"] != "generation of an evaluation"
@@ -319,8 +333,10 @@ def test_what_an_eval_on_the_way_holds_is_weighed() -> None:
     terms = {term["name"]: term["gb"] for term in many["terms"]}
     assert terms["gathered weights"] == pytest.approx(16.4, rel=0.05)
     assert terms["cache"] == pytest.approx(64 * 2560 * 147456 / 1e9, rel=0.01)  # 144 KiB for each token
-    divided = placed(SFT % ("", _DURING + ", placement: {strategy: fsdp}") + _CHECK % "")
+    divided = placed_step(SFT % ("", _DURING + ", placement: {strategy: fsdp}") + _CHECK % "")
     assert divided.launch.strategy == "fsdp"
-    too_many = found(compiled(SFT % ("", _DURING) + _CHECK % ", sampling: {max_tokens: 2048, batch: 999}"))
+    too_many = diagnostics_of(
+        compile_stage(SFT % ("", _DURING) + _CHECK % ", sampling: {max_tokens: 2048, batch_size: 999}")
+    )
     assert [d.code for d in too_many] == ["PT1005"]
     assert "completions of an evaluation at once" in too_many[0].help

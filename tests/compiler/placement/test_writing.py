@@ -1,13 +1,15 @@
 """What writes the completions of a stage: chosen, kept as it is written, refused."""
 
 import pytest
-from tests.compiler.placement.test_placement import GRPO, QLORA, compiled, found, placed
+from tests.compiler.placement.test_placement import GRPO, QLORA, compile_stage, diagnostics_of, placed_step
 
 UNKNOWN = "someone/a-model"
-PPO = GRPO.replace("train: grpo", "train: ppo").replace("prompts: 16, generations: 8", "batch: 64")
+PPO = GRPO.replace("train: grpo", "train: ppo").replace(
+    "num_prompts: 16, num_generations: 8", "batch_size: 64"
+)
 
 
-def stage(placement: str, more: str = "", method: str = GRPO) -> str:
+def stage_with_rollouts(placement: str, more: str = "", method: str = GRPO) -> str:
     return method % ("", f"{more}, placement: {{rollouts: {{{placement}}}}}")
 
 
@@ -21,27 +23,27 @@ def stage(placement: str, more: str = "", method: str = GRPO) -> str:
     ],
 )
 def test_what_cannot_write_is_refused_with_what_can(placement: str, method: str, message: str) -> None:
-    outcome = compiled(stage(placement, method=method))
+    outcome = compile_stage(stage_with_rollouts(placement, method=method))
     assert outcome.plan is None
-    assert [message in one.message for one in found(outcome)] == [True]
+    assert [message in one.message for one in diagnostics_of(outcome)] == [True]
 
 
 def test_weights_in_eight_bits_are_written_from_by_transformers() -> None:
     """TRL hands vLLM no weights that bitsandbytes keeps in 8 bits."""
 
     def in_eight(placement: str) -> str:
-        return stage(placement, QLORA.replace("qlora", "lora"))
+        return stage_with_rollouts(placement, QLORA.replace("qlora", "lora"))
 
     model = "Qwen/Qwen3-8B, quantize: int8"
-    assert placed(in_eight("engine: auto"), "{gpus: 1xH100-80GB}", model).launch.engine == "transformers"
-    refused = compiled(in_eight("engine: vllm"), "{gpus: 1xH100-80GB}", model)
-    assert any("no weights in 8 bits" in one.message for one in found(refused))
+    assert placed_step(in_eight("engine: auto"), "{gpus: 1xH100-80GB}", model).launch.engine == "transformers"
+    refused = compile_stage(in_eight("engine: vllm"), "{gpus: 1xH100-80GB}", model)
+    assert any("no weights in 8 bits" in one.message for one in diagnostics_of(refused))
 
 
 def test_what_the_recipe_says_of_vllm_holds_for_a_model_of_unknown_shape() -> None:
     """There is nothing to choose by, and what is given was not to be lost."""
-    given = "mode: server, gpus: 2, utilisation: 0.7, tensor_parallel: 2"
-    step = placed(stage(given), "{gpus: 4xH100-80GB}", UNKNOWN)
+    given = "mode: server, gpus: 2, gpu_memory_utilization: 0.7, tensor_parallel_size: 2"
+    step = placed_step(stage_with_rollouts(given), "{gpus: 4xH100-80GB}", UNKNOWN)
     assert step.launch.rollouts == {
         "mode": "server",
         "gpus": 2,
@@ -50,5 +52,5 @@ def test_what_the_recipe_says_of_vllm_holds_for_a_model_of_unknown_shape() -> No
         "sleep": None,
     }
     assert step.resources.gpus == 3
-    plain = placed(stage("engine: transformers"), "{gpus: 4xH100-80GB}", UNKNOWN)
+    plain = placed_step(stage_with_rollouts("engine: transformers"), "{gpus: 4xH100-80GB}", UNKNOWN)
     assert plain.launch.rollouts == {}

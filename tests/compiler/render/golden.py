@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 
-def same_as(file: Path, text: str) -> None:
+def assert_matches_golden(file: Path, text: str) -> None:
     """Hold a text to a file; or write the file, where that was asked for."""
     if os.environ.get("POSTTRAIN_REGENERATE"):
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from tests.compiler.render.diagnostics import CASES, NAMES
-from tests.compiler.render.golden import same_as
+from tests.compiler.render.golden import assert_matches_golden
 
 from posttrain.compiler.codes import all_codes
 from posttrain.compiler.render.github import render_github
@@ -21,7 +21,7 @@ COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::(.*)")
 
 
 def test_json_is_as_reviewed() -> None:
-    same_as(GOLDEN / "diagnostics.json", render_json(FOUND, NAMES))
+    assert_matches_golden(GOLDEN / "diagnostics.json", render_json(FOUND, NAMES))
 
 
 def test_json_of_nothing_is_a_document_too() -> None:
@@ -30,7 +30,7 @@ def test_json_of_nothing_is_a_document_too() -> None:
 
 
 def test_github_is_as_reviewed() -> None:
-    same_as(GOLDEN / "github.txt", render_github(FOUND, NAMES, CODES, RECIPE))
+    assert_matches_golden(GOLDEN / "github.txt", render_github(FOUND, NAMES, CODES, RECIPE))
 
 
 def test_a_github_command_survives_any_text() -> None:
@@ -60,7 +60,7 @@ def test_sarif_is_as_reviewed() -> None:
         assert rule["help"]["markdown"].startswith(f"# {rule['id']}")
         assert rule["fullDescription"]["text"] == CODES[rule["id"]].page
         del rule["help"], rule["fullDescription"]  # the pages have tests of their own
-    same_as(GOLDEN / "sarif.json", json.dumps(log, indent=1) + "\n")
+    assert_matches_golden(GOLDEN / "sarif.json", json.dumps(log, indent=1) + "\n")
 
 
 def test_a_path_becomes_a_uri() -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compiler.render.diagnostics import CASES, FILE, LINES, NAMES
-from tests.compiler.render.golden import same_as
+from tests.compiler.render.golden import assert_matches_golden
 
-from posttrain.compiler.render.columns import shown
-from posttrain.compiler.render.text import Styler, render
+from posttrain.compiler.render.columns import display_line
+from posttrain.compiler.render.text import Styler, render_text
 from posttrain.spec.diagnostic import Diagnostic, Label, Span
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -18,12 +18,14 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def text_of(*diagnostics: Diagnostic, colour: bool = False) -> str:
-    return render(diagnostics, {FILE: LINES}, NAMES, Styler(colour))
+    return render_text(diagnostics, {FILE: LINES}, NAMES, Styler(colour))
 
 
 def test_every_shape_is_as_reviewed() -> None:
-    blocks = [f"## {name}\n{render([case], {FILE: LINES}, NAMES, Styler())}" for name, case in CASES.items()]
-    same_as(GOLDEN / "text.txt", "\n".join(blocks))
+    blocks = [
+        f"## {name}\n{render_text([case], {FILE: LINES}, NAMES, Styler())}" for name, case in CASES.items()
+    ]
+    assert_matches_golden(GOLDEN / "text.txt", "\n".join(blocks))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -59,7 +61,7 @@ def test_any_place_in_any_text_can_be_shown(data: st.DataObject) -> None:
     lines = data.draw(texts)
     labels = [Label(data.draw(spans(lines)), f"label {i}") for i in range(data.draw(st.integers(0, 4)))]
     found = Diagnostic("PT0201", "error", "message", data.draw(spans(lines)), tuple(labels))
-    said = render([found], {FILE: lines}, NAMES, Styler())
+    said = render_text([found], {FILE: lines}, NAMES, Styler())
     assert all(label.text in said for label in labels)
     assert all(printable(line) for line in said.splitlines())
 
@@ -76,7 +78,7 @@ def test_the_stroke_is_exactly_under_the_words(line: str, data: st.DataObject) -
     begin = data.draw(st.integers(1, len(line)))
     end = data.draw(st.integers(begin + 1, len(line) + 1))
     found = Diagnostic("PT0201", "error", "message", Span(FILE, 1, begin, 1, end))
-    _, _, _, source, stroke, *_ = render([found], {FILE: [line]}, {}, Styler()).splitlines()
-    before, inside = shown(line[: begin - 1]).width, shown(line[: end - 1]).width
-    assert source == "1 | " + shown(line).text
+    _, _, _, source, stroke, *_ = render_text([found], {FILE: [line]}, {}, Styler()).splitlines()
+    before, inside = display_line(line[: begin - 1]).width, display_line(line[: end - 1]).width
+    assert source == "1 | " + display_line(line).text
     assert stroke == "  | " + " " * before + "^" * (inside - before)

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from tests.runtime.rewards.scoring import attempt
+from tests.runtime.rewards.scoring import compile_yaml_reward
 
-from posttrain.compiler.checks.examples import training
-from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.checks.examples import training_example
+from posttrain.compiler.pipeline import CompileResult, compile_recipe
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.types import Interval
 
@@ -19,7 +19,7 @@ def language(**params: object) -> dict[str, object]:
 
 
 def test_a_language_is_text_and_its_test_a_condition():
-    found = attempt(language(among=["en", "zh"], least=0.8))
+    found = compile_yaml_reward(language(among=["en", "zh"], least=0.8))
     assert found.diagnostics == ()
     assert found.graph is not None
     assert found.graph.types["returns.when.of"] == "text"
@@ -35,12 +35,12 @@ def test_a_language_is_text_and_its_test_a_condition():
     ],
 )
 def test_a_mistaken_parameter_is_told_at_its_place(params: dict[str, object], code: str, said: str):
-    (diagnostic,) = attempt(language(**params)).diagnostics
+    (diagnostic,) = compile_yaml_reward(language(**params)).diagnostics
     assert (diagnostic.code, said in diagnostic.message) == (code, True), diagnostic
 
 
 def test_a_language_is_no_number():
-    found = attempt({"reads": {"completion": "text"}, "returns": {"language": "completion"}})
+    found = compile_yaml_reward({"reads": {"completion": "text"}, "returns": {"language": "completion"}})
     assert [diagnostic.code for diagnostic in found.diagnostics] == ["PT0503"]
 
 
@@ -52,16 +52,18 @@ _STAGES = (
 )
 
 
-def outcome(returns: str, *changes: tuple[str, str]) -> Outcome:
-    text = training(_STAGES).replace(_RETURNS, returns)
+def compile_reward_recipe(returns: str, *changes: tuple[str, str]) -> CompileResult:
+    text = training_example(_STAGES).replace(_RETURNS, returns)
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
     read: Any = {}.get
-    return compile_recipe(Request(source=Source("recipe.yaml", text.encode()), catalog=CATALOG, read=read))
+    return compile_recipe(
+        CompileRequest(source=SourceFile("recipe.yaml", text.encode()), catalog=CATALOG, read=read)
+    )
 
 
-def inputs(found: Outcome, step: str) -> dict[str, str]:
+def inputs(found: CompileResult, step: str) -> dict[str, str]:
     assert found.plan is not None, found.diagnostics
     return {role: given.step for role, given in found.plan.step(step).inputs.items()}
 
@@ -69,8 +71,8 @@ def inputs(found: Outcome, step: str) -> dict[str, str]:
 def test_a_scorer_s_range_is_open_until_something_closes_it():
     node = {"reward_model": {"of": "completion", "model": "rm"}}
     clipped = {"clip": {"of": node, "low": -2, "high": 3}}
-    for returns, reach in ((node, Interval.everything()), (clipped, Interval(-2.0, 3.0))):
-        found = attempt({"reads": {"completion": "text"}, "returns": returns})
+    for returns, reach in ((node, Interval.unbounded()), (clipped, Interval(-2.0, 3.0))):
+        found = compile_yaml_reward({"reads": {"completion": "text"}, "returns": returns})
         assert found.diagnostics == ()
         assert found.graph is not None
         assert found.graph.range == reach
@@ -91,8 +93,8 @@ def test_a_scorer_is_found_wherever_its_node_stands(returns: str):
         return b"def g(text): return text" if name == "f.py" else None
 
     written = returns.replace("NODE", "{reward_model: {of: completion, model: rm}}")
-    text = training(_STAGES).replace(_RETURNS, written)
-    request = Request(source=Source("recipe.yaml", text.encode()), catalog=CATALOG, read=read)
+    text = training_example(_STAGES).replace(_RETURNS, written)
+    request = CompileRequest(source=SourceFile("recipe.yaml", text.encode()), catalog=CATALOG, read=read)
     found = compile_recipe(request)
     assert inputs(found, "check") == {"model": "sft", "data": "datasets.sums", "reward:rm": "rm"}
     assert found.plan is not None
@@ -102,7 +104,7 @@ def test_a_scorer_is_found_wherever_its_node_stands(returns: str):
 
 def test_a_scorer_may_be_declared_and_is_then_made():
     scorer = "models:\n  liking: {from: some/scorer, revision: 7ae557604adf67be50417f59c2c2f167def9a775}\n"
-    found = outcome("{reward_model: {of: completion, model: liking}}", ("models:\n", scorer))
+    found = compile_reward_recipe("{reward_model: {of: completion, model: liking}}", ("models:\n", scorer))
     assert inputs(found, "check")["reward:liking"] == "models.liking"
 
 
@@ -117,7 +119,7 @@ def test_a_scorer_may_be_declared_and_is_then_made():
     ],
 )
 def test_a_name_that_does_not_score_is_told(model: str, code: str, said: str):
-    found = outcome(f"{{reward_model: {{of: completion, model: {model}}}}}")
+    found = compile_reward_recipe(f"{{reward_model: {{of: completion, model: {model}}}}}")
     told = [diagnostic for diagnostic in found.diagnostics if diagnostic.code == code]
     assert [said in diagnostic.message for diagnostic in told] == [True], found.diagnostics
     place = told[0].span
@@ -126,7 +128,7 @@ def test_a_name_that_does_not_score_is_told(model: str, code: str, said: str):
 
 def test_a_stage_cannot_be_rewarded_by_what_it_makes():
     grpo = "{train: grpo, model: sft, data: sums.train, reward: right}"
-    found = outcome(
+    found = compile_reward_recipe(
         "{reward_model: {of: completion, model: rm}}",
         (
             "  rm: {train: reward_model, model: base,",
@@ -137,7 +139,7 @@ def test_a_stage_cannot_be_rewarded_by_what_it_makes():
 
 
 def test_exports_that_name_each_other_are_a_circle_and_no_hang():
-    found = outcome(
+    found = compile_reward_recipe(
         "{reward_model: {of: completion, model: out}}", ("{export: sft}", "{export: in}\n  in: {export: out}")
     )
     assert "PT0303" in [diagnostic.code for diagnostic in found.diagnostics]

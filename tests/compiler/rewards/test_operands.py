@@ -17,15 +17,15 @@ def operands(name: str) -> Mapping[str, Operand]:
     return op.operands
 
 
-def within(name: str, given: Mapping[str, Operand]) -> Iterator[tuple[str, Operand]]:
+def nested_operands(name: str, given: Mapping[str, Operand]) -> Iterator[tuple[str, Operand]]:
     for key, operand in given.items():
         yield f"{name}.{key}", operand
-        yield from within(f"{name}.{key}", operand.fields)
+        yield from nested_operands(f"{name}.{key}", operand.fields)
 
 
 @pytest.mark.parametrize("name", OPS)
 def test_every_operand_is_described_in_a_sentence(name: str) -> None:
-    for place, operand in within(name, operands(name)):
+    for place, operand in nested_operands(name, operands(name)):
         assert operand.description[:1].isupper(), f"{place} has no description"
         assert operand.description.endswith("."), f"{place} ends without a full stop"
 

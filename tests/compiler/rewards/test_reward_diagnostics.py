@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from posttrain.compiler.codes import all_codes
-from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.rewards.alone import Alone, compile_reward
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.pipeline import CompileResult, compile_recipe
+from posttrain.compiler.rewards.alone import CompiledReward, compile_reward
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Diagnostic
 
@@ -15,14 +15,15 @@ OURS = [code for code in all_codes() if code.id.startswith("PT05")]
 HEAD = "rewards:\n  it:\n    reads: {completion: text, answer: text, sure: boolean}\n"
 
 
-def alone(nodes: str, returns: str = "{length: completion}", before: str = "") -> Alone:
+def compile_alone(nodes: str, returns: str = "{length: completion}", before: str = "") -> CompiledReward:
     text = f"{before}{HEAD}    nodes:\n      node: {nodes}\n    returns: {returns}\n"
     return compile_reward(
-        Request(source=Source("recipe.yaml", text.encode()), catalog=CATALOG, read=lambda _: None), "it"
+        CompileRequest(source=SourceFile("recipe.yaml", text.encode()), catalog=CATALOG, read=lambda _: None),
+        "it",
     )
 
 
-NEVER = "{compare: {of: {length: completion}, below: 0}}"
+ALWAYS_FALSE = "{compare: {of: {length: completion}, below: 0}}"
 
 
 def steps(first: float, second: float) -> str:
@@ -31,14 +32,16 @@ def steps(first: float, second: float) -> str:
     return f"{{thresholds: {{of: {{repetition: completion}}, steps: {rows}, otherwise: 3}}}}"
 
 
-def only(found: Alone) -> Diagnostic:
+def only_diagnostic(found: CompiledReward) -> Diagnostic:
     (diagnostic,) = found.diagnostics
     return diagnostic
 
 
-def compiled(text: str, beside: dict[str, bytes] | None = None) -> Outcome:
+def compiled(text: str, beside: dict[str, bytes] | None = None) -> CompileResult:
     read = (beside or {}).get
-    return compile_recipe(Request(source=Source("recipe.yaml", text.encode()), catalog=CATALOG, read=read))
+    return compile_recipe(
+        CompileRequest(source=SourceFile("recipe.yaml", text.encode()), catalog=CATALOG, read=read)
+    )
 
 
 @pytest.mark.parametrize("code", OURS, ids=lambda code: code.id)
@@ -48,7 +51,7 @@ def test_a_page_shows_what_raises_it_and_what_does_not(code: Any):
     assert compiled(code.right, beside).diagnostics == ()
 
 
-def under(found: Diagnostic, nodes: str) -> str:
+def marked_text(found: Diagnostic, nodes: str) -> str:
     """The text that a diagnostic points at, on the line of the node."""
     line = f"      node: {nodes}"
     return line[found.span.column - 1 : found.span.end_column - 1]
@@ -159,15 +162,17 @@ def under(found: Diagnostic, nodes: str) -> str:
     ],
 )
 def test_a_mistake_is_said_once_at_its_place(nodes: str, code: str, message: str, help: str, marked: str):
-    found = only(alone(nodes))
+    found = only_diagnostic(compile_alone(nodes))
     assert found.code == code
     assert message in found.message
     assert help in found.help
-    assert under(found, nodes) == marked
+    assert marked_text(found, nodes) == marked
 
 
 def test_every_mistake_is_found_in_one_go():
-    found = alone("{sum: [{equall: {of: completion}}, {score: sur}, {scale: {of: completion, bye: 2}}, 1]}")
+    found = compile_alone(
+        "{sum: [{equall: {of: completion}}, {score: sur}, {scale: {of: completion, bye: 2}}, 1]}"
+    )
     assert [diagnostic.code for diagnostic in found.diagnostics] == ["PT0501", "PT0502", "PT0503", "PT0201"]
 
 
@@ -184,7 +189,7 @@ def test_every_mistake_is_found_in_one_go():
         ("{any: [sure, {not: {all: [{text_is: 1}]}}]}", ["PT0501"]),
         ("{all: [sure, {not: {compare: {of: {length: completion}, below: 0}}}]}", ["PT0512"]),
         ("{max: [{score: sure}, 1]}", ["PT0512"]),
-        (f"{{cases: {{of: [{{when: {NEVER}, then: 1}}], otherwise: sure}}}}", ["PT0511", "PT0512"]),
+        (f"{{cases: {{of: [{{when: {ALWAYS_FALSE}, then: 1}}], otherwise: sure}}}}", ["PT0511", "PT0512"]),
         (
             "{cases: {of: [{when: true, then: {score: sure}}, {when: sure, then: 9}], otherwise: 2}}",
             ["PT0511", "PT0511"],
@@ -196,7 +201,7 @@ def test_every_mistake_is_found_in_one_go():
     ],
 )
 def test_what_the_ranges_show_is_warned_of(nodes: str, codes: list[str]):
-    found = alone(nodes)
+    found = compile_alone(nodes)
     assert [diagnostic.code for diagnostic in found.diagnostics] == codes
     assert all(d.severity == "warning" for d in found.diagnostics) == (found.graph is not None)
 
@@ -205,7 +210,7 @@ def test_nodes_that_build_on_each_other_without_end_are_refused():
     nodes = "".join(f"      n{n}: {{not: n{n + 1}}}\n" for n in range(400))
     text = f"{HEAD}    nodes:\n{nodes}      n400: sure\n    returns: {{score: n0}}\n"
     found = compile_reward(
-        Request(source=Source("r.yaml", text.encode()), catalog=CATALOG, read=lambda _: None), "it"
+        CompileRequest(source=SourceFile("r.yaml", text.encode()), catalog=CATALOG, read=lambda _: None), "it"
     )
     assert "PT0504" in [d.code for d in found.diagnostics]
     assert "more than 100 deep" in found.diagnostics[0].message
@@ -214,11 +219,11 @@ def test_nodes_that_build_on_each_other_without_end_are_refused():
 PIPELINE = """\
 recipe: 1
 name: demo
-models: {base: {init: {family: qwen2, layers: 1, hidden: 32, heads: 2}, tokenizer: {init: characters}}}
+models: {base: {init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2}, tokenizer: {init: characters}}}
 datasets:
   sums: {from: {arithmetic: {digits: 2, count: 100}}}
 endpoints:
-  critic: {provider: openai, model: m, key: {env: JUDGE_KEY}, concurrency: 4}
+  critic: {provider: openai, model: m, api_key: {env: JUDGE_KEY}, concurrency: 4}
 rewards:
   it:
     reads: {completion: text, answer: text}

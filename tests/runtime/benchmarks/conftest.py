@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 import pytest
-from tests.conftest import need
+from tests.conftest import require_service
 from tests.runtime.methods.conftest import bench, runner
 
 __all__ = ["bench", "runner"]
@@ -11,4 +11,4 @@ __all__ = ["bench", "runner"]
 
 @pytest.fixture(scope="session", autouse=True)
 def lm_eval() -> None:
-    need("lm-eval", find_spec("lm_eval"), "pip install 'posttrain[benchmarks]'")
+    require_service("lm-eval", find_spec("lm_eval"), "pip install 'posttrain[benchmarks]'")

@@ -56,7 +56,7 @@ def _rows(sums: list[tuple[int, int]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-FILES = {
+TASK_FILES = {
     "common.yaml": _COMMON,
     "sums.yaml": _CHOICE,
     "written.yaml": _WRITTEN,

@@ -6,15 +6,22 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.runtime.benchmarks.tasks_of_ours import FILES
-from tests.runtime.engines.wild_server import Exchange, Wild, chat, prompt_of, running, send
-from tests.runtime.methods.workbench import Bench, compiled, recipe, warnings
+from tests.runtime.benchmarks.tasks_of_ours import TASK_FILES
+from tests.runtime.engines.wild_server import (
+    Exchange,
+    FakeServer,
+    chat_response,
+    prompt_of,
+    run_server,
+    send_response,
+)
+from tests.runtime.methods.workbench import StageHarness, compile_plan, recipe, warnings
 
 from posttrain.runtime import durable
 from posttrain.runtime.keeping.store import Product
 from posttrain.runtime.models.load import load_tokenizer
 
-BOTH = "quoted: {benchmark: [base, sft], tasks: [sums.yaml, written.yaml], shots: 2}"
+BOTH = "quoted: {benchmark: [base, sft], tasks: [sums.yaml, written.yaml], num_fewshot: 2}"
 ONE = "quoted: {benchmark: sft, tasks: [sums.yaml, written.yaml, likely.yaml]}"
 
 
@@ -50,8 +57,8 @@ def by_lm_eval(folder: Path, task: Path, shots: int) -> dict[str, float]:
 
 
 @pytest.mark.slow
-def test_figures_are_those_that_lm_eval_gives(bench: Bench):
-    made = bench.run(recipe(BOTH), FILES)
+def test_figures_are_those_that_lm_eval_gives(bench: StageHarness):
+    made = bench.run(recipe(BOTH), TASK_FILES)
     metrics = of(made["quoted"], "metrics.json")
     chosen = by_lm_eval(made["sft"].files, bench.root / "sums.yaml", 2)
     assert metrics["sft.sums.acc"]["value"] == chosen["acc,none"]
@@ -65,10 +72,10 @@ def test_figures_are_those_that_lm_eval_gives(bench: Bench):
 
 
 @pytest.mark.slow
-def test_items_stand_in_the_trace_and_models_are_compared_by_them(bench: Bench):
+def test_items_stand_in_the_trace_and_models_are_compared_by_them(bench: StageHarness):
     gate = "ship: {gate: [{metric: quoted.sft.sums.acc, better_than: quoted.base.sums.acc}], on_fail: warn}"
     made = bench.run(
-        recipe(BOTH, gate.replace("on_fail: warn", "on_fail: warn, on_inconclusive: warn")), FILES
+        recipe(BOTH, gate.replace("on_fail: warn", "on_fail: warn, on_inconclusive: warn")), TASK_FILES
     )
     found = rows(made["quoted"])
     assert [row["model"] for row in found] == ["base"] * 50 + ["sft"] * 50
@@ -87,8 +94,8 @@ def test_items_stand_in_the_trace_and_models_are_compared_by_them(bench: Bench):
 
 
 @pytest.mark.slow
-def test_figures_that_are_no_means_are_told_beside(bench: Bench):
-    made = bench.run(recipe(ONE), FILES)
+def test_figures_that_are_no_means_are_told_beside(bench: StageHarness):
+    made = bench.run(recipe(ONE), TASK_FILES)
     whole = of(made["quoted"], "tasks.json")["sft"]["likely"]["whole"]
     assert set(whole) == {"word_perplexity", "byte_perplexity", "bits_per_byte"}
     assert whole["byte_perplexity"]["value"] > 1
@@ -96,14 +103,14 @@ def test_figures_that_are_no_means_are_told_beside(bench: Bench):
 
 
 @pytest.mark.slow
-def test_a_task_that_was_done_is_not_put_again(bench: Bench):
-    plan = compiled(recipe(ONE.replace("quoted:", "again:")), FILES)
+def test_a_task_that_was_done_is_not_put_again(bench: StageHarness):
+    plan = compile_plan(recipe(ONE.replace("quoted:", "again:")), TASK_FILES)
     step = plan.step("again")
-    bench.forget(step)
-    bench.made(plan, step)
+    bench.reset_step(step)
+    bench.run_step(plan, step)
     kept = bench.work(step) / "tasks" / "model"
-    bench.forget(step)
-    bench.lay_out(plan, step)
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
     kept.mkdir(parents=True)
     done = {"task": "sums", "version": "kept", "shots": 0, "whole": {}}
     item = {"doc": 0, "prompt": "p", "completion": "c", "target": "t", "likelihoods": None}
@@ -112,38 +119,38 @@ def test_a_task_that_was_done_is_not_put_again(bench: Bench):
     made = bench.commit(step)
     assert of(made, "tasks.json")["sft"]["sums"]["version"] == "kept"
     assert of(made, "metrics.json")["written.exact_match"]["items"] == 25
-    bench.forget(step)
+    bench.reset_step(step)
 
 
 @pytest.mark.slow
-def test_what_a_task_will_not_do_is_told(bench: Bench):
-    fixed = {**FILES, "sums.yaml": FILES["sums.yaml"] + "num_fewshot: 0\n"}
-    made = bench.run(recipe("quoted: {benchmark: sft, tasks: [sums.yaml], shots: 3}"), fixed)
+def test_what_a_task_will_not_do_is_told(bench: StageHarness):
+    fixed = {**TASK_FILES, "sums.yaml": TASK_FILES["sums.yaml"] + "num_fewshot: 0\n"}
+    made = bench.run(recipe("quoted: {benchmark: sft, tasks: [sums.yaml], num_fewshot: 3}"), fixed)
     assert [one for one in warnings(made["quoted"]) if "takes 0 worked examples" in one]
-    broken = {**FILES, "grade.py": "def target(doc):\n    return doc['nothing']\n"}
-    plan = compiled(recipe("quoted: {benchmark: sft, tasks: [written.yaml]}"), broken)
+    broken = {**TASK_FILES, "grade.py": "def target(doc):\n    return doc['nothing']\n"}
+    plan = compile_plan(recipe("quoted: {benchmark: sft, tasks: [written.yaml]}"), broken)
     step = plan.step("quoted")
     (bench.root / "grade.py").write_text(broken["grade.py"])
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) != 0
     told = bench.failure(step)
     assert "written" in told["message"]
     assert "nothing" in told["message"]
-    bench.forget(step)
+    bench.reset_step(step)
 
 
-def _sums(_wild: Wild, exchange: Exchange, body: dict[str, Any], _number: int) -> None:
+def _sums(_wild: FakeServer, exchange: Exchange, body: dict[str, Any], _number: int) -> None:
     """Answers the last sum that it is asked, and goes on where the task wants it to end."""
     first, second = prompt_of(body).rpartition("\n")[2].rstrip("=").split("+")
-    send(exchange, 200, chat(f"{int(first) + int(second)}\nAnd so on"))
+    send_response(exchange, 200, chat_response(f"{int(first) + int(second)}\nAnd so on"))
 
 
 @pytest.mark.slow
-def test_an_endpoint_is_asked_row_by_row(bench: Bench):
-    with running(Wild(_sums)) as wild:
+def test_an_endpoint_is_asked_row_by_row(bench: StageHarness):
+    with run_server(FakeServer(_sums)) as wild:
         there = f"endpoints:\n  big: {{provider: vllm, model: m, url: {wild.url}}}\nstages:"
         stage = "quoted: {benchmark: big, tasks: [written.yaml], prompts: chat}"
-        made = bench.run(recipe(stage).replace("stages:", there), FILES)["quoted"]
+        made = bench.run(recipe(stage).replace("stages:", there), TASK_FILES)["quoted"]
         assert of(made, "metrics.json")["written.exact_match"]["value"] == 1.0
-        assert len(wild.seen) == 25
-        assert all(body["max_tokens"] == 5 for body in wild.seen)
+        assert len(wild.requests) == 25
+        assert all(body["max_tokens"] == 5 for body in wild.requests)

@@ -12,7 +12,7 @@ COMMIT = "a" * 40
 
 
 @contextmanager
-def hub(repository: str, files: Mapping[str, bytes]) -> Iterator[str]:
+def serve_hub(repository: str, files: Mapping[str, bytes]) -> Iterator[str]:
     """The address of a hub that has one dataset."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(repository, files))
     server.daemon_threads = True
@@ -30,7 +30,7 @@ def _handler(repository: str, files: Mapping[str, bytes]) -> type[BaseHTTPReques
                 self.send(files.get(path.split("/", 6)[-1]))
             elif path.startswith(f"/api/datasets/{repository}/tree/"):
                 inside = path.split("/tree/")[1].partition("/")[2]
-                self.send(json.dumps(listed(files, inside)).encode())
+                self.send(json.dumps(list_files(files, inside)).encode())
             elif path.startswith(f"/api/datasets/{repository}"):
                 names = [{"rfilename": name} for name in files]
                 about = {"id": repository, "sha": COMMIT, "siblings": names, "private": False, "tags": []}
@@ -60,7 +60,7 @@ def _handler(repository: str, files: Mapping[str, bytes]) -> type[BaseHTTPReques
     return Handler
 
 
-def listed(files: Mapping[str, bytes], folder: str) -> list[dict[str, Any]]:
+def list_files(files: Mapping[str, bytes], folder: str) -> list[dict[str, Any]]:
     """What lies in a folder and below it; folders of the top too."""
     inside = {name: data for name, data in files.items() if not folder or name.startswith(f"{folder}/")}
     found = [

@@ -6,16 +6,16 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from posttrain.compiler.pipeline import Outcome, compile_recipe
-from posttrain.compiler.text.source import Request, Source
-from posttrain.runtime.catalog import CATALOG, load
-from posttrain.runtime.context import Context
+from posttrain.compiler.pipeline import CompileResult, compile_recipe
+from posttrain.compiler.text.source import CompileRequest, SourceFile
+from posttrain.runtime.catalog import CATALOG, load_entry
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.products import parts_of, read_rows
-from posttrain.spec.plan import Plan, from_json, to_json
+from posttrain.runtime.products import dataset_parts, read_rows
+from posttrain.spec.plan import Plan, plan_from_json, plan_to_json
 
 
-def outcome(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Outcome:
+def compile_datasets(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> CompileResult:
     """What the compiler makes of these datasets; a stage asks for each of them."""
     import io
 
@@ -28,23 +28,23 @@ def outcome(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = Non
     }
     text = io.StringIO()
     YAML(typ="safe").dump(recipe, text)
-    source = Source("recipe.yaml", text.getvalue().encode())
-    return compile_recipe(Request(source=source, catalog=CATALOG, read=dict(files or {}).get))
+    source = SourceFile("recipe.yaml", text.getvalue().encode())
+    return compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=dict(files or {}).get))
 
 
-def planned(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Plan:
-    found = outcome(datasets, files)
+def plan_datasets(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Plan:
+    found = compile_datasets(datasets, files)
     assert found.plan is not None, found.diagnostics
-    return from_json(to_json(found.plan))
+    return plan_from_json(plan_to_json(found.plan))
 
 
-class Made:
+class BuiltDatasets:
     """The datasets of a plan, made in a folder."""
 
     def __init__(
         self, folder: Path, datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None
     ) -> None:
-        self.plan = planned(datasets, files)
+        self.plan = plan_datasets(datasets, files)
         self.folder = folder
         for name, data in (files or {}).items():
             (folder / "user" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ class Made:
     def _run(self, step: Any) -> None:
         out = self.folder / step.id
         out.mkdir(parents=True)
-        context = Context(
+        context = StepContext(
             step=step,
             inputs={role: self.folder / given.step for role, given in step.inputs.items()},
             files={role: self.folder / "user" / file.path for role, file in step.files.items()},
@@ -64,19 +64,19 @@ class Made:
             work=self.folder,
             events=EventWriter(self.folder / f"{step.id}.events"),
         )
-        load(step.entry)(context)
+        load_entry(step.entry)(context)
 
     def rows(self, name: str, part: str | None = None) -> list[dict[str, Any]]:
         return read_rows(self.folder / f"datasets.{name}", part)
 
     def parts(self, name: str) -> list[str]:
-        return parts_of(self.folder / f"datasets.{name}")
+        return dataset_parts(self.folder / f"datasets.{name}")
 
     def columns(self, name: str) -> dict[str, str]:
         """The columns that the compiler has derived."""
         return dict(self.plan.step(f"datasets.{name}").params["columns"])
 
 
-def made(folder: Path, *steps: Any, rows: list[dict[str, Any]], **others: Any) -> Made:
+def build_dataset(folder: Path, *steps: Any, rows: list[dict[str, Any]], **others: Any) -> BuiltDatasets:
     """One dataset `it` of these rows, through these steps."""
-    return Made(folder, {**others, "it": {"from": {"rows": rows}, "steps": list(steps)}})
+    return BuiltDatasets(folder, {**others, "it": {"from": {"rows": rows}, "steps": list(steps)}})

@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.recipe_command import RECIPE
-from tests.runtime.data.hub_server import hub
+from tests.recipe_command import RECIPE_COMMAND
+from tests.runtime.data.hub_server import serve_hub
 
 from posttrain.runtime.products import read_rows
 
@@ -28,7 +28,7 @@ stages:
 """
     (folder / "recipe.yaml").write_text(recipe)
     environment = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(folder / "hub")}
-    command = [*RECIPE, "run", str(folder), "--home", str(folder / "home")]
+    command = [*RECIPE_COMMAND, "run", str(folder), "--home", str(folder / "home")]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -38,7 +38,7 @@ def rows(folder: Path) -> list[dict[str, object]]:
 
 
 def test_rows_of_the_hub_are_fetched_and_typed(tmp_path: Path):
-    with hub("org/name", FILES) as address:
+    with serve_hub("org/name", FILES) as address:
         done = run(
             tmp_path, address, "{name: org/name, split: 'train[:2]', columns: {question: text, n: number}}"
         )
@@ -57,7 +57,7 @@ def test_rows_of_the_hub_are_fetched_and_typed(tmp_path: Path):
     ],
 )
 def test_what_is_not_there_ends_the_step_with_its_name(tmp_path: Path, source: str, said: str):
-    with hub("org/name", FILES) as address:
+    with serve_hub("org/name", FILES) as address:
         done = run(tmp_path, address, source)
     assert done.returncode != 0
     assert said in done.stdout + done.stderr

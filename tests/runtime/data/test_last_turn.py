@@ -4,49 +4,66 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.data.making import Made, outcome
+from tests.runtime.data.making import BuiltDatasets, compile_datasets
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 
-ASKED = {"role": "user", "content": "a"}
-SAID = {"role": "assistant", "content": "b"}
+USER_TURN = {"role": "user", "content": "a"}
+ASSISTANT_TURN = {"role": "assistant", "content": "b"}
 
 
-def talks(*conversations: list[dict[str, str]], step: Any = None, before: Any = ()) -> dict[str, Any]:
+def conversation_dataset(
+    *conversations: list[dict[str, str]], step: Any = None, before: Any = ()
+) -> dict[str, Any]:
     rows = [{"messages": turns, "label": True} for turns in conversations]
     source = {"rows": {"rows": rows, "columns": {"messages": "messages", "label": "boolean"}}}
     return {"it": {"from": source, "steps": [*before, {"last_turn": step or {}}]}}
 
 
 def test_the_last_turn_is_the_completion(tmp_path: Path) -> None:
-    found = Made(tmp_path, talks([ASKED, SAID], [ASKED, SAID, ASKED, SAID]))
+    found = BuiltDatasets(
+        tmp_path,
+        conversation_dataset(
+            [USER_TURN, ASSISTANT_TURN], [USER_TURN, ASSISTANT_TURN, USER_TURN, ASSISTANT_TURN]
+        ),
+    )
     assert found.columns("it") == {"label": "boolean", "prompt": "messages", "completion": "messages"}
     assert found.rows("it") == [
-        {"label": True, "prompt": [ASKED], "completion": [SAID]},
-        {"label": True, "prompt": [ASKED, SAID, ASKED], "completion": [SAID]},
+        {"label": True, "prompt": [USER_TURN], "completion": [ASSISTANT_TURN]},
+        {"label": True, "prompt": [USER_TURN, ASSISTANT_TURN, USER_TURN], "completion": [ASSISTANT_TURN]},
     ]
 
 
 def test_the_columns_may_have_other_names(tmp_path: Path) -> None:
-    found = Made(tmp_path, talks([ASKED, SAID], step={"prompt": "messages", "completion": "said"}))
-    assert found.rows("it") == [{"label": True, "messages": [ASKED], "said": [SAID]}]
+    found = BuiltDatasets(
+        tmp_path,
+        conversation_dataset([USER_TURN, ASSISTANT_TURN], step={"prompt": "messages", "completion": "said"}),
+    )
+    assert found.rows("it") == [{"label": True, "messages": [USER_TURN], "said": [ASSISTANT_TURN]}]
 
 
 @pytest.mark.parametrize(
     ("turns", "said"),
-    [([ASKED, SAID, ASKED], "ends on a turn of user"), ([SAID], "has 1 turns"), ([], "has 0 turns")],
+    [
+        ([USER_TURN, ASSISTANT_TURN, USER_TURN], "ends on a turn of user"),
+        ([ASSISTANT_TURN], "has 1 turns"),
+        ([], "has 0 turns"),
+    ],
 )
 def test_one_without_an_answer_is_told_and_can_be_left_out(
     turns: list[dict[str, str]], said: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(StepFault, match=f"row 2: `messages` {said}") as told:
-        Made(tmp_path / "all", talks([ASKED, SAID], turns))
+    with pytest.raises(StepError, match=f"row 2: `messages` {said}") as told:
+        BuiltDatasets(tmp_path / "all", conversation_dataset([USER_TURN, ASSISTANT_TURN], turns))
     kept = told.value.advice.split("`")[1]
     assert kept.startswith("where: ")
-    found = Made(
-        tmp_path / "kept", talks([ASKED, SAID], turns, before=[{"where": kept.removeprefix("where: ")}])
+    found = BuiltDatasets(
+        tmp_path / "kept",
+        conversation_dataset(
+            [USER_TURN, ASSISTANT_TURN], turns, before=[{"where": kept.removeprefix("where: ")}]
+        ),
     )
-    assert [row["prompt"] for row in found.rows("it")] == [[ASKED]]
+    assert [row["prompt"] for row in found.rows("it")] == [[USER_TURN]]
 
 
 @pytest.mark.parametrize(
@@ -59,5 +76,5 @@ def test_one_without_an_answer_is_told_and_can_be_left_out(
     ],
 )
 def test_columns_that_do_not_fit_are_told_by_the_compiler(step: dict[str, str], said: str) -> None:
-    found = outcome(talks([ASKED, SAID], step=step))
+    found = compile_datasets(conversation_dataset([USER_TURN, ASSISTANT_TURN], step=step))
     assert said in " ".join(one.message for one in found.diagnostics)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import need
-from tests.runtime.data.making import Made, outcome, planned
-from tests.runtime.rewards.scoring import compiled, scored
+from tests.conftest import require_service
+from tests.runtime.data.making import BuiltDatasets, compile_datasets, plan_datasets
+from tests.runtime.rewards.scoring import compiled_graph, evaluate_graph
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 
 GRADED = {
     "reads": {"completion": "text", "task": "any"},
@@ -23,30 +23,32 @@ def source(**params: Any) -> dict[str, Any]:
 
 
 def test_columns_and_rows_are_known_when_the_recipe_is_compiled():
-    step = planned(source(task="chain_sum")).step("datasets.it")
+    step = plan_datasets(source(task="chain_sum")).step("datasets.it")
     assert step.params["columns"] == {"prompt": "text", "answer": "text", "task": "any"}
     short = source(task="chain_sum")
     short["it"]["steps"] = [{"split": {"test": 20}}]
-    assert [d.code for d in outcome(short).diagnostics] == ["PT0406"]
-    (found,) = outcome(source(task="codeio")).diagnostics
+    assert [d.code for d in compile_datasets(short).diagnostics] == ["PT0406"]
+    (found,) = compile_datasets(source(task="codeio")).diagnostics
     assert "`codeio` cannot be relied on" in found.message
 
 
 def test_tasks_are_made_from_the_seed_and_graded_by_the_package(tmp_path: Path):
-    need("reasoning-gym", find_spec("reasoning_gym"), "pip install reasoning-gym", apart=True)
-    made = Made(tmp_path, source(task="chain_sum", seed=5, config={"max_terms": 3}))
-    again = Made(tmp_path / "again", source(task="chain_sum", seed=5, count=7, config={"max_terms": 3}))
+    require_service("reasoning-gym", find_spec("reasoning_gym"), "pip install reasoning-gym", apart=True)
+    made = BuiltDatasets(tmp_path, source(task="chain_sum", seed=5, config={"max_terms": 3}))
+    again = BuiltDatasets(
+        tmp_path / "again", source(task="chain_sum", seed=5, count=7, config={"max_terms": 3})
+    )
     rows = made.rows("it")
     assert [row["prompt"] for row in rows[:7]] == [row["prompt"] for row in again.rows("it")]
     assert json.loads(rows[3]["task"])["place"] == 3
     columns = {"completion": [row["answer"] for row in rows], "task": [row["task"] for row in rows]}
-    assert scored(compiled(GRADED), columns).values["returns"] == [1.0] * 20
+    assert evaluate_graph(compiled_graph(GRADED), columns).values["returns"] == [1.0] * 20
     columns["completion"] = ["no idea", None, *columns["completion"][2:]]
-    assert scored(compiled(GRADED), columns).values["returns"] == [0.0, 0.0] + [1.0] * 18
+    assert evaluate_graph(compiled_graph(GRADED), columns).values["returns"] == [0.0, 0.0] + [1.0] * 18
 
 
 @pytest.mark.parametrize("params", [{"task": "no_such_task"}, {"task": "chain_sum", "config": {"terms": 3}}])
 def test_a_task_that_cannot_be_made_ends_the_step(tmp_path: Path, params: dict[str, Any]):
-    need("reasoning-gym", find_spec("reasoning_gym"), "pip install reasoning-gym", apart=True)
-    with pytest.raises(StepFault, match=f"does not make `{params['task']}`"):
-        Made(tmp_path, source(**params))
+    require_service("reasoning-gym", find_spec("reasoning_gym"), "pip install reasoning-gym", apart=True)
+    with pytest.raises(StepError, match=f"does not make `{params['task']}`"):
+        BuiltDatasets(tmp_path, source(**params))

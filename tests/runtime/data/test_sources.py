@@ -12,10 +12,10 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.runtime.data.making import Made, made, outcome, planned
+from tests.runtime.data.making import BuiltDatasets, build_dataset, compile_datasets, plan_datasets
 
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.sources.text import Text, passages
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.sources.text import Text, split_passages
 
 TURN = st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": st.text(max_size=5)})
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -29,13 +29,13 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def lines(rows: list[dict[str, Any]]) -> bytes:
+def to_jsonl(rows: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def from_files(folder: Path, files: dict[str, bytes], **source: Any) -> Made:
+def build_from_files(folder: Path, files: dict[str, bytes], **source: Any) -> BuiltDatasets:
     given = source or {"path": list(files)}
-    return Made(folder, {"it": {"from": {"files": {"path": list(files), **given}}}}, files)
+    return BuiltDatasets(folder, {"it": {"from": {"files": {"path": list(files), **given}}}}, files)
 
 
 @settings(deadline=None, max_examples=20)
@@ -55,7 +55,7 @@ def test_json_comes_back_value_by_value(data: st.DataObject):
     )
     rows.append({name: data.draw(VALUES[type]) for name, type in columns.items()})
     with tempfile.TemporaryDirectory() as folder:
-        found = from_files(Path(folder), {"rows.jsonl": lines(rows)}, columns=columns)
+        found = build_from_files(Path(folder), {"rows.jsonl": to_jsonl(rows)}, columns=columns)
         assert found.rows("it") == rows
         assert found.plan.step("datasets.it").params["columns"] == columns
 
@@ -72,14 +72,14 @@ def test_columns_are_told_from_the_content(tmp_path: Path, type: str):
         "messages": [{"role": "user", "content": "a"}],
     }
     rows = [{"x": values[type]}, {"x": None}, {}]
-    found = from_files(tmp_path, {"rows.jsonl": lines(rows)})
+    found = build_from_files(tmp_path, {"rows.jsonl": to_jsonl(rows)})
     assert found.columns("it") == {"x": type}
     assert found.rows("it") == [{"x": values[type]}, {"x": None}, {"x": None}]
 
 
 def test_an_integer_beside_a_number_is_a_number_and_mixed_values_are_json(tmp_path: Path):
     rows = [{"n": 1, "m": 1, "e": []}, {"n": 0.5, "m": "a", "e": [{"role": "user", "content": "b"}]}]
-    found = from_files(tmp_path, {"rows.jsonl": lines(rows)})
+    found = build_from_files(tmp_path, {"rows.jsonl": to_jsonl(rows)})
     assert found.columns("it") == {"n": "number", "m": "any", "e": "messages"}
     assert found.rows("it") == [{"n": 1.0, "m": "1", "e": []}, {"n": 0.5, "m": '"a"', "e": rows[1]["e"]}]
 
@@ -93,7 +93,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, name: str):
         {"prompt": 'a "b", c\n', "n": 1, "x": 0.5, "ok": True},
         {"prompt": "007", "n": None, "x": -1.0, "ok": False},
     ]
-    found = from_files(tmp_path, {name: written(name, rows)})
+    found = build_from_files(tmp_path, {name: written(name, rows)})
     assert found.columns("it") == {"prompt": "text", "n": "integer", "x": "number", "ok": "boolean"}
     assert found.rows("it") == rows
 
@@ -115,7 +115,7 @@ def written(name: str, rows: list[dict[str, Any]]) -> bytes:
             ]
         )
         return text.getvalue().encode()
-    return json.dumps(rows).encode() if name.endswith(".json") else lines(rows)
+    return json.dumps(rows).encode() if name.endswith(".json") else to_jsonl(rows)
 
 
 def in_database(folder: Path, name: str, query: str, how: str) -> bytes:
@@ -134,34 +134,36 @@ def test_parquet_and_zstandard_are_read_with_declared_columns(tmp_path: Path):
         folder = tmp_path / name
         folder.mkdir()
         data = in_database(folder, name, query, how)
-        found = from_files(folder, {name: data}, columns=columns)
+        found = build_from_files(folder, {name: data}, columns=columns)
         assert found.rows("it") == [
             {"prompt": "a", "n": 3.0, "x": 1.5, "turns": [{"role": "user", "content": "b"}]}
         ]
-        assert [d.code for d in outcome({"it": {"from": {"files": name}}}, {name: data}).diagnostics] == [
-            "PT0410"
-        ]
+        assert [
+            d.code for d in compile_datasets({"it": {"from": {"files": name}}}, {name: data}).diagnostics
+        ] == ["PT0410"]
 
 
 def test_parquet_that_is_not_as_declared_ends_the_step(tmp_path: Path):
     data = in_database(tmp_path, "rows.parquet", "SELECT 1.5::DOUBLE AS x", "FORMAT parquet")
-    with pytest.raises(StepFault, match="declared as integer, and holds DOUBLE"):
-        from_files(Path(tempfile.mkdtemp(dir=tmp_path)), {"rows.parquet": data}, columns={"x": "integer"})
+    with pytest.raises(StepError, match="declared as integer, and holds DOUBLE"):
+        build_from_files(
+            Path(tempfile.mkdtemp(dir=tmp_path)), {"rows.parquet": data}, columns={"x": "integer"}
+        )
 
 
 def test_a_column_that_parquet_does_not_have_is_told_before_it_is_read(tmp_path: Path):
     data = in_database(tmp_path, "rows.parquet", "SELECT 1.5::DOUBLE AS x", "FORMAT parquet")
     files = {"path": "rows.parquet", "columns": {"y": "number"}}
-    (found,) = outcome({"it": {"from": {"files": files}}}, {"rows.parquet": data}).diagnostics
+    (found,) = compile_datasets({"it": {"from": {"files": files}}}, {"rows.parquet": data}).diagnostics
     assert (found.code, found.message) == ("PT0410", "`rows.parquet` has no column `y`; it has x")
 
 
 def test_several_files_are_read_one_after_the_other(tmp_path: Path):
-    files = {"b.jsonl": lines([{"n": 1}]), "a.csv": b"n\n2\n", "c.json": b'[{"n": 3}]'}
-    assert from_files(tmp_path, files).rows("it") == [{"n": 1}, {"n": 2}, {"n": 3}]
+    files = {"b.jsonl": to_jsonl([{"n": 1}]), "a.csv": b"n\n2\n", "c.json": b'[{"n": 3}]'}
+    assert build_from_files(tmp_path, files).rows("it") == [{"n": 1}, {"n": 2}, {"n": 3}]
 
 
-BAD: dict[str, tuple[bytes, Any, str]] = {
+INVALID_FILES: dict[str, tuple[bytes, Any, str]] = {
     "a line that is cut": (b'{"a": 1}\n{"a"', None, "rows.jsonl:2 is not JSON"),
     "a line that is no object": (b"[1]\n", None, "rows.jsonl:1 is no JSON object"),
     "no rows": (b"\n", None, "there are no rows"),
@@ -181,11 +183,11 @@ BAD: dict[str, tuple[bytes, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", INVALID_FILES)
 def test_rows_that_do_not_fit_are_told_when_the_recipe_is_compiled(case: str):
-    data, columns, said = BAD[case]
+    data, columns, said = INVALID_FILES[case]
     source = {"path": "rows.jsonl", **({"columns": columns} if columns else {})}
-    (found,) = outcome({"it": {"from": {"files": source}}}, {"rows.jsonl": data}).diagnostics
+    (found,) = compile_datasets({"it": {"from": {"files": source}}}, {"rows.jsonl": data}).diagnostics
     assert said in found.message
 
 
@@ -198,52 +200,56 @@ def test_rows_that_do_not_fit_are_told_when_the_recipe_is_compiled(case: str):
     ],
 )
 def test_csv_that_is_none_is_told_when_the_recipe_is_compiled(data: bytes, said: str):
-    (found,) = outcome({"it": {"from": {"files": "rows.csv"}}}, {"rows.csv": data}).diagnostics
+    (found,) = compile_datasets({"it": {"from": {"files": "rows.csv"}}}, {"rows.csv": data}).diagnostics
     assert said in found.message
 
 
 def test_what_looks_like_a_number_in_csv_may_be_kept_as_text(tmp_path: Path):
-    found = from_files(tmp_path, {"rows.csv": b"a,b\n1.50,2\n"}, columns={"a": "text", "b": "number"})
+    found = build_from_files(tmp_path, {"rows.csv": b"a,b\n1.50,2\n"}, columns={"a": "text", "b": "number"})
     assert found.rows("it") == [{"a": "1.50", "b": 2.0}]
 
 
 def test_a_large_file_is_held_to_its_columns_when_it_is_read(tmp_path: Path):
     rows = b'{"a": "x"}\n' * 800_000 + b'{"a": ["y"]}\n'
     source = {"it": {"from": {"files": "rows.jsonl"}}}
-    (found,) = outcome(source, {"rows.jsonl": rows}).diagnostics
+    (found,) = compile_datasets(source, {"rows.jsonl": rows}).diagnostics
     assert "add `columns`" in found.message
     with pytest.raises(
-        StepFault, match=r"row 800001: the column `a` is declared as text, and holds \[\"y\"\]"
+        StepError, match=r"row 800001: the column `a` is declared as text, and holds \[\"y\"\]"
     ):
-        from_files(tmp_path, {"rows.jsonl": rows}, columns={"a": "text"})
+        build_from_files(tmp_path, {"rows.jsonl": rows}, columns={"a": "text"})
 
 
 def test_a_misspelt_column_of_a_large_file_ends_the_step(tmp_path: Path):
-    with pytest.raises(StepFault, match="no row has anything in the column `b`"):
-        from_files(tmp_path, {"rows.jsonl": b'{"a": "x"}\n' * 800_000}, columns={"a": "text", "b": "text"})
+    with pytest.raises(StepError, match="no row has anything in the column `b`"):
+        build_from_files(
+            tmp_path, {"rows.jsonl": b'{"a": "x"}\n' * 800_000}, columns={"a": "text", "b": "text"}
+        )
 
 
 def test_a_compressed_bomb_costs_the_compiler_nothing():
     bomb = gzip.compress(b"0" * 300_000_000, compresslevel=1)
-    (found,) = outcome({"it": {"from": {"files": "rows.jsonl.gz"}}}, {"rows.jsonl.gz": bomb}).diagnostics
+    (found,) = compile_datasets(
+        {"it": {"from": {"files": "rows.jsonl.gz"}}}, {"rows.jsonl.gz": bomb}
+    ).diagnostics
     assert "cannot be told here" in found.message
 
 
 def test_the_number_of_rows_of_a_file_is_known_when_the_recipe_is_compiled():
-    files = {"rows.jsonl": lines([{"a": n} for n in range(5)])}
+    files = {"rows.jsonl": to_jsonl([{"a": n} for n in range(5)])}
     split = {"it": {"from": {"files": "rows.jsonl"}, "steps": [{"split": {"test": 6}}]}}
-    assert [d.code for d in outcome(split, files).diagnostics] == ["PT0406"]
+    assert [d.code for d in compile_datasets(split, files).diagnostics] == ["PT0406"]
 
 
 def test_rows_of_the_recipe_itself(tmp_path: Path):
     rows = [{"a": "x", "n": 1, "turns": [{"role": "user", "content": "hi"}]}, {"a": None, "n": 2}]
-    found = made(tmp_path, rows=rows)
+    found = build_dataset(tmp_path, rows=rows)
     assert found.rows("it") == [rows[0], {**rows[1], "turns": None}]
     assert found.columns("it") == {"a": "text", "n": "integer", "turns": "messages"}
     typed = {"it": {"from": {"rows": {"rows": [{"a": 1}], "columns": {"a": "number"}}}}}
-    assert planned(typed).step("datasets.it").params["columns"] == {"a": "number"}
+    assert plan_datasets(typed).step("datasets.it").params["columns"] == {"a": "number"}
     wrong = {"it": {"from": {"rows": {"rows": [{"a": "x"}], "columns": {"a": "number"}}}}}
-    assert "declared as number, and holds text" in outcome(wrong).diagnostics[0].message
+    assert "declared as number, and holds text" in compile_datasets(wrong).diagnostics[0].message
 
 
 WORDS = st.lists(st.sampled_from(["One.", "two", "three!", "f" * 30, "\n", "\n\n", " "]), max_size=60).map(
@@ -254,7 +260,7 @@ WORDS = st.lists(st.sampled_from(["One.", "two", "three!", "f" * 30, "\n", "\n\n
 @settings(deadline=None)
 @given(WORDS, st.sampled_from(["paragraphs", "characters"]), st.integers(20, 80))
 def test_passages_hold_every_word_in_order_and_are_never_too_long(text: str, by: Any, longest: int):
-    found = list(passages(text, Text(path=["a.txt"], by=by, longest=longest)))
+    found = list(split_passages(text, Text(path=["a.txt"], by=by, longest=longest)))
     assert "".join("".join(found).split()) == "".join(text.split())
     assert all(len(passage) <= longest and passage == passage.strip() and passage for passage in found)
 
@@ -263,13 +269,13 @@ def test_a_book_becomes_passages(tmp_path: Path):
     book = "Chapter one.\n\n" + "It was a dark night. " * 8 + "\n\n\nThe end.\n"
     files = {"books/night.txt": book.encode(), "other.txt": b"\xef\xbb\xbfShort."}
     source = {"path": list(files), "longest": 110, "shortest": 7}
-    found = Made(tmp_path, {"it": {"from": {"text": source}}}, files)
+    found = BuiltDatasets(tmp_path, {"it": {"from": {"text": source}}}, files)
     rows = found.rows("it")
     assert [(row["source"], row["number"]) for row in rows] == [("night", 1), ("night", 2), ("night", 3)]
     assert rows[0]["passage"] == "Chapter one."
     assert rows[1]["passage"].endswith("night.")
     assert rows[2]["passage"].endswith("night.\n\nThe end.")
-    whole = Made(
+    whole = BuiltDatasets(
         Path(tempfile.mkdtemp(dir=tmp_path)),
         {"it": {"from": {"text": {"path": "other.txt", "by": "file"}}}},
         files,
@@ -280,20 +286,20 @@ def test_a_book_becomes_passages(tmp_path: Path):
 def test_a_dataset_of_the_hub_is_pinned_by_a_commit_only():
     def step(revision: str) -> Any:
         source = {"hub": {"name": "org/name", "revision": revision, "columns": {"a": "text"}}}
-        return planned({"it": {"from": source}}).step("datasets.it")
+        return plan_datasets({"it": {"from": source}}).step("datasets.it")
 
     assert step("0123456789abcdef" * 2 + "01234567").pinned
     assert not step("main").pinned
     assert step("main").resources.network
-    assert not planned({"it": {"from": {"rows": [{"a": 1}]}}}).step("datasets.it").resources.network
+    assert not plan_datasets({"it": {"from": {"rows": [{"a": 1}]}}}).step("datasets.it").resources.network
 
 
 def test_a_column_that_is_null_throughout_ends_nothing_when_nobody_declared_it(tmp_path: Path):
     rows = [{"prompt": "a", "note": None}, {"prompt": "b", "note": None}]
-    assert from_files(tmp_path, {"rows.jsonl": lines(rows)}).rows("it") == rows
+    assert build_from_files(tmp_path, {"rows.jsonl": to_jsonl(rows)}).rows("it") == rows
 
 
 def test_a_column_that_one_of_several_files_lacks_is_null_there(tmp_path: Path):
-    files = {"a.jsonl": lines([{"x": 1}]), "b.jsonl": lines([{"x": 2, "y": "b"}])}
-    found = from_files(tmp_path, files, columns={"x": "integer", "y": "text"})
+    files = {"a.jsonl": to_jsonl([{"x": 1}]), "b.jsonl": to_jsonl([{"x": 2, "y": "b"}])}
+    found = build_from_files(tmp_path, files, columns={"x": "integer", "y": "text"})
     assert found.rows("it") == [{"x": 1, "y": None}, {"x": 2, "y": "b"}]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.recipe_command import begin, call, product, wait_until
-from tests.runtime.engines.wild_server import Exchange, Wild, chat, running, send
+from tests.recipe_command import product_path, run_command, start_command, wait_until
+from tests.runtime.engines.wild_server import Exchange, FakeServer, chat_response, run_server, send_response
 
 RECIPE = """\
 recipe: 1
@@ -43,34 +43,34 @@ stages:
 GUESSES = ["cat", "dog", "emu"]
 
 
-def play(_wild: Wild, exchange: Exchange, body: dict[str, Any], _number: int) -> None:
+def play(_wild: FakeServer, exchange: Exchange, body: dict[str, Any], _number: int) -> None:
     """The guesser names one animal after the other; the knower tells whether it is the one."""
     turns = body["messages"]
     if body["model"] == "guesser":
         assert turns[0] == {"role": "system", "content": "You guess an animal."}
         guess = GUESSES[sum(turn["role"] == "assistant" for turn in turns)]
-        send(exchange, 200, chat(f"Is it a {guess}?"))
+        send_response(exchange, 200, chat_response(f"Is it a {guess}?"))
         return
     assert turns[0] == {"role": "user", "content": "Open the game."}
     assert turns[1] == {"role": "assistant", "content": "I think of a word of length 3."}
     found = body["system"].split()[3].rstrip(".") in turns[-1]["content"]
     said = "DONE" if found else "no"
     answer = {"content": [{"type": "text", "text": said}], "stop_reason": "end_turn", "usage": {}}
-    send(exchange, 200, json.dumps(answer).encode())
+    send_response(exchange, 200, json.dumps(answer).encode())
 
 
 @pytest.fixture
-def wild() -> Iterator[Wild]:
-    with running(Wild(play)) as found:
+def wild() -> Iterator[FakeServer]:
+    with run_server(FakeServer(play)) as found:
         yield found
 
 
 @pytest.mark.slow
-def test_twenty_questions_are_played_to_their_end(tmp_path: Path, wild: Wild):
+def test_twenty_questions_are_played_to_their_end(tmp_path: Path, wild: FakeServer):
     (tmp_path / "recipe.yaml").write_text(RECIPE.replace("URL", wild.url))
     enough = threading.Event()
 
-    def behave(wild: Wild, exchange: Exchange, body: dict[str, Any], number: int) -> None:
+    def behave(wild: FakeServer, exchange: Exchange, body: dict[str, Any], number: int) -> None:
         if number >= 9:
             enough.set()
         time.sleep(0.1)
@@ -78,14 +78,14 @@ def test_twenty_questions_are_played_to_their_end(tmp_path: Path, wild: Wild):
 
     wild.behave = behave
     home = tmp_path / "home"
-    client = begin("run", tmp_path, "--home", home, log=tmp_path / "log")
+    client = start_command("run", tmp_path, "--home", home, log=tmp_path / "log")
     wait_until(enough.is_set, "ten turns", client)
     os.kill(client.pid, signal.SIGKILL)
     client.wait()
-    wait_until(lambda: wild.under_way == 0, "the last answers")
-    found = call("run", tmp_path, "--home", home)
+    wait_until(lambda: wild.in_flight == 0, "the last answers")
+    found = run_command("run", tmp_path, "--home", home)
     assert found.returncode == 0, found.stdout + found.stderr
-    rows = parquet.read_table(product(home, "play") / "all.parquet").to_pylist()
+    rows = parquet.read_table(product_path(home, "play") / "all.parquet").to_pylist()
     assert [(row["word"], row["turns"], row["finish"]) for row in rows] == [
         ("cat", 3, "stop"),
         ("dog", 5, "stop"),
@@ -101,4 +101,4 @@ def test_twenty_questions_are_played_to_their_end(tmp_path: Path, wild: Wild):
         {"role": "user", "content": "DONE"},
     ]
     # 4 + 4 turns, then 3 + 3, then 2; and again those that were under way when it was killed.
-    assert 16 <= len(wild.seen) <= 16 + 4
+    assert 16 <= len(wild.requests) <= 16 + 4

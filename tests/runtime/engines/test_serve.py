@@ -10,14 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.conftest import need
+from tests.conftest import require_service
 from tests.recipe_command import wait_until
 
-from posttrain.runtime.context import Stop
-from posttrain.runtime.engines.http import HttpWriter
-from posttrain.runtime.engines.kept import Completion, Kept, Prompt
+from posttrain.runtime.context import StopRequest
+from posttrain.runtime.engines.http import HttpGenerator
+from posttrain.runtime.engines.kept import Completion, CompletionLog, Prompt
 from posttrain.runtime.engines.local import generate
-from posttrain.runtime.engines.writing import Order
+from posttrain.runtime.engines.writing import GenerationRequest
 
 SAMPLING = {
     "temperature": 0.0,
@@ -34,7 +34,7 @@ SAMPLING = {
 def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server with this model."""
     missing = [name for name in ("fastapi", "uvicorn", "openai") if find_spec(name) is None]
-    need("transformers serve", None if missing else True, f"pip install {' '.join(missing)}")
+    require_service("transformers serve", None if missing else True, f"pip install {' '.join(missing)}")
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
@@ -105,16 +105,16 @@ def test_it_writes_what_the_model_writes_here(tiny_model: Path, served: str, tmp
 
 
 def _written(where: dict[str, object], prompts: list[Prompt], path: Path) -> list[list[Completion]]:
-    kept = Kept(path, prompts, 1)
-    order = Order(
+    kept = CompletionLog(path, prompts, 1)
+    order = GenerationRequest(
         prompts=prompts,
         sampling=SAMPLING,
         seed=1,
-        kept=kept,
+        log=kept,
         progress=lambda _done, _total: None,
-        stop=Stop(),
+        stop=StopRequest(),
     )
-    return HttpWriter(where).write(order)
+    return HttpGenerator(where).generate(order)
 
 
 def _told(found: list[list[Completion]]) -> list[tuple[str | None, str]]:

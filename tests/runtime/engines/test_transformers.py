@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from posttrain.runtime.context import Stop
-from posttrain.runtime.engines.kept import Completion, Kept, Prompt
-from posttrain.runtime.engines.local import TransformersWriter
-from posttrain.runtime.engines.texts import after_stop
-from posttrain.runtime.engines.writing import Order
+from posttrain.runtime.context import StopRequest
+from posttrain.runtime.engines.kept import Completion, CompletionLog, Prompt
+from posttrain.runtime.engines.local import TransformersGenerator
+from posttrain.runtime.engines.texts import find_stop
+from posttrain.runtime.engines.writing import GenerationRequest
 from posttrain.runtime.faults import Interrupted
 
 GREEDY = {
@@ -26,40 +26,40 @@ TEXTS: list[Prompt] = [f"{n}+{n * 7 % 13}=" for n in range(14)]
 
 
 @pytest.fixture(scope="module")
-def writer(tiny_model: Path) -> TransformersWriter:
+def writer(tiny_model: Path) -> TransformersGenerator:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    return TransformersWriter(AutoModelForCausalLM.from_pretrained(tiny_model), tokenizer)
+    return TransformersGenerator(AutoModelForCausalLM.from_pretrained(tiny_model), tokenizer)
 
 
 def written(
-    writer: TransformersWriter,
+    writer: TransformersGenerator,
     sampling: dict[str, Any],
     path: Path | None = None,
-    stop: Stop | None = None,
+    stop: StopRequest | None = None,
     seed: int = 5,
 ) -> list[list[Completion]]:
-    kept = Kept(path, TEXTS, sampling["samples"])
-    order = Order(
+    kept = CompletionLog(path, TEXTS, sampling["samples"])
+    order = GenerationRequest(
         prompts=TEXTS,
         sampling=sampling,
         seed=seed,
-        kept=kept,
+        log=kept,
         progress=lambda _done, _total: None,
-        stop=stop or Stop(),
+        stop=stop or StopRequest(),
     )
     try:
-        return writer.write(order)
+        return writer.generate(order)
     finally:
         kept.close()
 
 
-def test_the_size_of_a_batch_changes_no_greedy_text(writer: TransformersWriter):
+def test_the_size_of_a_batch_changes_no_greedy_text(writer: TransformersGenerator):
     assert written(writer, GREEDY) == written(writer, {**GREEDY, "batch": 1})
 
 
-def test_the_same_seed_draws_the_same_and_another_does_not(writer: TransformersWriter):
+def test_the_same_seed_draws_the_same_and_another_does_not(writer: TransformersGenerator):
     first = written(writer, DRAWN)
     assert first == written(writer, DRAWN)
     assert first != written(writer, DRAWN, seed=6)
@@ -67,43 +67,43 @@ def test_the_same_seed_draws_the_same_and_another_does_not(writer: TransformersW
 
 
 def test_interrupted_at_any_batch_it_ends_with_the_same_completions(
-    writer: TransformersWriter, tmp_path: Path
+    writer: TransformersGenerator, tmp_path: Path
 ):
     whole = written(writer, DRAWN)
     for after in range(1, 4):
-        path, stop, asked = tmp_path / f"{after}.jsonl", Stop(), 0
-        generated = writer._generated
+        path, stop, asked = tmp_path / f"{after}.jsonl", StopRequest(), 0
+        generated = writer._generate_tokens
 
-        def counting(*given: Any, of: Any = generated, last: int = after, stop: Stop = stop) -> Any:
+        def counting(*given: Any, of: Any = generated, last: int = after, stop: StopRequest = stop) -> Any:
             nonlocal asked
             asked += 1
-            stop.asked = asked >= last
+            stop.requested = asked >= last
             return of(*given)
 
-        writer._generated = counting
+        writer._generate_tokens = counting
         with pytest.raises(Interrupted):
             written(writer, DRAWN, path, stop)
         assert asked == after
         # The last line is torn, as when the power goes: its batch is drawn again, the same.
         path.write_bytes(path.read_bytes()[:-20])
-        stop.asked = False
-        writer._generated = lambda *given, of=generated: of(*given)
+        stop.requested = False
+        writer._generate_tokens = lambda *given, of=generated: of(*given)
         assert written(writer, DRAWN, path) == whole
-        writer._generated = generated
+        writer._generate_tokens = generated
 
 
-def test_what_is_kept_is_not_generated_again(writer: TransformersWriter, tmp_path: Path):
+def test_what_is_kept_is_not_generated_again(writer: TransformersGenerator, tmp_path: Path):
     path = tmp_path / "replies.jsonl"
     first = written(writer, DRAWN, path)
-    generated = writer._generated
-    writer._generated = None
+    generated = writer._generate_tokens
+    writer._generate_tokens = None
     try:
         assert written(writer, DRAWN, path) == first
     finally:
-        writer._generated = generated
+        writer._generate_tokens = generated
 
 
-def test_a_completion_ends_after_the_first_text_that_ends_it(writer: TransformersWriter):
+def test_a_completion_ends_after_the_first_text_that_ends_it(writer: TransformersGenerator):
     free = [one.text or "" for (one,) in written(writer, GREEDY)]
     word = free[0][2:4]
     stopped = [one for (one,) in written(writer, {**GREEDY, "stop": [word, "never"]})]
@@ -115,7 +115,7 @@ def test_a_completion_ends_after_the_first_text_that_ends_it(writer: Transformer
     assert stopped[0].text == free[0][: free[0].index(word) + 2]
 
 
-def test_continuous_batching_writes_the_same_greedy_text(writer: TransformersWriter):
+def test_continuous_batching_writes_the_same_greedy_text(writer: TransformersGenerator):
     several = {**GREEDY, "continuous": True}
     assert written(writer, several) == written(writer, GREEDY)
     drawn = {**DRAWN, "continuous": True}
@@ -127,4 +127,4 @@ def test_continuous_batching_writes_the_same_greedy_text(writer: TransformersWri
     [("abcabc", ["c"], 3), ("abc", ["bc", "b"], 2), ("abc", ["x"], None), ("", [], None)],
 )
 def test_the_earliest_stop_counts(text: str, stop: list[str], end: int | None):
-    assert after_stop(text, stop) == end
+    assert find_stop(text, stop) == end

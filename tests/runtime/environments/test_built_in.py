@@ -4,16 +4,16 @@ from fractions import Fraction
 
 import pytest
 
-from posttrain.runtime.environments.calculator import Calculator, Reckoning
-from posttrain.runtime.environments.guess import Guess, Guessing
-from posttrain.runtime.environments.reckoning import reckoned
+from posttrain.runtime.environments.calculator import Calculator, CalculatorEpisode
+from posttrain.runtime.environments.guess import Guess, GuessEpisode
+from posttrain.runtime.environments.reckoning import evaluate_expression
 from posttrain.runtime.rewards import environment as reward
 from posttrain.runtime.rewards.batch import Batch
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 
 def test_guesses_are_answered_by_where_the_number_lies() -> None:
-    game = Guessing(Guess(low=1, high=9))
+    game = GuessEpisode(Guess(low=1, high=9))
     assert game.reset({"target": 6}, seed=0) == ""
     assert game.step("is it 3?") == ("higher", False)
     assert game.step("I do not know") == ("no number", False)
@@ -25,11 +25,11 @@ def test_guesses_are_answered_by_where_the_number_lies() -> None:
 
 def test_a_target_out_of_reach_is_no_game() -> None:
     with pytest.raises(ValueError, match=r"the target 12 does not lie in 1 .. 9"):
-        Guessing(Guess()).reset({"target": 12}, seed=0)
+        GuessEpisode(Guess()).reset({"target": 12}, seed=0)
 
 
 def test_the_calculator_reckons_and_the_last_turn_is_the_answer() -> None:
-    place = Reckoning(Calculator(told=False))
+    place = CalculatorEpisode(Calculator(told=False))
     assert place.reset({"answer": "1,250"}, seed=0) == ""
     call = {"name": "calculate", "arguments": {"expression": "50 * (20 + 5)"}}
     assert place.step(call) == ("1250", False)
@@ -46,7 +46,7 @@ def test_the_reward_op_tells_how_the_episodes_went() -> None:
     ]
     batch = Batch(count=2, episodes=played)
     for figure, values in (("score", [1.0, None]), ("solved", [True, None]), ("turns", [2, 1])):
-        found = reward.run(read(reward.Environment, {"figure": figure}), {}, batch)
+        found = reward.run(parse_declaration(reward.Environment, {"figure": figure}), {}, batch)
         assert found.values == values
         assert found.reasons == [None, "it fell over"]
     nothing = reward.run(reward.Environment(), {}, Batch(count=1))
@@ -58,7 +58,7 @@ def test_the_reward_op_tells_how_the_episodes_went() -> None:
     [("2 + 3 * 4", 14), ("-(2 - 5) / 2", Fraction(3, 2)), ("1.5*4", 6), ("2--3", 5), ("((7))", 7)],
 )
 def test_arithmetic_is_exact(text: str, value: Fraction) -> None:
-    assert reckoned(text) == value
+    assert evaluate_expression(text) == value
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_arithmetic_is_exact(text: str, value: Fraction) -> None:
 )
 def test_what_is_no_arithmetic_is_told(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        reckoned(text)
+        evaluate_expression(text)

@@ -9,10 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.conftest import need
+from tests.conftest import require_service
 
 from posttrain.runtime.environments import appworld, textarena
-from posttrain.runtime.environments.protocol import Place, Site, Trouble
+from posttrain.runtime.environments.protocol import EpisodeError, EpisodeFactory, EpisodeResources
 
 pytestmark = pytest.mark.slow
 _GAMES = ("GuessTheNumber-v0", "FrozenLake-v0", "TowerOfHanoi-v0", "Sudoku-v0", "Minesweeper-v0")
@@ -21,7 +21,9 @@ _MOVES = ("[10]", "[right]", "[A C]", "[1 1 1]", "[4]")
 
 def interpreter(part: str, variable: str, how: str) -> str:
     found = os.environ.get(variable)
-    return need(part, found if found and Path(found).exists() else None, f"set {variable}: {how}", apart=True)
+    return require_service(
+        part, found if found and Path(found).exists() else None, f"set {variable}: {how}", apart=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +43,8 @@ def apps(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return python, str(root)
 
 
-def games(python: str, game: str) -> Place:
-    return textarena.run(textarena.TextArena(game=game, python=python), Site(seconds=120))
+def games(python: str, game: str) -> EpisodeFactory:
+    return textarena.run(textarena.TextArena(game=game, python=python), EpisodeResources(seconds=120))
 
 
 def played(python: str, game: str, seeds: tuple[int, ...]) -> list[tuple[list[str], float]]:
@@ -93,19 +95,19 @@ def test_an_invalid_move_counts_as_one_whatever_the_game_says_of_it(arena: str) 
     ("game", "why"), [("Chess-v1", "not found"), ("ConnectFour-v0", "The number of players has to be 2")]
 )
 def test_a_game_that_cannot_be_played_alone_says_why(arena: str, game: str, why: str) -> None:
-    with pytest.raises(Trouble, match=why):
+    with pytest.raises(EpisodeError, match=why):
         games(arena, game).open().reset({"seed": 1}, 0)
 
 
 def test_another_release_is_not_taken_for_this_one(arena: str) -> None:
     params = textarena.TextArena(game="Sudoku-v0", python=arena, version="0.6.0")
-    with pytest.raises(Trouble, match=r"0\.6\.0 is asked for"):
-        textarena.run(params, Site(seconds=60)).open().reset({"seed": 1}, 0)
+    with pytest.raises(EpisodeError, match=r"0\.6\.0 is asked for"):
+        textarena.run(params, EpisodeResources(seconds=60)).open().reset({"seed": 1}, 0)
 
 
 def test_a_task_is_acted_in_by_code_that_calls_the_apps(apps: tuple[str, str]) -> None:
     python, root = apps
-    place = appworld.run(appworld.AppWorld(python=python, root=root), Site(seconds=300))
+    place = appworld.run(appworld.AppWorld(python=python, root=root), EpisodeResources(seconds=300))
     episode, idle = place.open(), place.open()
     assert "titled Shopping" in episode.reset({"task_id": "note_1"}, 0)
     idle.reset({"task_id": "note_1"}, 0)
@@ -124,7 +126,7 @@ def test_a_task_is_acted_in_by_code_that_calls_the_apps(apps: tuple[str, str]) -
     assert idle.score() == 0.0  # each has its own world
     episode.close()
     idle.close()
-    with pytest.raises(Trouble, match="note_2"):
+    with pytest.raises(EpisodeError, match="note_2"):
         place.open().reset({"task_id": "note_2"}, 0)
     place.close()
     assert not any((Path(root) / "experiments" / "outputs").glob("*/tasks/*/dbs"))

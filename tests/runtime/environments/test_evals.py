@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 import pytest
-from tests.runtime.environments.acting import recipe
-from tests.runtime.methods.workbench import Bench, compiled
+from tests.runtime.environments.acting import episode_recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan
 
 from posttrain.runtime.keeping.store import Product
 
@@ -25,10 +25,10 @@ def _answer(guess: int | None, target: int) -> str:
 
 
 @pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat"])
-def test_every_episode_is_kept_whole(bench: Bench, chat: bool) -> None:
-    text = recipe(tokens=2, chat=chat).replace(_DRAWS, f"{_DRAWS}, samples: 2")
-    plan = compiled(text)
-    product = bench.made(plan, plan.step("before"))
+def test_every_episode_is_kept_whole(bench: StageHarness, chat: bool) -> None:
+    text = episode_recipe(tokens=2, chat=chat).replace(_DRAWS, f"{_DRAWS}, n: 2")
+    plan = compile_plan(text)
+    product = bench.run_step(plan, plan.step("before"))
     rows = rows_of(product)
     assert len(rows) == 2 * 81
     for row in rows:
@@ -46,13 +46,13 @@ def test_every_episode_is_kept_whole(bench: Bench, chat: bool) -> None:
     assert told["turns"]["value"] == pytest.approx(sum(row["node:turns"] for row in rows) / len(rows))
 
 
-def test_an_eval_that_is_killed_goes_on_with_the_episodes_that_it_had(bench: Bench) -> None:
-    plan = compiled(recipe(tokens=2))
+def test_an_eval_that_is_killed_goes_on_with_the_episodes_that_it_had(bench: StageHarness) -> None:
+    plan = compile_plan(episode_recipe(tokens=2))
     step = plan.step("before")
-    undisturbed = bench.made(plan, step).content
+    undisturbed = bench.run_step(plan, step).content_digest
     work = bench.work(step)
-    bench.forget(step)
-    bench.lay_out(plan, step)
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0
     replies = sorted((work / "replies").iterdir())
     assert [path.name for path in replies] == ["model-turn0.jsonl", "model-turn1.jsonl"]
@@ -62,27 +62,37 @@ def test_an_eval_that_is_killed_goes_on_with_the_episodes_that_it_had(bench: Ben
     replies[1].write_text("".join(half[: len(half) // 2]))
     (work / "receipt.json").unlink()
 
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     assert replies[0].read_bytes() == first
-    assert bench.commit(step).content == undisturbed
+    assert bench.commit(step).content_digest == undisturbed
 
 
-def test_an_episode_that_outgrows_the_model_ends_with_the_score_so_far(bench: Bench) -> None:
-    text = recipe(tokens=2).replace("turns: 2,", "turns: 30,").replace("'{observation}'", "'?{observation}?'")
-    rows = rows_of(bench.made(compiled(text), compiled(text).step("before")))
+def test_an_episode_that_outgrows_the_model_ends_with_the_score_so_far(bench: StageHarness) -> None:
+    text = (
+        episode_recipe(tokens=2)
+        .replace("turns: 2,", "turns: 30,")
+        .replace("'{observation}'", "'?{observation}?'")
+    )
+    rows = rows_of(bench.run_step(compile_plan(text), compile_plan(text).step("before")))
     ends = {row["environment:episode"]["end"] for row in rows}
     assert ends == {"done", "length"}
     for row in rows:
         assert row["node:is truncated"] == (row["environment:episode"]["end"] == "length")
 
 
-def test_the_longest_completion_is_that_of_the_episode(bench: Bench) -> None:
+def test_the_longest_completion_is_that_of_the_episode(bench: StageHarness) -> None:
     """As in training: what the model is told counts, and no turn goes beyond what is left."""
-    text = recipe(tokens=2).replace("turns: 2,", "turns: 30,").replace("'{observation}'", "'?{observation}?'")
-    text = text.replace("temperature: 1.0, max_tokens: 16", "temperature: 1.0, max_tokens: 11")
-    assert "max_tokens: 11" in text
-    for row in rows_of(bench.made(compiled(text), compiled(text).step("before"))):
+    text = (
+        episode_recipe(tokens=2)
+        .replace("turns: 2,", "turns: 30,")
+        .replace("'{observation}'", "'?{observation}?'")
+    )
+    text = text.replace(
+        "temperature: 1.0, max_completion_length: 16", "temperature: 1.0, max_completion_length: 11"
+    )
+    assert "max_completion_length: 11" in text
+    for row in rows_of(bench.run_step(compile_plan(text), compile_plan(text).step("before"))):
         told = row["transcript"]
         spoken = sum(len(turn["content"]) for turn in told if turn["role"] == "assistant")
         heard = sum(3 for turn in told if turn["role"] == "user")  # the answer with what stands around it
@@ -92,16 +102,16 @@ def test_the_longest_completion_is_that_of_the_episode(bench: Bench) -> None:
             assert row["node:is truncated"]
 
 
-def test_a_model_is_measured_in_the_environment_while_it_learns(bench: Bench) -> None:
-    short = "steps: 4, prompts: 4, generations: 4, learning_rate: 1.0e-2, max_tokens: 8, on_flat_reward: warn"
-    plain = recipe(params=short)
+def test_a_model_is_measured_in_the_environment_while_it_learns(bench: StageHarness) -> None:
+    short = "max_steps: 4, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-2, max_completion_length: 8, on_constant_reward: warn"
+    plain = episode_recipe(params=short)
     measured = plain.replace(
         "reward: found, params: {steps",
-        "reward: found, evaluate: {every: 2, evals: [before], metric: before.success, keep: best},"
+        "reward: found, evaluate: {eval_steps: 2, evals: [before], metric_for_best_model: before.success, keep: best},"
         " params: {steps",
     )
-    plan = compiled(measured)
-    grpo = bench.made(plan, plan.step("grpo"))
+    plan = compile_plan(measured)
+    grpo = bench.run_step(plan, plan.step("grpo"))
     events = [json.loads(line) for line in (grpo.record / "events.jsonl").read_text().splitlines()]
     found = {
         e["step"]: e["values"]
@@ -111,8 +121,10 @@ def test_a_model_is_measured_in_the_environment_while_it_learns(bench: Bench) ->
     assert sorted(found) == [2, 4]
     assert all(1 <= values["eval/before.turns"] <= 2 for values in found.values())
     best = max(values["eval/before.success"] for values in found.values())
-    after = json.loads((bench.made(plan, plan.step("after")).files / "metrics.json").read_text())
+    after = json.loads((bench.run_step(plan, plan.step("after")).files / "metrics.json").read_text())
     assert after["success"]["value"] == pytest.approx(best)  # the weights that were kept, measured again
-    last = compiled(measured.replace(", metric: before.success, keep: best", ""))
-    weights = [bench.made(p, p.step("grpo")).files / "model.safetensors" for p in (last, compiled(plain))]
+    last = compile_plan(measured.replace(", metric_for_best_model: before.success, keep: best", ""))
+    weights = [
+        bench.run_step(p, p.step("grpo")).files / "model.safetensors" for p in (last, compile_plan(plain))
+    ]
     assert weights[0].read_bytes() == weights[1].read_bytes()  # measuring has changed nothing

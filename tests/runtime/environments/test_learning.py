@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from tests.runtime.environments.acting import PARAMS, recipe
-from tests.runtime.methods.workbench import Bench, metrics
+from tests.runtime.environments.acting import PARAMS, episode_recipe
+from tests.runtime.methods.workbench import StageHarness, metrics
 
 from posttrain.runtime.keeping.store import Product
 
@@ -15,12 +15,12 @@ def measured(product: Product, metric: str) -> float:
     return json.loads((product.files / "metrics.json").read_text())[metric]["value"]
 
 
-_PPO = "steps: 80, batch: 64, iterations: 2, learning_rate: 1.0e-2, max_tokens: 8, beta: 0.01"
+_PPO = "max_steps: 80, batch_size: 64, num_iterations: 2, learning_rate: 1.0e-2, max_completion_length: 8, beta: 0.01"
 
 
 @pytest.mark.parametrize(("method", "params"), [("grpo", PARAMS), ("rloo", PARAMS), ("ppo", _PPO)])
-def test_a_method_learns_to_guess_by_what_it_is_told(method: str, params: str, bench: Bench) -> None:
-    made = bench.run(recipe(params=params, method=method))
+def test_a_method_learns_to_guess_by_what_it_is_told(method: str, params: str, bench: StageHarness) -> None:
+    made = bench.run(episode_recipe(params=params, method=method))
     assert measured(made["before"], "success") < 0.5
     assert measured(made["after"], "success") > 0.9
     # One guess finds one number of three: what is above that comes from the answers.

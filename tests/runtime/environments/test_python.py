@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from posttrain.runtime.environments import playing
-from posttrain.runtime.environments.playing import World
-from posttrain.runtime.environments.protocol import Place, Site
+from posttrain.runtime.environments.playing import EnvironmentSession
+from posttrain.runtime.environments.protocol import EpisodeFactory, EpisodeResources
 from posttrain.runtime.environments.python import Python, run
-from posttrain.runtime.faults import StepFault
-from posttrain.spec.reading import read
+from posttrain.runtime.faults import StepError
+from posttrain.spec.reading import parse_declaration
 
 _FILE = Path(__file__).with_name("worlds.py")
 ROWS = [{"name": "first", "secret": 1}, {"name": "second", "secret": 2}]
@@ -28,12 +28,14 @@ def world(
     turns: int = 5,
     processes: int = 1,
     acts: str = "text",
-) -> Iterator[World]:
-    params = read(Python, {"call": f"worlds.py:{name}", "with": given or {}, "processes": processes})
-    place: Place = run(params, Site(files={"worlds.py": _FILE}, seconds=seconds))
+) -> Iterator[EnvironmentSession]:
+    params = parse_declaration(
+        Python, {"call": f"worlds.py:{name}", "with": given or {}, "processes": processes}
+    )
+    place: EpisodeFactory = run(params, EpisodeResources(files={"worlds.py": _FILE}, seconds=seconds))
     try:
-        yield World(
-            place=place,
+        yield EnvironmentSession(
+            factory=place,
             kind="python",
             acts=acts,
             columns=["name"],
@@ -50,15 +52,15 @@ def world(
 
 def test_an_episode_goes_as_the_class_says() -> None:
     with world("Echo", {"word": "yes", "times": 2}) as here:
-        plays = playing.begin(here, ROWS, seed=3)
-        assert [play.first.split()[0] for play in plays] == ["first", "second"]
-        playing.act(here, plays, ["yes", "no"])
-        playing.act(here, plays, ["no", "yes and yes"])
+        plays = playing.start_episodes(here, ROWS, seed=3)
+        assert [play.first_observation.split()[0] for play in plays] == ["first", "second"]
+        playing.step_episodes(here, plays, ["yes", "no"])
+        playing.step_episodes(here, plays, ["no", "yes and yes"])
         assert [play.end for play in plays] == ["done", "done"]
         assert [play.score for play in plays] == [0.5, 0.5]
-        assert playing.words(plays[1]) == "no\nyes and yes"
+        assert playing.model_text(plays[1]) == "no\nyes and yes"
         assert [turn["content"] for turn in playing.transcript(plays[0])] == [
-            plays[0].first,
+            plays[0].first_observation,
             "yes",
             "heard yes of 1",
             "no",
@@ -68,21 +70,21 @@ def test_an_episode_goes_as_the_class_says() -> None:
 
 def test_the_class_sees_the_columns_that_are_declared_and_equal_rows_begin_alike() -> None:
     with world("Echo") as here:
-        first, second, again = playing.begin(here, [*ROWS, ROWS[0]], seed=3)
+        first, second, again = playing.start_episodes(here, [*ROWS, ROWS[0]], seed=3)
         assert first.row == {"name": "first"}
-        assert first.first == again.first
+        assert first.first_observation == again.first_observation
         assert first.seed != second.seed
-        (other,) = playing.begin(here, ROWS[:1], seed=4)
+        (other,) = playing.start_episodes(here, ROWS[:1], seed=4)
         assert other.seed != first.seed
 
 
 def test_the_turns_are_bounded_and_then_the_score_is_asked() -> None:
     with world("Echo", {"times": 99}, turns=2) as here:
-        (play,) = playing.begin(here, ROWS[:1], seed=1)
-        playing.act(here, [play], ["yes"])
+        (play,) = playing.start_episodes(here, ROWS[:1], seed=1)
+        playing.step_episodes(here, [play], ["yes"])
         assert play.end is None
-        playing.act(here, [play], ["yes"])
-        assert (play.end, play.score, playing.told(here, play)["solved"]) == ("turns", 1.0, True)
+        playing.step_episodes(here, [play], ["yes"])
+        assert (play.end, play.score, playing.episode_record(here, play)["solved"]) == ("turns", 1.0, True)
 
 
 @pytest.mark.parametrize(
@@ -96,17 +98,17 @@ def test_the_turns_are_bounded_and_then_the_score_is_asked() -> None:
 )
 def test_an_environment_that_fails_ends_the_stage_or_counts_as_declared(said: str, told: str) -> None:
     with world("Moody", on_error="fail", seconds=4.0) as here:
-        (play,) = playing.begin(here, ROWS[:1], seed=1)
-        with pytest.raises(StepFault, match="the environment `python` failed at turn 1: ") as raised:
-            playing.act(here, [play], [said])
+        (play,) = playing.start_episodes(here, ROWS[:1], seed=1)
+        with pytest.raises(StepError, match="the environment `python` failed at turn 1: ") as raised:
+            playing.step_episodes(here, [play], [said])
         assert str(raised.value).endswith(told)
         assert "on_error" in raised.value.advice
     for on_error, score in (("abstain", None), (-0.5, -0.5)):
         with world("Moody", on_error=on_error, seconds=4.0) as here:
-            plays = playing.begin(here, ROWS, seed=1)
-            playing.act(here, plays, ["yes", "yes"])
-            playing.act(here, plays, ["yes", said])
-            playing.act(here, plays[:1], ["no"])
+            plays = playing.start_episodes(here, ROWS, seed=1)
+            playing.step_episodes(here, plays, ["yes", "yes"])
+            playing.step_episodes(here, plays, ["yes", said])
+            playing.step_episodes(here, plays[:1], ["no"])
             # The other episode lived in the same process: it goes on as if nothing had been.
             assert (plays[0].end, plays[0].score) == ("done", pytest.approx(2 / 3))
             assert plays[0].observation == "heard no of 3"
@@ -115,35 +117,37 @@ def test_an_environment_that_fails_ends_the_stage_or_counts_as_declared(said: st
 
 def test_a_score_outside_its_range_is_a_failure_of_the_environment() -> None:
     with world("Moody", on_error="abstain", turns=1) as here:
-        (play,) = playing.begin(here, ROWS[:1], seed=1)
-        playing.act(here, [play], ["more"])
+        (play,) = playing.start_episodes(here, ROWS[:1], seed=1)
+        playing.step_episodes(here, [play], ["more"])
         assert (play.end, play.score) == ("error", None)
         assert play.reason == "ValueError: its score 5 does not lie in 0 .. 1"
 
 
 def test_a_file_that_cannot_be_loaded_is_told_at_once() -> None:
-    with world("Nothing") as here, pytest.raises(StepFault, match="the file has no class `Nothing`"):
-        playing.begin(here, ROWS, seed=1)
+    with world("Nothing") as here, pytest.raises(StepError, match="the file has no class `Nothing`"):
+        playing.start_episodes(here, ROWS, seed=1)
 
 
 def test_episodes_dealt_over_processes_go_as_in_one() -> None:
     found: list[list[Any]] = []
     for processes in (1, 3):
         with world("Echo", processes=processes) as here:
-            plays = playing.begin(here, ROWS * 4, seed=1)
+            plays = playing.start_episodes(here, ROWS * 4, seed=1)
             for said in ("yes", "no", "yes"):
-                playing.act(here, plays, [f"{said} {number}" for number in range(len(plays))])
-            found.append([(play.said, play.score) for play in plays])
+                playing.step_episodes(here, plays, [f"{said} {number}" for number in range(len(plays))])
+            found.append([(play.messages, play.score) for play in plays])
     assert found[0] == found[1]
 
 
 def test_tools_are_called_by_name_and_a_call_that_cannot_be_read_is_told_to_the_model() -> None:
     with world("Tools", acts="tools") as here:
-        (play,) = playing.begin(here, ROWS[:1], seed=1)
-        playing.act(here, [play], ['<tool_call>{"name": "add", "arguments": {"by": 2}}</tool_call>'])
+        (play,) = playing.start_episodes(here, ROWS[:1], seed=1)
+        playing.step_episodes(
+            here, [play], ['<tool_call>{"name": "add", "arguments": {"by": 2}}</tool_call>']
+        )
         assert play.observation == "add {'by': 2}"
-        playing.act(here, [play], ["<tool_call>add 2</tool_call>"])
+        playing.step_episodes(here, [play], ["<tool_call>add 2</tool_call>"])
         assert play.observation.startswith("error: ")
         assert play.end is None
-        playing.act(here, [play], ["yes"])
+        playing.step_episodes(here, [play], ["yes"])
         assert (play.end, play.score) == ("done", 1.0)

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from tests.runtime.environments.acting import GUESS, recipe
-from tests.runtime.methods.workbench import Bench, compiled
+from tests.runtime.environments.acting import GUESS, episode_recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan
 
 pytestmark = pytest.mark.slow
 
-_SHORT = "steps: 8, prompts: 8, generations: 4, learning_rate: 1.0e-3, max_tokens: 12, checkpoint_every: 2"
+_SHORT = "max_steps: 8, num_prompts: 8, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 12, save_steps: 2"
 OWN = (
     "{kind: python, params: {call: 'game.py:Game', with: {high: 3}, columns: {target: integer}},"
     " turns: 2, turn_tokens: TOKENS, reply: '{observation}'}"
@@ -33,42 +33,42 @@ class Game:
     def score(self):
         return float(self.found)
 '''
-_PPO = "steps: 8, batch: 32, iterations: 2, learning_rate: 1.0e-3, max_tokens: 12, checkpoint_every: 2"
+_PPO = "max_steps: 8, batch_size: 32, num_iterations: 2, learning_rate: 1.0e-3, max_completion_length: 12, save_steps: 2"
 CASES = {
     "grpo, guess": ("grpo", GUESS, _SHORT),
     "grpo, guess, buffer and iterations": ("grpo", GUESS, f"{_SHORT}, buffer: 2, iterations: 2"),
     "grpo, python": ("grpo", OWN, _SHORT),
-    "rloo, guess, buffer and micro-batches": ("rloo", GUESS, f"{_SHORT}, buffer: 2, micro_batch: 16"),
+    "rloo, guess, buffer and micro-batches": ("rloo", GUESS, f"{_SHORT}, buffer: 2, micro_batch_size: 16"),
     "ppo, guess": ("ppo", GUESS, _PPO),
-    "ppo, python, micro-batches": ("ppo", OWN, f"{_PPO}, minibatches: 2, micro_batch: 8"),
+    "ppo, python, micro-batches": ("ppo", OWN, f"{_PPO}, num_mini_batches: 2, micro_batch_size: 8"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: Bench) -> None:
+def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: StageHarness) -> None:
     method, environment, params = CASES[case]
-    plan = compiled(recipe(environment, params, tokens=2, method=method), {"game.py": GAME})
+    plan = compile_plan(episode_recipe(environment, params, tokens=2, method=method), {"game.py": GAME})
     (Path(bench.root) / "game.py").write_text(GAME)
     step = plan.step("grpo")
-    undisturbed = bench.made(plan, step).content
-    bench.forget(step)
+    undisturbed = bench.run_step(plan, step).content_digest
+    bench.reset_step(step)
 
-    bench.lay_out(plan, step)
-    bench.killed(step, at=4)
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
+    bench.kill_after_checkpoint(step, at=4)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     resumed = [event["step"] for event in bench.events(step) if event["kind"] == "resumed"]
     assert resumed
     assert resumed[0] >= 4
-    assert bench.commit(step).content == undisturbed
+    assert bench.commit(step).content_digest == undisturbed
 
 
-def test_an_environment_that_raises_ends_the_stage_with_advice(bench: Bench) -> None:
+def test_an_environment_that_raises_ends_the_stage_with_advice(bench: StageHarness) -> None:
     broken = GAME.replace("return float(self.found)", "return 7")
-    plan = compiled(recipe(OWN, _SHORT), {"game.py": broken})
+    plan = compile_plan(episode_recipe(OWN, _SHORT), {"game.py": broken})
     (Path(bench.root) / "game.py").write_text(broken)
     step = plan.step("grpo")
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) != 0
     failure = bench.failure(step)
     assert "its score 7 does not lie in 0 .. 1" in failure["message"]

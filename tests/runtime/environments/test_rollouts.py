@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.environments.acting import GUESS, recipe
-from tests.runtime.methods.workbench import Bench, compiled
+from tests.runtime.environments.acting import GUESS, episode_recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.environments.rollouts import act
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.environments.rollouts import patch_trl_trainer
 from posttrain.runtime.events import EventWriter
 from posttrain.runtime.rewards.batch import EPISODES
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 _LONGER = GUESS.replace("turns: 2", "turns: 3").replace("'{observation}'", "'?{observation}?'")
 
 
-def trainer_for(bench: Bench, text: str, folder: Path, tokens: int) -> tuple[Any, list[Any]]:
+def trainer_for(bench: StageHarness, text: str, folder: Path, tokens: int) -> tuple[Any, list[Any]]:
     """A real trainer over the model of the recipe, and what its reward function was given."""
     from datasets import Dataset
     from trl.trainer.grpo_config import GRPOConfig
@@ -25,8 +25,8 @@ def trainer_for(bench: Bench, text: str, folder: Path, tokens: int) -> tuple[Any
 
     from posttrain.runtime.models.load import load_model, load_tokenizer
 
-    plan = compiled(text)
-    model = bench.made(plan, plan.step("models.base")).files
+    plan = compile_plan(text)
+    model = bench.run_step(plan, plan.step("models.base")).files
     seen: list[Any] = []
 
     def reward(completions: list[Any], **columns: Any) -> list[float]:
@@ -52,19 +52,19 @@ def trainer_for(bench: Bench, text: str, folder: Path, tokens: int) -> tuple[Any
         reward_funcs=reward,
     )
     step = replace(plan.step("grpo"))
-    context = Context(
+    context = StepContext(
         step=step, inputs={}, files={}, out=folder, work=folder, events=EventWriter(folder / "events.jsonl")
     )
-    act(context, trainer)
+    patch_trl_trainer(context, trainer)
     return trainer, seen
 
 
 @pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat"])
 @pytest.mark.parametrize(("tokens", "room"), [(1, 40), (3, 40), (2, 6)])
 def test_what_the_model_was_told_is_kept_out_of_the_loss(
-    bench: Bench, tmp_path: Path, tokens: int, room: int, chat: bool
+    bench: StageHarness, tmp_path: Path, tokens: int, room: int, chat: bool
 ) -> None:
-    text = recipe(_LONGER, tokens=tokens, chat=chat)
+    text = episode_recipe(_LONGER, tokens=tokens, chat=chat)
     trainer, seen = trainer_for(bench, text, tmp_path, room)
     rows = [dict(trainer.train_dataset[number // 2]) for number in range(8)]
     made = trainer._generate_and_score_completions(rows)
@@ -105,8 +105,8 @@ def runs_of(ids: list[int], own: list[int]) -> list[tuple[list[int], int]]:
     return runs
 
 
-def test_equal_rows_of_a_group_play_the_same_episode(bench: Bench, tmp_path: Path) -> None:
-    trainer, seen = trainer_for(bench, recipe(_LONGER), tmp_path, 40)
+def test_equal_rows_of_a_group_play_the_same_episode(bench: StageHarness, tmp_path: Path) -> None:
+    trainer, seen = trainer_for(bench, episode_recipe(_LONGER), tmp_path, 40)
     trainer._generate_and_score_completions([dict(trainer.train_dataset[n // 2]) for n in range(8)])
     seeds = [episode["seed"] for episode in seen[0]]
     assert all(seeds[place] == seeds[place + 1] for place in range(0, 8, 2))

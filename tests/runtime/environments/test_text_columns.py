@@ -1,7 +1,7 @@
 """A text column reaches an environment as text, also where a chat template makes a conversation of it."""
 
 import pytest
-from tests.runtime.methods.workbench import Bench, recipe
+from tests.runtime.methods.workbench import StageHarness, recipe
 
 pytestmark = pytest.mark.slow
 
@@ -33,16 +33,16 @@ stages:
 """
 _STAGES = {
     "grpo": "it: {train: grpo, model: sft, data: sums.train, reward: scored, environment: asker, params:"
-    " {steps: 2, prompts: 4, generations: 4, max_tokens: 8, on_flat_reward: warn}}",
+    " {steps: 2, prompts: 4, num_generations: 4, max_tokens: 8, on_constant_reward: warn}}",
     "ppo": "it: {train: ppo, model: sft, data: sums.train, reward: scored, environment: asker, params:"
-    " {steps: 2, batch: 8, iterations: 1, max_tokens: 8, on_flat_reward: warn}}",
+    " {steps: 2, batch: 8, iterations: 1, max_tokens: 8, on_constant_reward: warn}}",
     "eval": "it: {eval: sft, data: sums.test, reward: scored, environment: asker,"
     " metrics: {score: {mean: returns}}, sampling: {max_tokens: 8}}",
 }
 
 
 @pytest.mark.parametrize("stage", _STAGES)
-def test_an_environment_reads_the_text_of_a_prompt(stage: str, bench: Bench) -> None:
+def test_an_environment_reads_the_text_of_a_prompt(stage: str, bench: StageHarness) -> None:
     text = recipe(_STAGES[stage]).replace("stages:\n", _SCORED, 1).replace("stages:\n", _WORLD, 1)
     made = bench.run(text, {"asker.py": _ASKER})
     assert made["it"].files.is_dir()

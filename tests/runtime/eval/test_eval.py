@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan, recipe
 
 from posttrain.runtime.events import read_events
 from posttrain.runtime.keeping.store import Product
@@ -24,10 +24,10 @@ def rows(product: Product, name: str = "completions") -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_trained_model_is_compared_with_what_it_began_as(bench: Bench):
+def test_a_trained_model_is_compared_with_what_it_began_as(bench: StageHarness):
     made = bench.run(
         recipe(
-            f"check: {{eval: [base, sft], {EVAL}, {SHORT}, by: [answer]}}",
+            f"check: {{eval: [base, sft], {EVAL}, {SHORT}, group_by: [answer]}}",
             "ship: {gate: [{metric: check.sft.shaped, better_than: check.base.shaped}], on_fail: warn}",
         )
     )
@@ -49,7 +49,7 @@ def test_a_trained_model_is_compared_with_what_it_began_as(bench: Bench):
 
 
 @pytest.mark.slow
-def test_it_is_said_when_completions_reach_beyond_the_context(bench: Bench):
+def test_it_is_said_when_completions_reach_beyond_the_context(bench: StageHarness):
     made = bench.run(
         recipe(
             f"short: {{eval: sft, {EVAL}, {SHORT}}}",
@@ -67,12 +67,12 @@ def _warnings(product: Product) -> list[str]:
 
 
 @pytest.mark.slow
-def test_pass_at_k_counts_samples_of_an_item(bench: Bench):
+def test_pass_at_k_counts_samples_of_an_item(bench: StageHarness):
     made = bench.run(
         recipe(
             "check: {eval: sft, data: sums.test, reward: solution, metrics: {right: right,"
             " one: {pass_at: {node: right, k: 1}}, four: {pass_at: {node: right, k: 4}}},"
-            " sampling: {max_tokens: 6, samples: 4, temperature: 1.0}}"
+            " sampling: {max_tokens: 6, n: 4, temperature: 1.0}}"
         )
     )
     metrics = of(made["check"], "metrics.json")
@@ -85,14 +85,14 @@ def test_pass_at_k_counts_samples_of_an_item(bench: Bench):
 
 
 @pytest.mark.slow
-def test_shots_and_a_template_make_the_prompt(bench: Bench):
+def test_shots_and_a_template_make_the_prompt(bench: StageHarness):
     beside = {"ask.txt": "What is {prompt}{not a place}"}
     stage = (
         f"check: {{eval: base, {EVAL}, {SHORT}, prompts: plain, template: ask.txt,"
-        " shots: {data: sums.train, count: 2, joint: '>', between: '|'}}"
+        " few_shot: {data: sums.train, num_fewshot: 2, target_delimiter: '>', fewshot_delimiter: '|'}}"
     )
     made = bench.run(recipe(stage), beside)
-    plan = compiled(recipe(stage), beside)
+    plan = compile_plan(recipe(stage), beside)
     prompts = _prompts(bench, plan, made)
     train = {row["prompt"]: row["answer"] for row in rows(made["datasets.sums"], "train")}
     for row, prompt in zip(rows(made["datasets.sums"], "test"), prompts, strict=True):
@@ -105,16 +105,16 @@ def test_shots_and_a_template_make_the_prompt(bench: Bench):
     assert len({prompt.rpartition("|")[0] for prompt in prompts}) == 1  # the same shots before all
 
 
-def _prompts(bench: Bench, plan: Any, made: dict[str, Product]) -> list[str]:
+def _prompts(bench: StageHarness, plan: Any, made: dict[str, Product]) -> list[str]:
     """The prompts of the step `check`, made as the step makes them."""
-    from posttrain.runtime.context import Context
+    from posttrain.runtime.context import StepContext
     from posttrain.runtime.events import EventWriter
     from posttrain.runtime.models.load import load_tokenizer
     from posttrain.runtime.products import read_rows
-    from posttrain.runtime.prompts import rendered
+    from posttrain.runtime.prompts import render_prompts
 
     step = plan.step("check")
-    context = Context(
+    context = StepContext(
         step=step,
         inputs={role: made[given.step].files for role, given in step.inputs.items()},
         files={role: bench.root / file.path for role, file in step.files.items()},
@@ -123,15 +123,15 @@ def _prompts(bench: Bench, plan: Any, made: dict[str, Product]) -> list[str]:
         events=EventWriter(Path("/dev/null")),
     )
     read = read_rows(context.inputs["data"], context.part("data"))
-    return rendered(context, load_tokenizer(context.inputs["model"]), read)
+    return render_prompts(context, load_tokenizer(context.inputs["model"]), read)
 
 
 @pytest.mark.slow
-def test_a_row_is_no_shot_of_its_own(bench: Bench):
-    stage = f"check: {{eval: base, {EVAL}, {SHORT}, prompts: plain, shots: {{data: sums.test, count: 16}}}}"
+def test_a_row_is_no_shot_of_its_own(bench: StageHarness):
+    stage = f"check: {{eval: base, {EVAL}, {SHORT}, prompts: plain, few_shot: {{data: sums.test, num_fewshot: 16}}}}"
     made = bench.run(recipe(stage))
     for row, prompt in zip(
-        rows(made["datasets.sums"], "test"), _prompts(bench, compiled(recipe(stage)), made), strict=True
+        rows(made["datasets.sums"], "test"), _prompts(bench, compile_plan(recipe(stage)), made), strict=True
     ):
         asked = [shot.split(" ")[0] for shot in prompt.split("\n\n")]
         assert len(asked) == 17

@@ -5,11 +5,11 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.runtime.methods.workbench import Bench, recipe
+from tests.runtime.methods.workbench import StageHarness, recipe
 
 from posttrain.runtime.generation.keeping import _best, _pairs
 
-DRAWN = "sampling: {max_tokens: 6, samples: 4, temperature: 1.0, batch: 8}"
+DRAWN = "sampling: {max_tokens: 6, n: 4, temperature: 1.0, batch_size: 8}"
 
 
 def scored(*groups: list[float | None]) -> list[list[dict[str, Any]]]:
@@ -36,10 +36,10 @@ def test_the_best_is_the_first_of_equals_and_never_without_a_score():
 
 
 @pytest.mark.slow
-def test_pairs_train_a_model_by_preference(bench: Bench):
+def test_pairs_train_a_model_by_preference(bench: StageHarness):
     text = recipe(
         f"pairs: {{generate: sft, data: sums.train, reward: solution, keep: pair, {DRAWN}}}",
-        "liked: {train: dpo, model: sft, data: liked_rows, params: {steps: 2, batch: 4}}",
+        "liked: {train: dpo, model: sft, data: liked_rows, params: {max_steps: 2, batch_size: 4}}",
         f"good: {{generate: sft, data: sums.train, reward: solution, keep: {{above: 1.0}}, {DRAWN}}}",
     ).replace(
         "rewards:", "  liked_rows: {from: pairs, steps: [{select: [prompt, chosen, rejected]}]}\nrewards:"
@@ -56,10 +56,10 @@ def test_pairs_train_a_model_by_preference(bench: Bench):
 
 
 @pytest.mark.slow
-def test_a_model_talks_with_itself(bench: Bench):
+def test_a_model_talks_with_itself(bench: StageHarness):
     made = bench.run(
         recipe(
-            "talk: {generate: sft, data: sums.test, sampling: {max_tokens: 4, temperature: 1.0, samples: 2},"
+            "talk: {generate: sft, data: sums.test, sampling: {max_tokens: 4, temperature: 1.0, n: 2},"
             " dialogue: {with: base, turns: 2, opening: '{prompt}', begin: '0'}}"
         )
     )

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.events import EventWriter
-from posttrain.spec.plan import Place, Step
+from posttrain.spec.plan import SourceLocation, Step
 
 Items = Sequence[Sequence[float | None]]
 
 
-def evaluated(folder: Path, **metrics: Items) -> Path:
+def write_eval_product(folder: Path, **metrics: Items) -> Path:
     """The product of an eval: for each metric, a list of completions' values for each item."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -37,7 +37,7 @@ def at_least(threshold: float, metric: str = "right", **given: Any) -> dict[str,
     return condition("at_least", metric, threshold=threshold, **given)
 
 
-def better(margin: float = 0.0, metric: str = "right") -> dict[str, Any]:
+def better_than(margin: float = 0.0, metric: str = "right") -> dict[str, Any]:
     found = condition("better_than", metric, margin=margin)
     return {**found, "baseline": {"eval": "before", "name": metric}}
 
@@ -55,20 +55,22 @@ def condition(kind: str, metric: str, **given: Any) -> dict[str, Any]:
     }
 
 
-def decide(
+def run_gate(
     folder: Path, inputs: Mapping[str, Path], *conditions: Mapping[str, Any], correction: str = "holm"
 ) -> dict[str, Any]:
     """Run the verb; gives what it wrote."""
     from posttrain.runtime.verbs.gate import run
 
-    context = worked(folder, inputs, {"conditions": list(conditions), "correction": correction, "seed": 1})
+    context = gate_context(
+        folder, inputs, {"conditions": list(conditions), "correction": correction, "seed": 1}
+    )
     run(context)
     told = json.loads((context.out / "verdict.json").read_text())
     assert told == context.facts
     return told
 
 
-def worked(folder: Path, inputs: Mapping[str, Path], params: Mapping[str, Any]) -> Context:
+def gate_context(folder: Path, inputs: Mapping[str, Path], params: Mapping[str, Any]) -> StepContext:
     out = folder / "files"
     out.mkdir(parents=True)
     step = Step(
@@ -76,12 +78,12 @@ def worked(folder: Path, inputs: Mapping[str, Path], params: Mapping[str, Any]) 
         kind="gate",
         entry="posttrain.runtime.verbs.gate:run",
         params=params,
-        place=Place(file="recipe.yaml", line=1, column=1),
+        place=SourceLocation(file="recipe.yaml", line=1, column=1),
         key="0" * 64,
         key_parts={},
         key_values={},
     )
-    return Context(
+    return StepContext(
         step=step,
         inputs={f"eval:{name}": path for name, path in inputs.items()},
         files={},

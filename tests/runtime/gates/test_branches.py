@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.recipe_command import TINY, call
+from tests.recipe_command import TINY_RECIPE, run_command
 
-from posttrain.runtime.execution.gating import closed, opens
+from posttrain.runtime.execution.gating import closed_gate_state, is_gate_open
 from posttrain.runtime.keeping.store import Product
-from posttrain.spec.plan import Place, Step
+from posttrain.spec.plan import SourceLocation, Step
 
 
 def step(id: str, **params: Any) -> Step:
-    place = Place(file="recipe.yaml", line=1, column=1)
+    place = SourceLocation(file="recipe.yaml", line=1, column=1)
     return Step(id=id, kind="x", entry="x:y", params=params, place=place, key="", key_parts={}, key_values={})
 
 
@@ -45,15 +45,15 @@ MORE = {"run": ["more", "recheck"]}
 @pytest.mark.parametrize("leg", ["", "@size=1"])
 def test_who_goes_on(on_fail: Any, on_inconclusive: Any, verdict: str, going: list[str], leg: str):
     gate = step(f"ship{leg}", on_fail=on_fail, on_inconclusive=on_inconclusive)
-    found = [name for name in ("more", "other") if opens(gate, decided(verdict), step(f"{name}{leg}"))]
+    found = [name for name in ("more", "other") if is_gate_open(gate, decided(verdict), step(f"{name}{leg}"))]
     assert found == going
 
 
 def test_who_does_not_go_on_is_held_or_was_not_needed():
     gate = step("ship", on_fail=MORE, on_inconclusive="stop")
-    assert closed(gate, decided("pass"), step("more"))[0] == "skipped"
-    assert closed(gate, decided("fail"), step("other")) == ("held", "the gate ship failed")
-    reason = closed(gate, decided("inconclusive"), step("more"))[1]
+    assert closed_gate_state(gate, decided("pass"), step("more"))[0] == "skipped"
+    assert closed_gate_state(gate, decided("fail"), step("other")) == ("held", "the gate ship failed")
+    reason = closed_gate_state(gate, decided("inconclusive"), step("more"))[1]
     assert reason == "the gate ship was inconclusive: this is for another case"
 
 
@@ -65,7 +65,7 @@ stages:
     {eval: base, data: sums.test, reward: solution, metrics: {accuracy: right}, sampling: {max_tokens: 4}}
   low: {gate: [{metric: check.accuracy, at_most: 0.5}], on_fail: {run: never}}
   never: {generate: base, data: sums.test, sampling: {max_tokens: 4}}
-  learnt: {train: sft, model: base, data: own, params: {steps: 1, batch: 4}}
+  learnt: {train: sft, model: base, data: own, params: {max_steps: 1, batch_size: 4}}
   judged: {<<: *check, eval: learnt}
   high: {gate: [{metric: check.accuracy, at_least: 0.5}], on_fail: {run: repair}}
   repair: {export: base}
@@ -77,14 +77,14 @@ stages:
 @pytest.mark.slow
 def test_a_recipe_with_branches_from_beginning_to_end(tmp_path: Path):
     """An untrained model: one gate passes and skips its branch, the next fails and runs its own."""
-    shutil.copytree(TINY, tmp_path / "recipe")
+    shutil.copytree(TINY_RECIPE, tmp_path / "recipe")
     recipe = tmp_path / "recipe" / "recipe.yaml"
     declared = recipe.read_text().partition("stages:\n")[0]
     recipe.write_text(declared.replace("rewards:\n", OWN + "rewards:\n") + STAGES)
     home = tmp_path / "home"
-    done = call("run", recipe, "--home", home)
+    done = run_command("run", recipe, "--home", home)
     assert done.returncode == 1, done.stdout + done.stderr
-    shown = call("status", "--home", home).stdout
+    shown = run_command("status", "--home", home).stdout
     ends = {
         "low": "done",
         "never": "skipped",
@@ -102,5 +102,5 @@ def test_a_recipe_with_branches_from_beginning_to_end(tmp_path: Path):
     report = next(home.glob("runs/*/report.html")).read_text()
     assert "It had repair and repaired run, and held back publish." in report
     assert "Wilson, exact binomial, p" in report
-    alone = call("run", recipe, "--home", home, "--until", "judged")
+    alone = run_command("run", recipe, "--home", home, "--until", "judged")
     assert alone.returncode == 0, "what is for another case is no failure: " + alone.stdout + alone.stderr

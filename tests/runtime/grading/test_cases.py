@@ -7,16 +7,16 @@ import pytest
 
 from posttrain.runtime.grading.grade import grade_many
 
-CASES = sorted((Path(__file__).parent / "cases").glob("*.jsonl"))
+PAIR_FILES = sorted((Path(__file__).parent / "cases").glob("*.jsonl"))
 
 
-def rows(path: Path) -> list[dict]:
+def read_pairs(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAIR_FILES, ids=lambda path: path.stem)
 def test_every_pair_of_a_class(path):
-    pairs = rows(path)
+    pairs = read_pairs(path)
     verdicts = grade_many([(row["candidate"], row["reference"]) for row in pairs])
     wrong = [
         f"{row['candidate']} | {row['reference']}: {verdict.equal}, {verdict.reason}"
@@ -27,7 +27,7 @@ def test_every_pair_of_a_class(path):
 
 
 def test_the_set_is_large_and_of_both_polarities():
-    everything = {path.stem: rows(path) for path in CASES}
+    everything = {path.stem: read_pairs(path) for path in PAIR_FILES}
     assert sum(map(len, everything.values())) >= 900
     for name, pairs in everything.items():
         assert {row["equal"] for row in pairs} == {True, False}, name

@@ -2,9 +2,9 @@
 
 import pytest
 
-from posttrain.runtime.grading.extract import Rules, extract
+from posttrain.runtime.grading.extract import ExtractionRules, extract
 
-FOUND = [
+EXTRACTIONS = [
     (("boxed",), r"So \boxed{1} at first, then \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
     (("boxed",), r"\boxed{3} and \boxed{4}", "3, 4"),
     (("boxed",), r"\boxed 7 apples", "7"),
@@ -37,20 +37,20 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize(("ways", "text", "answer"), FOUND)
+@pytest.mark.parametrize(("ways", "text", "answer"), EXTRACTIONS)
 def test_a_way_finds(ways, text, answer):
-    assert extract(text, Rules(ways=ways)) == answer
+    assert extract(text, ExtractionRules(methods=ways)) == answer
 
 
 def test_only_what_follows_the_mark_is_searched():
-    rules = Rules(ways=("boxed",), after="</think>")
+    rules = ExtractionRules(methods=("boxed",), after_marker="</think>")
     assert extract(r"\boxed{1}</think> so \boxed{2}", rules) == "2"
     assert extract(r"\boxed{1}</think> so 2", rules) is None
     assert extract(r"\boxed{1}", rules) == "1"
 
 
 def test_a_required_mark_must_be_there():
-    rules = Rules(ways=("boxed",), after="</think>", required=True)
+    rules = ExtractionRules(methods=("boxed",), after_marker="</think>", require_marker=True)
     assert extract(r"\boxed{1}", rules) is None
     assert extract(r"</think>\boxed{1}", rules) == "1"
 
@@ -60,13 +60,13 @@ def test_a_required_mark_must_be_there():
     [("boxed", r"\boxed{1} or \boxed{2}"), ("tags", "<answer>1</answer><answer>2</answer>")],
 )
 def test_hedging_is_refused_where_once_is_asked_for(way, text):
-    assert extract(text, Rules(ways=(way,), once=True)) is None
+    assert extract(text, ExtractionRules(methods=(way,), require_single=True)) is None
 
 
 def test_only_the_end_of_a_long_text_is_searched():
     text = r"\boxed{1}" + " " * 1000
-    assert extract(text, Rules(characters=500)) is None
-    assert extract(text, Rules(characters=2000)) == "1"
+    assert extract(text, ExtractionRules(max_characters=500)) is None
+    assert extract(text, ExtractionRules(max_characters=2000)) == "1"
 
 
 @pytest.mark.parametrize("unit", ["\\boxed{", "$", "\\(", "answer is ", "<answer>", "#", "9,", "\\[ x "])
@@ -74,4 +74,4 @@ def test_a_text_of_openings_only_comes_to_an_end(unit):
     """Every way must be linear: a quadratic one would take minutes here."""
     text = unit * (200_000 // len(unit))
     for way in ("boxed", "tags", "hashes", "phrase", "last_math", "last_line", "last_number"):
-        extract(text, Rules(ways=(way,)))
+        extract(text, ExtractionRules(methods=(way,)))

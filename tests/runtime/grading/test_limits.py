@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from posttrain.runtime.grading.exact import exact
+from posttrain.runtime.grading.exact import evaluate_exactly
 from posttrain.runtime.grading.grade import grade
 from posttrain.runtime.grading.options import Options
-from posttrain.runtime.grading.readings import readings
-from posttrain.runtime.grading.ring import Budget, names
+from posttrain.runtime.grading.readings import interpretations
+from posttrain.runtime.grading.ring import Budget, unknown_names
 
-TOWERS = [
+POWER_TOWERS = [
     r"2003^{2002^{2001}}",
     r"9^{9^{9^9}}",
     r"9^{9^{9^{9^{9^9}}}}",
@@ -45,7 +45,7 @@ NESTED = [
     "x^{2^{" * 9 + "y" + "}}" * 9,
 ]
 LONG = ["x" * 100_000, "1" * 100_000, "1+" * 50_000 + "1", r"\boxed{" * 20_000, "$" * 100_000, " " * 100_000]
-PYTHON = [
+CODE_INJECTIONS = [
     "__import__('os').system('touch {}')",
     "eval(open('{}', 'w'))",
     "().__class__.__bases__[0].__subclasses__()",
@@ -58,7 +58,7 @@ PYTHON = [
     r"\write18{{touch {}}}",
 ]
 # Texts on which a careless regular expression takes quadratic time or worse.
-FLOODS = [
+REGEX_FLOODS = [
     "1" + " " * 3900 + "x",
     "\\boxed{1}" + " " * 190_000 + "x\\boxed{2}",
     "(A) " * 950 + "5",
@@ -89,7 +89,7 @@ FLOODS = [
     "\\\\frac" * 650,
     "\\color{red}" * 320,
 ]
-STRANGE = [
+MALFORMED = [
     "",
     " ",
     "\x00",
@@ -110,7 +110,7 @@ STRANGE = [
 ]
 
 
-@pytest.mark.parametrize("tower", TOWERS)
+@pytest.mark.parametrize("tower", POWER_TOWERS)
 def test_an_immense_number_is_not_a_small_one(tower):
     for pair in ((tower, "5"), ("5", tower)):
         verdict = grade(*pair)
@@ -129,7 +129,7 @@ def test_agreement_of_leading_digits_is_not_equality():
     assert verdict.equal is not True
 
 
-@pytest.mark.parametrize("text", NESTED + LONG + FLOODS, ids=lambda text: text[:12])
+@pytest.mark.parametrize("text", NESTED + LONG + REGEX_FLOODS, ids=lambda text: text[:12])
 def test_a_limit_is_said_and_never_a_zero(text):
     for pair in ((text, "5"), ("5", text)):
         verdict = grade(*pair)
@@ -142,12 +142,12 @@ def test_a_limit_is_said_and_never_a_zero(text):
     "text", [r"\log " * 29 + "100", "i" + "^2" * 29 + "^{|x-1|}", r"\sin(1+" * 20 + "x" + ")" * 20]
 )
 def test_the_names_of_unknown_values_do_not_grow_with_what_they_hold(text):
-    for node in readings(text, Options()):
-        value = exact(node, Budget(20_000, 40_000))
-        assert all(len(name) < 1000 for name in names(value))
+    for node in interpretations(text, Options()):
+        value = evaluate_exactly(node, Budget(20_000, 40_000))
+        assert all(len(name) < 1000 for name in unknown_names(value))
 
 
-@pytest.mark.parametrize("text", STRANGE)
+@pytest.mark.parametrize("text", MALFORMED)
 def test_a_strange_text_is_no_answer(text):
     verdict = grade(text, "5")
     assert verdict.equal is not True
@@ -155,7 +155,7 @@ def test_a_strange_text_is_no_answer(text):
     assert grade("5", text).equal is not True
 
 
-@pytest.mark.parametrize("template", PYTHON)
+@pytest.mark.parametrize("template", CODE_INJECTIONS)
 def test_nothing_is_executed(template, tmp_path):
     marker = tmp_path / "marker"
     text = template.replace("{{{}}}", f"{{{marker}}}").replace("{}", str(marker))

@@ -12,23 +12,23 @@ import pytest
 
 from posttrain.runtime.grading.grade import grade_many
 from posttrain.runtime.grading.options import Options
-from posttrain.runtime.grading.pool import Pool
+from posttrain.runtime.grading.pool import WorkerPool
 from posttrain.runtime.grading.process import Task
 
 # The sine of so large a number needs as many digits of pi: a worker is busy for longer than any test waits.
 ENDLESS = (r"\sin(10^{10^8})", r"\frac{1}{2}")
 IDENTITY = (r"\sin^2 x + \cos^2 x", "1")
-PATIENCE_S = 60.0
+WAIT_S = 60.0
 
 
 @pytest.fixture
 def pool():
-    made = Pool(2)
+    made = WorkerPool(2)
     yield made
     made.close()
 
 
-def alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
     """Whether a process runs; one that only waits to be reaped does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -36,11 +36,11 @@ def alive(process: int) -> bool:
         return False
 
 
-def ends(process: int) -> bool:
-    until = time.monotonic() + PATIENCE_S
-    while alive(process) and time.monotonic() < until:
+def wait_until_dead(process: int) -> bool:
+    until = time.monotonic() + WAIT_S
+    while is_alive(process) and time.monotonic() < until:
         time.sleep(0.02)
-    return not alive(process)
+    return not is_alive(process)
 
 
 def test_a_task_beyond_its_deadline_is_undecided_and_its_worker_replaced(pool):
@@ -58,21 +58,21 @@ def test_no_task_outlives_its_deadline_by_much(pool):
     """By the pool's own account: from handing the task over to the death of its worker."""
     pool.run([Task(*ENDLESS, Options(), 0.5)] * 3)
     assert pool.counts.killed == 3
-    assert pool.counts.most_over_s < PATIENCE_S / 2
+    assert pool.counts.most_over_s < WAIT_S / 2
 
 
 def test_killed_workers_leave_no_process(pool):
-    pool.run([Task(*IDENTITY, Options(), PATIENCE_S)])
+    pool.run([Task(*IDENTITY, Options(), WAIT_S)])
     worker = pool.idle[0].process.pid
-    assert alive(worker)
+    assert is_alive(worker)
     pool.close()
-    assert not alive(worker)
+    assert not is_alive(worker)
 
 
 def test_a_call_ends_when_its_time_is_up(pool):
-    outcomes = pool.run([Task(*ENDLESS, Options(), PATIENCE_S)] * 5, within_s=1.0)
+    outcomes = pool.run([Task(*ENDLESS, Options(), WAIT_S)] * 5, within_s=1.0)
     assert {(outcome.equal, outcome.path) for outcome in outcomes} == {(None, "limit")}
-    assert pool.run([Task(*IDENTITY, Options(), PATIENCE_S)])[0].equal is True
+    assert pool.run([Task(*IDENTITY, Options(), WAIT_S)])[0].equal is True
 
 
 def test_threads_share_the_pool(pool):
@@ -91,24 +91,24 @@ def test_threads_share_the_pool(pool):
 
 
 def test_a_worker_survives_the_thread_that_asked_for_it(pool):
-    thread = threading.Thread(target=lambda: pool.run([Task(*IDENTITY, Options(), PATIENCE_S)]))
+    thread = threading.Thread(target=lambda: pool.run([Task(*IDENTITY, Options(), WAIT_S)]))
     thread.start()
     thread.join()
-    assert pool.run([Task(*IDENTITY, Options(), PATIENCE_S)])[0].equal is True
+    assert pool.run([Task(*IDENTITY, Options(), WAIT_S)])[0].equal is True
     assert (pool.counts.started, pool.counts.killed) == (1, 0)
 
 
 def test_an_idle_worker_that_was_killed_is_replaced(pool):
-    pool.run([Task(*IDENTITY, Options(), PATIENCE_S)])
+    pool.run([Task(*IDENTITY, Options(), WAIT_S)])
     os.kill(pool.idle[0].process.pid, signal.SIGKILL)
     pool.idle[0].process.wait()
-    assert pool.run([Task(*IDENTITY, Options(), PATIENCE_S)])[0].equal is True
+    assert pool.run([Task(*IDENTITY, Options(), WAIT_S)])[0].equal is True
     assert pool.counts.started == 2
 
 
 def test_a_worker_sees_no_environment(pool, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "do-not-tell")
-    pool.run([Task(*IDENTITY, Options(), PATIENCE_S)])
+    pool.run([Task(*IDENTITY, Options(), WAIT_S)])
     environment = Path(f"/proc/{pool.idle[0].process.pid}/environ").read_bytes()
     assert b"PYTHONPATH" in environment
     assert b"do-not-tell" not in environment
@@ -136,11 +136,11 @@ def test_workers_die_with_a_parent_that_is_killed():
     assert parent.stdout is not None
     workers = [int(number) for number in parent.stdout.readline().split()]
     assert len(workers) == 2
-    assert all(alive(worker) for worker in workers)
+    assert all(is_alive(worker) for worker in workers)
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert all(ends(worker) for worker in workers)
+    assert all(wait_until_dead(worker) for worker in workers)
 
 
 def test_the_kernel_ends_a_worker_that_computes_for_too_long():
@@ -148,7 +148,7 @@ def test_the_kernel_ends_a_worker_that_computes_for_too_long():
     program = (
         "from posttrain.runtime.grading.worker import limit_processor\nlimit_processor(0)\nwhile True: pass\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE_S, check=False)
+    done = subprocess.run([sys.executable, "-c", program], timeout=WAIT_S, check=False)
     assert done.returncode == -signal.SIGXCPU
 
 
@@ -166,4 +166,4 @@ assert grade(r"\sin 2x", r"2\sin x\cos x").equal
 
 
 def test_a_forked_child_has_workers_of_its_own():
-    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=PATIENCE_S)
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=WAIT_S)

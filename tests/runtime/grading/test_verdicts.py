@@ -32,14 +32,14 @@ def test_a_verdict_says_why(candidate, reference, equal, path, reason):
 
 
 def test_a_proof_is_found_where_one_is_asked_for():
-    verdict = grade(r"\sin^2 x + \cos^2 x", "1", Options(proof_s=30), deadline_s=60)
+    verdict = grade(r"\sin^2 x + \cos^2 x", "1", Options(proof_timeout_s=30), deadline_s=60)
     assert verdict.equal
     assert verdict.reason == "their difference simplifies to zero"
 
 
 def test_without_a_proof_the_points_stand():
     verdict = grade(
-        r"\cos\frac{2\pi}{7}\cos\frac{4\pi}{7}\cos\frac{6\pi}{7}", r"\frac18", Options(proof_s=1e-6)
+        r"\cos\frac{2\pi}{7}\cos\frac{4\pi}{7}\cos\frac{6\pi}{7}", r"\frac18", Options(proof_timeout_s=1e-6)
     )
     assert verdict.equal
     assert verdict.reason == "they agree to 1000 digits"

@@ -6,14 +6,14 @@ import random
 import time
 
 _true, _true_ns = time.time, time.time_ns
-_draw = random.Random(f"{os.environ['RECIPE_TEST_CLOCK']}/{os.getpid()}")
+_rng = random.Random(f"{os.environ['RECIPE_TEST_CLOCK']}/{os.getpid()}")
 _DAYS = 86400.0
 _offset = [0.0]
 
 
 def _time() -> float:
-    if _draw.random() < 0.01:
-        _offset[0] = _draw.choice((0.0, -3600.0, 3600.0, -400 * _DAYS, 400 * _DAYS, _draw.uniform(-5, 5)))
+    if _rng.random() < 0.01:
+        _offset[0] = _rng.choice((0.0, -3600.0, 3600.0, -400 * _DAYS, 400 * _DAYS, _rng.uniform(-5, 5)))
     return _true() + _offset[0]
 
 

@@ -8,12 +8,12 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.runtime.methods.workbench import compiled, recipe
+from tests.runtime.methods.workbench import compile_plan, recipe
 
 from posttrain.runtime.runners.process import ProcessRunner
 
 # Python reads this module, if it finds one, before anything else.
-_AS_IF_ON_GPUS = """\
+_FAKE_GPU_SITECUSTOMIZE = """\
 from accelerate.state import DistributedType, PartialState
 
 made = PartialState.__init__
@@ -27,15 +27,15 @@ PartialState.__init__ = init
 """
 
 
-def dividing_runner(folder: Path) -> ProcessRunner:
+def fsdp_on_cpu_runner(folder: Path) -> ProcessRunner:
     """A runner whose workers take themselves to be on GPUs."""
-    (folder / "sitecustomize.py").write_text(_AS_IF_ON_GPUS)
+    (folder / "sitecustomize.py").write_text(_FAKE_GPU_SITECUSTOMIZE)
     runner = ProcessRunner()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *_given()]))
-        runner.expect(compiled(recipe()), ["sft"], folder)
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *_accelerate_environment()]))
+        runner.prepare(compile_plan(recipe()), ["sft"], folder)
     return runner
 
 
-def _given() -> list[str]:
+def _accelerate_environment() -> list[str]:
     return [path for path in [os.environ.get("PYTHONPATH")] if path]

@@ -13,19 +13,19 @@ from typing import Any
 
 import torch
 
-from posttrain.runtime.catalog import load
+from posttrain.runtime.catalog import load_entry
 from posttrain.runtime.events import read_events
 from posttrain.runtime.launch import rollouts
 from posttrain.runtime.models import load as loading
-from posttrain.runtime.worker import prepare
+from posttrain.runtime.worker import create_context
 
-_TOKENS = 6
-_APART = "sampling/sampling_logp_difference/max"
+_NUM_TOKENS = 6
+_LOGP_DIFFERENCE = "sampling/sampling_logp_difference/max"
 
 
 def main(work: Path, out: Path) -> None:
     told: dict[str, Any] = {"vllm": [], "trained": []}
-    settle = rollouts.settle
+    settle = rollouts.patch_vllm_generation
 
     def settled(trainer: Any) -> None:
         told["seed that vLLM left"] = torch.initial_seed()
@@ -37,39 +37,39 @@ def main(work: Path, out: Path) -> None:
         def both(prompts: Any, *rest: Any, **named: Any) -> Any:
             if not shown:
                 shown.extend(list(one) for one in sorted({tuple(one) for one in prompts}))
-            told["vllm"].append(by_vllm(trainer, shown))
-            told["trained"].append([by_model(trainer, prompt) for prompt in shown])
+            told["vllm"].append(generate_with_vllm(trainer, shown))
+            told["trained"].append([generate_with_model(trainer, prompt) for prompt in shown])
             return write(prompts, *rest, **named)
 
         trainer.vllm_generation.generate = both
 
-    rollouts.settle = settled
-    context = prepare(work)
-    load(context.step.entry)(context)
+    rollouts.patch_vllm_generation = settled
+    context = create_context(work)
+    load_entry(context.step.entry)(context)
     events = read_events(work / "record" / "events.jsonl")
     values = [event["values"] for event in events if event["kind"] == "metrics"]
-    told["apart"] = [one[_APART] for one in values if _APART in one]
+    told["apart"] = [one[_LOGP_DIFFERENCE] for one in values if _LOGP_DIFFERENCE in one]
     out.write_text(json.dumps(told))
 
 
-def by_vllm(trainer: Any, prompts: list[list[int]]) -> list[list[int]]:
+def generate_with_vllm(trainer: Any, prompts: list[list[int]]) -> list[list[int]]:
     vllm: Any = import_module("vllm")
-    greedy = vllm.SamplingParams(temperature=0.0, max_tokens=_TOKENS)
+    greedy = vllm.SamplingParams(temperature=0.0, max_tokens=_NUM_TOKENS)
     given = [vllm.TokensPrompt(prompt_token_ids=prompt) for prompt in prompts]
     found = trainer.vllm_generation.llm.generate(given, greedy, use_tqdm=False)
     return [list(one.outputs[0].token_ids) for one in found]
 
 
-def by_model(trainer: Any, prompt: list[int]) -> list[int]:
+def generate_with_model(trainer: Any, prompt: list[int]) -> list[int]:
     model, training = trainer.model, trainer.model.training
     model.eval()
     with torch.no_grad():
-        found = model.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=_TOKENS)
+        found = model.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=_NUM_TOKENS)
     model.train(training)
     return found[0, len(prompt) :].tolist()
 
 
-def in_four_bits() -> None:
+def load_in_4bit() -> None:
     from bitsandbytes.nn import modules
     from transformers import BitsAndBytesConfig
 
@@ -77,10 +77,10 @@ def in_four_bits() -> None:
     how: dict[str, Any] = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
     how |= {"bnb_4bit_use_double_quant": True, "bnb_4bit_compute_dtype": torch.float32}
     told = {"quantization_config": BitsAndBytesConfig(**how), "device_map": {"": "cpu"}}
-    loading.quantized.arguments = lambda quantize: told if quantize == "nf4" else {}
+    loading.quantized.quantization_arguments = lambda quantize: told if quantize == "nf4" else {}
 
 
 if __name__ == "__main__":
     if sys.argv[3:] == ["nf4"]:
-        in_four_bits()
+        load_in_4bit()
     main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -8,7 +8,7 @@ import pytest
 
 from posttrain.runtime.launch import building
 
-HOLDING = (
+LOCK_HOLDER_SCRIPT = (
     "from posttrain.runtime.launch.building import may_build; may_build(); print('here', flush=True); input()"
 )
 
@@ -17,7 +17,7 @@ HOLDING = (
 def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("TORCH_EXTENSIONS_DIR", raising=False)
-    mark = building.folder() / "deepspeed_shm_comm" / "lock"
+    mark = building.extensions_dir() / "deepspeed_shm_comm" / "lock"
     mark.parent.mkdir(parents=True)
     mark.touch()
     return mark
@@ -25,7 +25,7 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def builder() -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", LOCK_HOLDER_SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "here\n"

@@ -10,7 +10,7 @@ from posttrain.runtime.launch import serving
 
 
 def test_trl_makes_of_the_command_what_is_meant() -> None:
-    line = serving.command(Path("weights"), 8123, LAUNCH, ROOM, 5)
+    line = serving.server_command(Path("weights"), 8123, LAUNCH, ROOM, 5)
     assert line[0] == vllm_serve.__name__
     args, more = vllm_serve.make_parser().parse_args_and_config(line[1:], return_remaining_strings=True)
     assert more == ["--seed", "5"]
@@ -26,7 +26,7 @@ def test_trl_makes_of_the_command_what_is_meant() -> None:
 
 def test_what_is_not_said_is_left_to_vllm() -> None:
     launch = replace(LAUNCH, rollouts={"mode": "server", "gpus": 2})
-    line = serving.command(Path("weights"), 1, launch, -1, 5)
+    line = serving.server_command(Path("weights"), 1, launch, -1, 5)
     divided = ["--tensor_parallel_size", "2", "--data_parallel_size", "1"]
     assert line[7:] == [*divided, "--max_model_len", "-1", "--seed", "5"]
     args = vllm_serve.make_parser().parse_args_and_config(line[1:], return_remaining_strings=True)[0]

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.faults import FAILED, NO_ROOM, StepFault
+from posttrain.runtime.faults import FAILED, NO_SPACE, StepError
 from posttrain.runtime.launch import failing, group, ranks
-from posttrain.runtime.worker import die_with, leave
-from posttrain.spec.plan import Launch, Place, Step
+from posttrain.runtime.worker import die_with_parent, exit_process
+from posttrain.spec.plan import Launch, SourceLocation, Step
 
-_LOST = RuntimeError("Connection closed by peer")
+_CONNECTION_LOST = RuntimeError("Connection closed by peer")
 
 
 def wait_for(there: Callable[[], bool]) -> None:
@@ -24,18 +24,20 @@ def wait_for(there: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def together(work: Path, run: Callable[[Context], None], monkeypatch: pytest.MonkeyPatch) -> StepFault:
+def run_two_ranks(
+    work: Path, run: Callable[[StepContext], None], monkeypatch: pytest.MonkeyPatch
+) -> StepError:
     """How a step of two processes fails, which do not even have to meet."""
     monkeypatch.setattr(ranks, "join", lambda rank, _meeting, _step: os.environ.update(RANK=str(rank)))
     step = Step(
-        id="it", kind="sft", entry="", params={}, place=Place(file="recipe.yaml", line=1, column=1),
+        id="it", kind="sft", entry="", params={}, place=SourceLocation(file="recipe.yaml", line=1, column=1),
         key="", key_parts={}, key_values={}, launch=Launch(processes=2, strategy="ddp"),
     )  # fmt: skip
     (work / "record").mkdir()
     events = EventWriter(work / "record" / "events.jsonl")
-    context = Context(step=step, inputs={}, files={}, out=work / "files", work=work, events=events)
-    with pytest.raises(StepFault) as told:
-        ranks.run_together(context, run, ranks.Process(die_with, leave, lambda: None))
+    context = StepContext(step=step, inputs={}, files={}, out=work / "files", work=work, events=events)
+    with pytest.raises(StepError) as told:
+        ranks.run_ranks(context, run, ranks.ProcessHooks(die_with_parent, exit_process, lambda: None))
     return told.value
 
 
@@ -45,39 +47,39 @@ def test_a_killed_process_is_the_cause_whoever_is_seen_first(
 ) -> None:
     dying = tmp_path / "dying"
 
-    def run(_: Context) -> None:
-        if group.first():
+    def run(_: StepContext) -> None:
+        if group.is_rank_zero():
             wait_for(dying.exists)
             time.sleep(0.3 if "first" in hurry else 0)
-            raise _LOST
+            raise _CONNECTION_LOST
         dying.touch()
         time.sleep(0.3 if "last" in hurry else 0)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    assert "process 1 of 2 was ended by signal 9" in str(together(tmp_path, run, monkeypatch))
+    assert "process 1 of 2 was ended by signal 9" in str(run_two_ranks(tmp_path, run, monkeypatch))
 
 
 def test_a_process_that_waits_for_ever_for_a_failed_one_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(_: Context) -> None:
-        if group.first():
+    def run(_: StepContext) -> None:
+        if group.is_rank_zero():
             signal.pause()
-        raise StepFault("the reward raised", "mend it")
+        raise StepError("the reward raised", "mend it")
 
-    assert str(together(tmp_path, run, monkeypatch)) == "the reward raised (process 1 of 2)"
+    assert str(run_two_ranks(tmp_path, run, monkeypatch)) == "the reward raised (process 1 of 2)"
 
 
 def test_the_first_to_say_something_is_the_cause(tmp_path: Path) -> None:
-    failing.tell(tmp_path, 1, ValueError("a bad row"))
-    failing.tell(tmp_path, 0, _LOST)
-    told = failing.cause(tmp_path, {0: FAILED, 1: FAILED}, 2)
+    failing.record_failure(tmp_path, 1, ValueError("a bad row"))
+    failing.record_failure(tmp_path, 0, _CONNECTION_LOST)
+    told = failing.first_failure(tmp_path, {0: FAILED, 1: FAILED}, 2)
     assert str(told) == "ValueError: a bad row (process 1 of 2)"
 
 
 def test_one_that_could_say_nothing_was_before_all_that_could(tmp_path: Path) -> None:
-    failing.tell(tmp_path, 0, _LOST)
-    told = failing.cause(tmp_path, {0: FAILED, 1: -signal.SIGKILL}, 2)
+    failing.record_failure(tmp_path, 0, _CONNECTION_LOST)
+    told = failing.first_failure(tmp_path, {0: FAILED, 1: -signal.SIGKILL}, 2)
     assert "process 1 of 2 was ended by signal 9" in str(told)
     assert "rank-1.log" in told.advice
     assert told.retriable
@@ -85,31 +87,33 @@ def test_one_that_could_say_nothing_was_before_all_that_could(tmp_path: Path) ->
 
 def test_one_that_a_library_aborts_is_blamed_when_no_other_is(tmp_path: Path) -> None:
     aborted = {0: -signal.SIGABRT}
-    assert "process 0 of 2 was ended by signal 6" in str(failing.cause(tmp_path, aborted, 2))
-    assert "process 1 of 2 was ended by signal 9" in str(failing.cause(tmp_path, {**aborted, 1: -9}, 2))
-    failing.tell(tmp_path, 1, StepFault("the reward raised", "mend it"))
-    told = failing.cause(tmp_path, {**aborted, 1: FAILED}, 2)
+    assert "process 0 of 2 was ended by signal 6" in str(failing.first_failure(tmp_path, aborted, 2))
+    assert "process 1 of 2 was ended by signal 9" in str(
+        failing.first_failure(tmp_path, {**aborted, 1: -9}, 2)
+    )
+    failing.record_failure(tmp_path, 1, StepError("the reward raised", "mend it"))
+    told = failing.first_failure(tmp_path, {**aborted, 1: FAILED}, 2)
     assert str(told) == "the reward raised (process 1 of 2; process 0 was ended by signal 6)"
     assert told.advice == "mend it"
 
 
 def test_what_an_earlier_attempt_said_is_no_cause(tmp_path: Path) -> None:
-    failing.tell(tmp_path, 1, ValueError("of yesterday"))
-    failing.forget(tmp_path, 2)
-    failing.tell(tmp_path, 0, _LOST)
-    assert "Connection closed" in str(failing.cause(tmp_path, {0: FAILED}, 2))
+    failing.record_failure(tmp_path, 1, ValueError("of yesterday"))
+    failing.clear_failures(tmp_path, 2)
+    failing.record_failure(tmp_path, 0, _CONNECTION_LOST)
+    assert "Connection closed" in str(failing.first_failure(tmp_path, {0: FAILED}, 2))
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), MemoryError()])
 def test_the_advice_is_that_of_a_step_alone(error: Exception, tmp_path: Path) -> None:
-    failing.tell(tmp_path, 0, error)
-    advice = failing.cause(tmp_path, {0: FAILED}, 2).advice
-    assert "free space" in advice or "lower micro_batch" in advice
+    failing.record_failure(tmp_path, 0, error)
+    advice = failing.first_failure(tmp_path, {0: FAILED}, 2).advice
+    assert "free space" in advice or "lower micro_batch_size" in advice
 
 
 def test_a_process_without_room_for_its_word_is_no_riddle(tmp_path: Path) -> None:
     (tmp_path / "scratch").write_text("where a folder should be\n")
-    status = failing.tell(tmp_path, 0, _LOST)
-    assert status == NO_ROOM
+    status = failing.record_failure(tmp_path, 0, _CONNECTION_LOST)
+    assert status == NO_SPACE
     (tmp_path / "scratch").unlink()
-    assert "free space" in failing.cause(tmp_path, {0: status}, 2).advice
+    assert "free space" in failing.first_failure(tmp_path, {0: status}, 2).advice

@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from tests.conftest import need
+from tests.conftest import require_service
 from transformers import BitsAndBytesConfig, Qwen2Config, Qwen2ForCausalLM
 from trl.generation import vllm_generation
 
-from posttrain.runtime.launch.merging import merged, vllm_with_whole_weights
+from posttrain.runtime.launch.merging import disable_vllm_bitsandbytes, merged_weights
 from posttrain.runtime.models import load, quantized
-from posttrain.runtime.models.adapters import WRITER
+from posttrain.runtime.models.adapters import CAUSAL_LM
 
 HOW = "install posttrain with its extra `cuda`"
 TOKENS = torch.arange(12)[None]
 
 
-def as_nf4(dtype: torch.dtype) -> dict[str, Any]:
+def nf4_arguments(dtype: torch.dtype) -> dict[str, Any]:
     how: dict[str, Any] = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
     how |= {"bnb_4bit_use_double_quant": True, "bnb_4bit_compute_dtype": dtype}
     return {"quantization_config": BitsAndBytesConfig(**how), "device_map": {"": "cpu"}}
 
 
-def in_four_bits(folder: Path, dtype: torch.dtype, targets: list[str]) -> Any:
+def load_qlora(folder: Path, dtype: torch.dtype, targets: list[str]) -> Any:
     """A model from a folder as QLoRA loads it, with an adapter that is not nothing."""
     torch.manual_seed(0)
     sizes: Any = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 12}
@@ -35,7 +35,7 @@ def in_four_bits(folder: Path, dtype: torch.dtype, targets: list[str]) -> Any:
         if weight.dim() > 1:
             torch.nn.init.normal_(weight, std=0.2)
     stored.to(dtype).save_pretrained(folder)
-    loaded: Any = Qwen2ForCausalLM.from_pretrained(folder, dtype=dtype, **as_nf4(dtype))
+    loaded: Any = Qwen2ForCausalLM.from_pretrained(folder, dtype=dtype, **nf4_arguments(dtype))
     model: Any = get_peft_model(loaded, LoraConfig(r=4, target_modules=targets))
     for name, weight in model.named_parameters():
         if "lora_B" in name:
@@ -51,10 +51,10 @@ def in_four_bits(folder: Path, dtype: torch.dtype, targets: list[str]) -> Any:
 def test_it_is_the_model_that_is_trained_and_that_stays_as_it_is(
     dtype: torch.dtype, near: float, targets: list[str], tmp_path: Path
 ) -> None:
-    need("bitsandbytes", find_spec("bitsandbytes"), HOW)
-    model = in_four_bits(tmp_path, dtype, targets)
+    require_service("bitsandbytes", find_spec("bitsandbytes"), HOW)
+    model = load_qlora(tmp_path, dtype, targets)
     before = {name: weight.clone() for name, weight in model.named_parameters()}
-    found = dict(merged(model))
+    found = dict(merged_weights(model))
     assert all(torch.equal(weight, before[name]) for name, weight in model.named_parameters())
 
     whole: Any = Qwen2ForCausalLM.from_pretrained(tmp_path, dtype=dtype)
@@ -71,23 +71,23 @@ def test_it_is_the_model_that_is_trained_and_that_stays_as_it_is(
 
 def test_what_the_trainer_does_not_lend_vllm_is_not_handed_on(tmp_path: Path) -> None:
     """The adapter's own weights, and the scales of those in 4 bits."""
-    need("bitsandbytes", find_spec("bitsandbytes"), HOW)
-    model = in_four_bits(tmp_path, torch.float32, ["q_proj"])
+    require_service("bitsandbytes", find_spec("bitsandbytes"), HOW)
+    model = load_qlora(tmp_path, torch.float32, ["q_proj"])
     names = {name for name, _ in Qwen2ForCausalLM.from_pretrained(tmp_path).named_parameters()}
-    assert {name for name, _ in merged(model)} == names
+    assert {name for name, _ in merged_weights(model)} == names
 
 
 def test_weights_merged_before_they_are_quantised_name_a_folder_that_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """vLLM starts from the folder that the trainer's model names."""
-    need("bitsandbytes", find_spec("bitsandbytes"), HOW)
-    in_four_bits(tmp_path / "base", torch.float32, ["q_proj"]).save_pretrained(tmp_path / "adapter")
+    require_service("bitsandbytes", find_spec("bitsandbytes"), HOW)
+    load_qlora(tmp_path / "base", torch.float32, ["q_proj"]).save_pretrained(tmp_path / "adapter")
     whole = Qwen2ForCausalLM.from_pretrained(tmp_path / "base")
     adapted = PeftModel.from_pretrained(whole, tmp_path / "adapter")
     monkeypatch.setattr(load, "load_model", lambda _: adapted)
-    monkeypatch.setattr(quantized, "arguments", lambda _: as_nf4(torch.float32))
-    made = load._merged(tmp_path / "adapter", WRITER, "nf4")
+    monkeypatch.setattr(quantized, "arguments", lambda _: nf4_arguments(torch.float32))
+    made = load._load_merged(tmp_path / "adapter", CAUSAL_LM, "nf4")
     assert made.is_loaded_in_4bit
     assert Path(made.name_or_path) == tmp_path / "base"
 
@@ -103,5 +103,5 @@ def test_trl_asks_of_bitsandbytes_only_how_vllm_is_to_quantise(monkeypatch: pyte
     assert whole.count(name) == started.count(name) == 1
     assert 'quantization = "bitsandbytes"' in asked
     monkeypatch.setattr(vllm_generation, name, lambda: True)
-    vllm_with_whole_weights()
+    disable_vllm_bitsandbytes()
     assert vllm_generation.is_bitsandbytes_available() is False

@@ -15,7 +15,7 @@ from tests.runtime.engines.conftest import tiny_model
 from tests.runtime.launch import test_serving as unserved
 from tests.runtime.launch.vllm_on_cpu import vllm_path
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.launch import serving
 
 __all__ = ["tiny_model", "vllm_path"]
@@ -25,14 +25,14 @@ PROMPTS = [[2, 3, 12], [4, 5, 12]]
 ROOM = 64
 
 
-def context_in(work: Path, model: Path) -> Context:
+def context_in(work: Path, model: Path) -> StepContext:
     context = unserved.context_in(work)
     how = {"mode": "server", "gpus": 1, "tensor_parallel": 1, "utilisation": 0.5}
     step = replace(context.step, launch=replace(context.step.launch, rollouts=how))
     return replace(context, step=step, inputs={"model": model})
 
 
-def processes_of(work: Path) -> list[str]:
+def server_processes(work: Path) -> list[str]:
     """The command lines of what a server has started, by the folder in which it leaves its log."""
     found: list[str] = []
     for place in Path("/proc").glob("[0-9]*"):
@@ -52,7 +52,7 @@ def test_vllm_serves_by_our_command_what_trl_asks_of_it(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")  # of which there is none
     monkeypatch.setenv("VLLM_HOST_IP", "")
     context = context_in(tmp_path, tiny_model)
-    with serving.serving(context, ROOM, 0) as told:
+    with serving.run_vllm_server(context, ROOM, 0) as told:
         client: Any = import_module("trl.generation.vllm_client").VLLMClient(
             base_url=told["vllm_server_base_url"], group_port=told["vllm_group_port"]
         )
@@ -60,7 +60,7 @@ def test_vllm_serves_by_our_command_what_trl_asks_of_it(
         assert (model["max_model_len"], model["logprobs_mode"]) == (ROOM, "processed_logprobs")
         assert client.get_world_size() == 1
         greedy = client.generate(PROMPTS, temperature=0.0, max_tokens=6)
-        assert greedy["completion_ids"] == by_transformers(tiny_model, 6)
+        assert greedy["completion_ids"] == generate_with_transformers(tiny_model, 6)
         ends = [greedy["completion_ids"][0][2]]
         ended = client.generate(
             PROMPTS[:1], temperature=0.0, max_tokens=6, generation_kwargs={"stop_token_ids": ends}
@@ -74,11 +74,11 @@ def test_vllm_serves_by_our_command_what_trl_asks_of_it(
         # What cannot be on a CPU. Everything above, a trainer asks on GPUs as well.
         with pytest.raises(NotImplementedError, match="needs a CUDA device"):
             client.init_communicator("cpu")
-        assert any("EngineCore" in line for line in processes_of(tmp_path))
-    wait_until(lambda: processes_of(tmp_path) == [], "the end of the server's processes")
+        assert any("EngineCore" in line for line in server_processes(tmp_path))
+    wait_until(lambda: server_processes(tmp_path) == [], "the end of the server's processes")
 
 
-def by_transformers(folder: Path, tokens: int) -> list[list[int]]:
+def generate_with_transformers(folder: Path, tokens: int) -> list[list[int]]:
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -87,7 +87,7 @@ def by_transformers(folder: Path, tokens: int) -> list[list[int]]:
     return [one[0, len(PROMPTS[0]) :].tolist() for one in found]
 
 
-LOSES_ITS_ENGINE = """\
+KILL_ENGINE_SCRIPT = """\
 import os, signal, sys, threading, urllib.request
 from pathlib import Path
 from posttrain.runtime.launch import serving
@@ -110,10 +110,10 @@ def test_a_server_that_loses_its_engine_ends_the_stage(
     tiny_model: Path, tmp_path: Path, vllm_path: str
 ) -> None:
     given = {**os.environ, "PYTHONPATH": vllm_path, "CUDA_VISIBLE_DEVICES": "0,1"}
-    line = [sys.executable, "-c", LOSES_ITS_ENGINE, str(tmp_path), str(tiny_model)]
+    line = [sys.executable, "-c", KILL_ENGINE_SCRIPT, str(tmp_path), str(tiny_model)]
     done = subprocess.run(line, env=given, timeout=600, check=False)
     assert done.returncode == 1
     told = json.loads((tmp_path / "failure.json").read_text())
     assert told["message"] == "the vLLM server ended because its engine did"
     assert told["retriable"] is True
-    wait_until(lambda: processes_of(tmp_path) == [], "the end of the server's processes")
+    wait_until(lambda: server_processes(tmp_path) == [], "the end of the server's processes")

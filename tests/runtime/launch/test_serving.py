@@ -16,22 +16,28 @@ from typing import Any
 
 import pytest
 
-from posttrain.compiler.checks.trl import arguments_of
-from posttrain.runtime.context import Context, Stop
+from posttrain.compiler.checks.trl import config_arguments
+from posttrain.runtime.context import StepContext, StopRequest
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.faults import Interrupted, StepError
 from posttrain.runtime.launch import serving
-from posttrain.spec.plan import Launch, Place, Resources, Step
+from posttrain.spec.plan import Launch, Resources, SourceLocation, Step
 
 LAUNCH = Launch(
     processes=2,
     strategy="ddp",
     engine="vllm",
-    rollouts={"mode": "server", "gpus": 4, "utilisation": 0.8, "tensor_parallel": 2, "sleep": None},
+    rollouts={
+        "mode": "server",
+        "gpus": 4,
+        "gpu_memory_utilization": 0.8,
+        "tensor_parallel_size": 2,
+        "enable_sleep_mode": None,
+    },
 )
 ROOM = 512
 # Answers as vLLM does when it is up, and has a process of its own, as vLLM has.
-WELL = """\
+HEALTHY_SERVER = """\
 import http.server, subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print("child", child.pid, flush=True)
@@ -41,15 +47,15 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
 """
-BROKEN = "import sys; print('no kernel image for this GPU'); sys.exit(3)"
+FAILING_SERVER = "import sys; print('no kernel image for this GPU'); sys.exit(3)"
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
+def context(tmp_path: Path) -> StepContext:
     return context_in(tmp_path)
 
 
-def context_in(tmp_path: Path) -> Context:
+def context_in(tmp_path: Path) -> StepContext:
     (tmp_path / "record").mkdir()
     (tmp_path / "base").mkdir()
     step = Step(
@@ -57,7 +63,7 @@ def context_in(tmp_path: Path) -> Context:
         kind="train",
         entry="",
         params={"seed": 3},
-        place=Place(file="recipe.yaml", line=1, column=1),
+        place=SourceLocation(file="recipe.yaml", line=1, column=1),
         key="",
         key_parts={},
         key_values={},
@@ -65,7 +71,7 @@ def context_in(tmp_path: Path) -> Context:
         launch=replace(LAUNCH, processes=1, strategy="single"),
         resources=Resources(gpus=5),
     )
-    return Context(
+    return StepContext(
         step=step,
         inputs={"model": tmp_path / "base"},
         files={},
@@ -91,38 +97,38 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
     return use
 
 
-def gone(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except FileNotFoundError:
         return True
 
 
-def goes(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     until = time.monotonic() + 30
-    while not gone(pid) and time.monotonic() < until:
+    while not is_gone(pid) and time.monotonic() < until:
         time.sleep(0.05)
-    return gone(pid)
+    return is_gone(pid)
 
 
-def child_of(work: Path) -> int:
+def child_pid(work: Path) -> int:
     return int((work / "record" / serving.LOG).read_text().split()[1])
 
 
 def test_the_server_has_the_last_gpus() -> None:
-    assert serving.divided(LAUNCH, None) == ("0,1", "2,3,4,5")
-    assert serving.divided(LAUNCH, "7,6,5,4,3,2") == ("7,6", "5,4,3,2")
-    with pytest.raises(StepFault, match="sees 2 GPUs, and its plan divides 6"):
-        serving.divided(LAUNCH, "0,1")
+    assert serving.split_gpus(LAUNCH, None) == ("0,1", "2,3,4,5")
+    assert serving.split_gpus(LAUNCH, "7,6,5,4,3,2") == ("7,6", "5,4,3,2")
+    with pytest.raises(StepError, match="sees 2 GPUs, and its plan divides 6"):
+        serving.split_gpus(LAUNCH, "0,1")
 
 
 def test_the_server_is_in_no_group_and_sees_no_secret(
-    context: Context, stand_in: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    context: StepContext, stand_in: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TOKEN", "MASTER_PORT"):
         monkeypatch.setenv(name, "1")
     stand_in("import json, os; print(json.dumps(dict(os.environ)))")
-    with pytest.raises(StepFault), serving.serving(context, ROOM, 0):
+    with pytest.raises(StepError), serving.run_vllm_server(context, ROOM, 0):
         pass
     seen: dict[str, Any] = json.loads((context.work / "record" / serving.LOG).read_text())
     assert not {"TOKEN", "MASTER_PORT"} & set(seen)
@@ -132,29 +138,29 @@ def test_the_server_is_in_no_group_and_sees_no_secret(
 
 @pytest.mark.parametrize("kind", ["GRPOConfig", "RLOOConfig"])
 def test_it_is_up_while_the_stage_runs_and_gone_after_it(
-    kind: str, context: Context, stand_in: Callable[[str], None]
+    kind: str, context: StepContext, stand_in: Callable[[str], None]
 ) -> None:
-    stand_in(WELL)
-    with serving.serving(context, ROOM, 0) as told:
+    stand_in(HEALTHY_SERVER)
+    with serving.run_vllm_server(context, ROOM, 0) as told:
         assert told.keys() == {"vllm_server_base_url", "vllm_group_port"}
-        assert told.keys() <= arguments_of(kind).keys()
-        assert not gone(child_of(context.work))
-    assert goes(child_of(context.work))
+        assert told.keys() <= config_arguments(kind).keys()
+        assert not is_gone(child_pid(context.work))
+    assert is_running(child_pid(context.work))
 
 
 def test_a_server_that_does_not_start_is_told_with_its_last_words(
-    context: Context, stand_in: Callable[[str], None]
+    context: StepContext, stand_in: Callable[[str], None]
 ) -> None:
-    stand_in(BROKEN)
+    stand_in(FAILING_SERVER)
     with (
-        pytest.raises(StepFault, match="the vLLM server ended with status 3") as told,
-        serving.serving(context, ROOM, 0),
+        pytest.raises(StepError, match="the vLLM server ended with status 3") as told,
+        serving.run_vllm_server(context, ROOM, 0),
     ):
         pass
     assert "no kernel image for this GPU" in told.value.advice
 
 
-def lose_the_server(how: str = "") -> None:
+def request_until_lost(how: str = "") -> None:
     mine = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     server = next(int(pid) for pid in mine if "stand_in" in Path(f"/proc/{pid}/cmdline").read_text())
     os.kill(server, signal.SIGKILL)
@@ -164,18 +170,18 @@ def lose_the_server(how: str = "") -> None:
 
 
 def test_a_server_that_dies_is_what_the_stage_fails_by(
-    context: Context, stand_in: Callable[[str], None]
+    context: StepContext, stand_in: Callable[[str], None]
 ) -> None:
-    stand_in(WELL)
+    stand_in(HEALTHY_SERVER)
     with (
-        pytest.raises(StepFault, match="the vLLM server ended by signal 9"),
-        serving.serving(context, ROOM, 0),
+        pytest.raises(StepError, match="the vLLM server ended by signal 9"),
+        serving.run_vllm_server(context, ROOM, 0),
     ):
-        lose_the_server("refused")
-    assert goes(child_of(context.work))
+        request_until_lost("refused")
+    assert is_running(child_pid(context.work))
 
 
-WAITS = """\
+WAITING_TRAINER = """\
 import os, sys
 from dataclasses import replace
 from pathlib import Path
@@ -193,37 +199,40 @@ with serving.serving(here.context_in(work), here.ROOM, 0):
 
 def test_a_server_that_dies_while_the_trainer_waits_for_it_ends_the_stage(tmp_path: Path) -> None:
     """A weight transfer to a server that is gone never comes back."""
-    (tmp_path / "stand_in.py").write_text(WELL)
+    (tmp_path / "stand_in.py").write_text(HEALTHY_SERVER)
     root = str(Path(__file__).parents[3])
     found = os.pathsep.join([str(tmp_path), root, *sys.path])
-    line = [sys.executable, "-c", WAITS, str(tmp_path)]
+    line = [sys.executable, "-c", WAITING_TRAINER, str(tmp_path)]
     given = {**os.environ, "PYTHONPATH": found, "CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}
     done = subprocess.run(line, env=given, timeout=120, check=False)
     assert done.returncode == 1
     told = json.loads((tmp_path / "failure.json").read_text())
     assert told["message"] == "the vLLM server ended by signal 9"
     assert told["retriable"] is True
-    assert goes(child_of(tmp_path))
+    assert is_running(child_pid(tmp_path))
 
 
 def test_a_server_that_ends_by_itself_says_that_its_engine_did(
-    context: Context, stand_in: Callable[[str], None]
+    context: StepContext, stand_in: Callable[[str], None]
 ) -> None:
     """As vLLM ends, with status 0, some seconds after a process of its engine is gone."""
     stand_in("pass")
     with (
-        pytest.raises(StepFault, match="the vLLM server ended because its engine did") as told,
-        serving.serving(context, ROOM, 0),
+        pytest.raises(StepError, match="the vLLM server ended because its engine did") as told,
+        serving.run_vllm_server(context, ROOM, 0),
     ):
         pass
     assert told.value.retriable
 
 
 def test_a_stage_that_is_asked_to_stop_waits_for_no_server(
-    context: Context, stand_in: Callable[[str], None]
+    context: StepContext, stand_in: Callable[[str], None]
 ) -> None:
     stand_in("import time; time.sleep(600)")
-    with pytest.raises(Interrupted), serving.serving(replace(context, stop=Stop(asked=True)), ROOM, 0):
+    with (
+        pytest.raises(Interrupted),
+        serving.run_vllm_server(replace(context, stop=StopRequest(requested=True)), ROOM, 0),
+    ):
         pass
 
 
@@ -237,10 +246,10 @@ def test_a_stage_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, check=False)
     assert done.returncode == -signal.SIGKILL
-    assert goes(int(done.stdout))
+    assert is_running(int(done.stdout))
 
 
-def test_other_plans_have_no_server(context: Context) -> None:
+def test_other_plans_have_no_server(context: StepContext) -> None:
     step = replace(context.step, launch=replace(LAUNCH, rollouts={"mode": "colocate"}))
-    with serving.serving(replace(context, step=step), ROOM, 0) as told:
+    with serving.run_vllm_server(replace(context, step=step), ROOM, 0) as told:
         assert told == {}

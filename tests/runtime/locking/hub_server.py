@@ -13,10 +13,10 @@ Repositories = Mapping[tuple[str, str], Mapping[str, str]]
 
 
 @contextmanager
-def hub(repositories: Repositories) -> Iterator[tuple[str, list[str]]]:
+def fake_hub(repositories: Repositories) -> Iterator[tuple[str, list[str]]]:
     """The address of a hub with these repositories, and the paths that it is asked for."""
     asked: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(repositories, asked))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(repositories, asked))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}", asked
@@ -24,7 +24,7 @@ def hub(repositories: Repositories) -> Iterator[tuple[str, list[str]]]:
     server.server_close()
 
 
-def _handler(repositories: Repositories, asked: list[str]) -> type[BaseHTTPRequestHandler]:
+def _make_handler(repositories: Repositories, asked: list[str]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = unquote(self.path.partition("?")[0])

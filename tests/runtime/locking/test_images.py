@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.containers.host_image import Registry
-from tests.recipe_command import RECIPE
+from tests.containers.host_image import RegistryClient
+from tests.recipe_command import RECIPE_COMMAND
 
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.locking.images import platforms_of
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.locking.images import platform_digests
 
 pytestmark = pytest.mark.docker
 _INDEX = "application/vnd.oci.image.index.v1+json"
 
 
-def push_image(registry: Registry, os: str, cpu: str, variant: str | None = None) -> str:
+def push_image(registry: RegistryClient, os: str, cpu: str, variant: str | None = None) -> str:
     """An image without layers; gives its digest."""
     about = {"os": os, "architecture": cpu, "rootfs": {"type": "layers", "diff_ids": []}, "config": {}}
     return registry.push_manifest(registry.push_json(about | ({"variant": variant} if variant else {})), [])
@@ -36,7 +36,7 @@ def push_index(address: str, name: str, images: list[dict[str, Any]], tag: str |
     return digest
 
 
-def entry(digest: str, os: str, cpu: str, **more: str) -> dict[str, Any]:
+def index_entry(digest: str, os: str, cpu: str, **more: str) -> dict[str, Any]:
     kind = "application/vnd.docker.distribution.manifest.v2+json"
     return {
         "mediaType": kind,
@@ -48,50 +48,50 @@ def entry(digest: str, os: str, cpu: str, **more: str) -> dict[str, Any]:
 
 def test_the_platforms_of_an_index(registry: str) -> None:
     name = "posttrain-test/index"
-    door = Registry(registry, name)
+    door = RegistryClient(registry, name)
     amd, arm = push_image(door, "linux", "amd64"), push_image(door, "linux", "arm64", "v8")
     signed = push_image(door, "unknown", "unknown")
     digest = push_index(
         registry,
         name,
         [
-            entry(amd, "linux", "amd64"),
-            entry(arm, "linux", "arm64", variant="v8"),
-            entry(signed, "unknown", "unknown"),
+            index_entry(amd, "linux", "amd64"),
+            index_entry(arm, "linux", "arm64", variant="v8"),
+            index_entry(signed, "unknown", "unknown"),
         ],
     )
-    assert platforms_of(f"{registry}/{name}@{digest}") == {"linux/amd64": amd, "linux/arm64/v8": arm}
+    assert platform_digests(f"{registry}/{name}@{digest}") == {"linux/amd64": amd, "linux/arm64/v8": arm}
 
 
 def test_the_platform_of_a_single_image(registry: str) -> None:
     name = "posttrain-test/single"
-    digest = push_image(Registry(registry, name), "linux", "amd64")
-    assert platforms_of(f"{registry}/{name}@{digest}") == {"linux/amd64": digest}
+    digest = push_image(RegistryClient(registry, name), "linux", "amd64")
+    assert platform_digests(f"{registry}/{name}@{digest}") == {"linux/amd64": digest}
 
 
 def test_an_image_that_is_not_there(registry: str) -> None:
-    with pytest.raises(StepFault, match="does not give posttrain-test/none: status 404"):
-        platforms_of(f"{registry}/posttrain-test/none@sha256:{'0' * 64}")
+    with pytest.raises(StepError, match="does not give posttrain-test/none: status 404"):
+        platform_digests(f"{registry}/posttrain-test/none@sha256:{'0' * 64}")
 
 
 def test_a_registry_that_does_not_answer() -> None:
-    with pytest.raises(StepFault, match=r"127\.0\.0\.1:1 cannot be reached"):
-        platforms_of(f"127.0.0.1:1/posttrain@sha256:{'0' * 64}")
+    with pytest.raises(StepError, match=r"127\.0\.0\.1:1 cannot be reached"):
+        platform_digests(f"127.0.0.1:1/posttrain@sha256:{'0' * 64}")
 
 
 def test_an_image_is_locked_with_its_platforms(registry: str, tmp_path: Any) -> None:
     name = "posttrain-test/locked"
-    digest = push_image(Registry(registry, name), "linux", "amd64")
+    digest = push_image(RegistryClient(registry, name), "linux", "amd64")
     image = f"{registry}/{name}@{digest}"
     recipe = (
         f"recipe: 1\nname: it\ncontainer: {{image: '{image}'}}\nstages: {{a: {{script: [sh, -c, exit]}}}}\n"
     )
     (tmp_path / "recipe.yaml").write_text(recipe)
-    command = [*RECIPE, "lock", str(tmp_path)]
+    command = [*RECIPE_COMMAND, "lock", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.dumps(["image", image, f"linux/amd64={digest}"]) in (tmp_path / "recipe.lock").read_text()
-    planned = [*RECIPE, "plan", str(tmp_path), "--locked"]
+    planned = [*RECIPE_COMMAND, "plan", str(tmp_path), "--locked"]
     assert subprocess.run(planned, capture_output=True, check=False).returncode == 0
     (tmp_path / "recipe.lock").write_text((tmp_path / "recipe.lock").read_text().splitlines()[0] + "\n")
     refused = subprocess.run(planned, capture_output=True, text=True, check=False)
@@ -100,10 +100,12 @@ def test_an_image_is_locked_with_its_platforms(registry: str, tmp_path: Any) -> 
 
 
 def recipe(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*RECIPE, *map(str, arguments)], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [*RECIPE_COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
 
 
-def images_of(folder: Path) -> list[str]:
+def locked_images(folder: Path) -> list[str]:
     """The images that the plan's steps name, going by the lock."""
     done = recipe("plan", folder, "--locked", "--format", "json")
     assert done.returncode == 0, done.stderr
@@ -112,9 +114,9 @@ def images_of(folder: Path) -> list[str]:
 
 def test_a_tag_is_locked_at_its_digest(registry: str, tmp_path: Path) -> None:
     name = "posttrain-test/tagged"
-    door = Registry(registry, name)
+    door = RegistryClient(registry, name)
     first, second = push_image(door, "linux", "amd64"), push_image(door, "linux", "arm64")
-    one = push_index(registry, name, [entry(first, "linux", "amd64")], tag="v1")
+    one = push_index(registry, name, [index_entry(first, "linux", "amd64")], tag="v1")
     image = f"{registry}/{name}:v1"
     (tmp_path / "recipe.yaml").write_text(
         f"recipe: 1\nname: it\nstages: {{a: {{script: [sh, -c, exit], container: {{image: '{image}'}}}}}}\n"
@@ -128,16 +130,16 @@ def test_a_tag_is_locked_at_its_digest(registry: str, tmp_path: Path) -> None:
     assert recipe("lock", tmp_path).returncode == 0
     entries = (tmp_path / "recipe.lock").read_text().splitlines()[1:]
     assert entries == [json.dumps(["image", image, f"{one} linux/amd64={first}"])]
-    assert images_of(tmp_path) == [f"{registry}/{name}@{one}"]
+    assert locked_images(tmp_path) == [f"{registry}/{name}@{one}"]
 
-    both = [entry(first, "linux", "amd64"), entry(second, "linux", "arm64")]
+    both = [index_entry(first, "linux", "amd64"), index_entry(second, "linux", "arm64")]
     other = push_index(registry, name, both, tag="v1")
     assert other != one
     assert recipe("lock", tmp_path).returncode == 0
-    assert images_of(tmp_path) == [f"{registry}/{name}@{one}"]  # a tag that moved changes nothing
+    assert locked_images(tmp_path) == [f"{registry}/{name}@{one}"]  # a tag that moved changes nothing
     assert recipe("lock", tmp_path, "--check").returncode == 0
     assert recipe("lock", tmp_path, "--upgrade").returncode == 0
-    assert images_of(tmp_path) == [f"{registry}/{name}@{other}"]
+    assert locked_images(tmp_path) == [f"{registry}/{name}@{other}"]
 
     (tmp_path / "recipe.lock").write_text("\n".join(["# recipe.lock 1, ", ""]))
     unlocked = recipe("plan", tmp_path, "--locked")

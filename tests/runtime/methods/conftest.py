@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan, recipe
 
 from posttrain.runtime.runners.process import ProcessRunner
 
@@ -11,12 +11,12 @@ from posttrain.runtime.runners.process import ProcessRunner
 @pytest.fixture(scope="session")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessRunner]:
     runner = ProcessRunner()
-    runner.expect(compiled(recipe()), ["sft"], tmp_path_factory.mktemp("warm"))
+    runner.prepare(compile_plan(recipe()), ["sft"], tmp_path_factory.mktemp("warm"))
     yield runner
     runner.close()
 
 
 @pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory, runner: ProcessRunner) -> Bench:
+def bench(tmp_path_factory: pytest.TempPathFactory, runner: ProcessRunner) -> StageHarness:
     """One store for the whole session: what several tests begin with is made once."""
-    return Bench(tmp_path_factory.mktemp("bench"), runner)
+    return StageHarness(tmp_path_factory.mktemp("bench"), runner)

@@ -3,26 +3,26 @@
 import json
 
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan, recipe
 
-from posttrain.runtime.models.adapters import base_of
+from posttrain.runtime.models.adapters import base_model_dir
 from posttrain.runtime.models.load import load_model
 
-_ROWS = "params: {steps: 6, learning_rate: 1.0e-2, batch: 8, max_length: 64}"
+_ROWS = "params: {max_steps: 6, learning_rate: 1.0e-2, batch_size: 8, max_length: 64}"
 
 
-def staged(adapter: str, family: str = "qwen2") -> str:
+def stage_recipe(adapter: str, family: str = "qwen2") -> str:
     stage = f"it: {{train: sft, model: base, data: sums.train, adapter: {{{adapter}}}, {_ROWS}}}"
     return recipe(stage, "whole: {export: it}", family=family)
 
 
 @pytest.mark.slow
-def test_a_rank_stable_adapter_is_scaled_by_the_root_of_its_rank(bench: Bench) -> None:
-    made = bench.run(staged("rank: 16, alpha: 8, rank_stable: true"))
+def test_a_rank_stable_adapter_is_scaled_by_the_root_of_its_rank(bench: StageHarness) -> None:
+    made = bench.run(stage_recipe("r: 16, lora_alpha: 8, use_rslora: true"))
     assert json.loads((made["it"].files / "adapter_config.json").read_text())["use_rslora"] is True
     adapted = load_model(made["it"].files)
     assert {one.scaling["default"] for one in adapted.modules() if hasattr(one, "lora_A")} == {2.0}
-    merged, base = load_model(made["whole"].files), load_model(base_of(made["it"].files))
+    merged, base = load_model(made["whole"].files), load_model(base_model_dir(made["it"].files))
     name = "model.layers.0.self_attn.q_proj.weight"
     down, up = (
         next(weight for key, weight in adapted.named_parameters() if f"q_proj.lora_{letter}" in key)
@@ -35,8 +35,8 @@ def test_a_rank_stable_adapter_is_scaled_by_the_root_of_its_rank(bench: Bench) -
 
 def test_it_is_in_the_key_only_where_it_is_asked_for() -> None:
     plain, off, on = (
-        compiled(staged(f"rank: 16{more}")).step("it").key
-        for more in ("", ", rank_stable: false", ", rank_stable: true")
+        compile_plan(stage_recipe(f"rank: 16{more}")).step("it").key
+        for more in ("", ", use_rslora: false", ", use_rslora: true")
     )
     assert plain == off != on
 
@@ -49,7 +49,7 @@ def test_it_is_in_the_key_only_where_it_is_asked_for() -> None:
         ("gpt2", "c_attn c_proj c_fc"),
     ],
 )
-def test_all_is_every_linear_module_but_the_head(family: str, modules: str, bench: Bench) -> None:
-    made = bench.run(staged("rank: 4, targets: all", family))["it"]
+def test_all_is_every_linear_module_but_the_head(family: str, modules: str, bench: StageHarness) -> None:
+    made = bench.run(stage_recipe("r: 4, target_modules: all-linear", family))["it"]
     config = json.loads((made.files / "adapter_config.json").read_text())
     assert set(config["target_modules"]) == set(modules.split())

@@ -5,25 +5,25 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan, metrics, recipe
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.keeping.store import Product
 from posttrain.runtime.models import adapters, quantized
-from posttrain.runtime.models.agreement import check_agreement, probe
+from posttrain.runtime.models.agreement import check_merged_logits, probe_tokens
 from posttrain.runtime.models.load import load_model, load_tokenizer
 
 pytestmark = pytest.mark.slow
 
 _SUMS = "data: sums.train"
-_ROWS = f"{_SUMS}, params: {{steps: 6, learning_rate: 1.0e-2, batch: 8, max_length: 64}}"
+_ROWS = f"{_SUMS}, params: {{max_steps: 6, learning_rate: 1.0e-2, batch_size: 8, max_length: 64}}"
 _LORA = (
-    f"lora: {{train: sft, model: base, {_SUMS}, adapter: {{rank: 4, alpha: 8}},"
-    " params: {steps: 20, learning_rate: 3.0e-2, batch: 16}}"
+    f"lora: {{train: sft, model: base, {_SUMS}, adapter: {{r: 4, lora_alpha: 8}},"
+    " params: {max_steps: 20, learning_rate: 3.0e-2, batch_size: 16}}"
 )
 _GRPO = (
     f"train: grpo, model: lora, {_SUMS}, reward: solution,"
-    " params: {steps: 4, prompts: 4, generations: 4, learning_rate: 1.0e-2, max_tokens: 6, beta: 0.1"
+    " params: {max_steps: 4, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-2, max_completion_length: 6, beta: 0.1"
 )
 
 
@@ -36,11 +36,11 @@ def logits(folder: Path):
 
     model = load_model(folder).eval()
     with torch.inference_mode():
-        return model(input_ids=probe(len(load_tokenizer(folder)))).logits
+        return model(input_ids=probe_tokens(len(load_tokenizer(folder)))).logits
 
 
 @pytest.mark.parametrize("family", ["qwen2", "gpt2", "gpt_neox"])
-def test_an_adapter_learns_and_holds_nothing_but_itself(family: str, bench: Bench) -> None:
+def test_an_adapter_learns_and_holds_nothing_but_itself(family: str, bench: StageHarness) -> None:
     made = bench.run(recipe(_LORA, family=family))
     product, base = made["lora"], made["models.base"]
     losses = metrics(product, "loss")
@@ -48,11 +48,11 @@ def test_an_adapter_learns_and_holds_nothing_but_itself(family: str, bench: Benc
     assert "model.safetensors" not in names(product)
     assert {"adapter_model.safetensors", "adapter_config.json", "tokenizer.json"} <= names(product)
     assert "chat_template.jinja" in names(product)
-    assert adapters.base_of(product.files) == base.files
+    assert adapters.base_model_dir(product.files) == base.files
     assert product.facts["trained_parameters"] < product.facts["parameters"] / 10
 
 
-def test_a_product_names_no_path_of_the_machine(bench: Bench) -> None:
+def test_a_product_names_no_path_of_the_machine(bench: StageHarness) -> None:
     product = bench.run(recipe(_LORA))["lora"]
     for path in product.files.iterdir():
         assert str(bench.root).encode() not in path.read_bytes(), path.name
@@ -60,33 +60,35 @@ def test_a_product_names_no_path_of_the_machine(bench: Bench) -> None:
 
 @pytest.mark.parametrize("method", ["dpo", "kto", "ipo"])
 @pytest.mark.parametrize("carry", ["continue", "merge"])
-def test_preferences_begin_where_the_adapter_ended(method: str, carry: str, bench: Bench) -> None:
+def test_preferences_begin_where_the_adapter_ended(method: str, carry: str, bench: StageHarness) -> None:
     """The reference is the start itself, so the first margin is zero; and then it moves."""
     made = bench.run(
-        recipe(_LORA, f"it: {{train: {method}, model: lora, adapter: {{carry: {carry}}}, {_ROWS}}}")
+        recipe(
+            _LORA, f"it: {{train: {method}, model: lora, adapter: {{existing_adapter: {carry}}}, {_ROWS}}}"
+        )
     )
     margins = metrics(made["it"], "preference/margin")
     assert margins[0] == pytest.approx(0.0, abs=1e-6)
     assert margins[-1] > 0.03
     stands_on = made["models.base"] if carry == "continue" else made["lora"]
-    assert adapters.base_of(made["it"].files) == stands_on.files
+    assert adapters.base_model_dir(made["it"].files) == stands_on.files
 
 
 @pytest.mark.parametrize("carry", ["continue", "merge"])
-def test_reinforcement_begins_where_the_adapter_ended(carry: str, bench: Bench) -> None:
-    made = bench.run(recipe(_LORA, f"it: {{{_GRPO}}}, adapter: {{carry: {carry}}}}}"))
+def test_reinforcement_begins_where_the_adapter_ended(carry: str, bench: StageHarness) -> None:
+    made = bench.run(recipe(_LORA, f"it: {{{_GRPO}}}, adapter: {{existing_adapter: {carry}}}}}"))
     kl = metrics(made["it"], "kl")
     assert kl[0] == pytest.approx(0.0, abs=1e-6)
     assert kl[-1] > 1e-5
 
 
-def test_all_weights_go_on_from_an_adapter(bench: Bench) -> None:
-    made = bench.run(recipe(_LORA, f"it: {{{_GRPO}}}, adapter: {{kind: full}}}}"))
+def test_all_weights_go_on_from_an_adapter(bench: StageHarness) -> None:
+    made = bench.run(recipe(_LORA, f"it: {{{_GRPO}}}, adapter: {{type: full}}}}"))
     assert "model.safetensors" in names(made["it"])
     assert metrics(made["it"], "kl")[0] == pytest.approx(0.0, abs=1e-6)
 
 
-def test_a_reference_may_be_named(bench: Bench) -> None:
+def test_a_reference_may_be_named(bench: StageHarness) -> None:
     made = bench.run(
         recipe(
             _LORA,
@@ -98,16 +100,16 @@ def test_a_reference_may_be_named(bench: Bench) -> None:
     assert metrics(made["it"], "preference/margin")[0] == pytest.approx(last, abs=0.1)
 
 
-def test_a_scorer_is_an_adapter_too_and_goes_on(bench: Bench) -> None:
-    scorer = f"{{train: reward_model, model: %s, adapter: {{rank: 4}}, {_ROWS}}}"
+def test_a_scorer_is_an_adapter_too_and_goes_on(bench: StageHarness) -> None:
+    scorer = f"{{train: reward_model, model: %s, adapter: {{r: 4}}, {_ROWS}}}"
     made = bench.run(recipe(_LORA, f"one: {scorer % 'lora'}", f"it: {scorer % 'one'}"))
     one, two = (metrics(made[name], "preference/margin") for name in ("one", "it"))
     assert two[0] == pytest.approx(one[-1], abs=0.3)
     assert logits(made["it"].files).shape == (4, 1)
 
 
-def test_a_chain_of_merged_adapters_is_read_back(bench: Bench) -> None:
-    merge = "adapter: {rank: 2, carry: merge}"
+def test_a_chain_of_merged_adapters_is_read_back(bench: StageHarness) -> None:
+    merge = "adapter: {r: 2, existing_adapter: merge}"
     made = bench.run(
         recipe(
             _LORA,
@@ -116,13 +118,13 @@ def test_a_chain_of_merged_adapters_is_read_back(bench: Bench) -> None:
             "whole: {export: three}",
         )
     )
-    assert adapters.base_of(made["three"].files) == made["two"].files
+    assert adapters.base_model_dir(made["three"].files) == made["two"].files
     difference = (logits(made["three"].files) - logits(made["whole"].files)).abs().max()
     assert difference < 1e-4
     assert made["whole"].facts["merge_difference"] < 1e-5
 
 
-def test_an_adapter_is_measured_and_writes(bench: Bench) -> None:
+def test_an_adapter_is_measured_and_writes(bench: StageHarness) -> None:
     sampling = "sampling: {max_tokens: 6}"
     made = bench.run(
         recipe(
@@ -136,34 +138,34 @@ def test_an_adapter_is_measured_and_writes(bench: Bench) -> None:
     assert made["written"].facts["rows.all"] == 17
 
 
-def test_an_adapter_is_exported_with_where_its_base_is(bench: Bench) -> None:
+def test_an_adapter_is_exported_with_where_its_base_is(bench: StageHarness) -> None:
     made = bench.run(recipe(_LORA, "it: {export: lora, merge: false}"))
     note = json.loads((made["it"].files / "base.json").read_text())
     assert note["key"] == made["models.base"].key
     assert bool((logits(made["it"].files) == logits(made["lora"].files)).all())
 
 
-def test_a_merge_that_changes_the_answers_fails(bench: Bench) -> None:
+def test_a_merge_that_changes_the_answers_fails(bench: StageHarness) -> None:
     made = bench.run(recipe(_LORA))
     wanted, other = logits(made["lora"].files), logits(made["models.base"].files)
-    assert check_agreement(wanted, wanted.clone(), "torch.float32") == 0
-    with pytest.raises(StepFault, match="differ from the adapter's"):
-        check_agreement(wanted, other, "torch.float32")
-    with pytest.raises(StepFault, match="differ from the adapter's"):
-        check_agreement(wanted, wanted * float("nan"), "torch.bfloat16")
+    assert check_merged_logits(wanted, wanted.clone(), "torch.float32") == 0
+    with pytest.raises(StepError, match="differ from the adapter's"):
+        check_merged_logits(wanted, other, "torch.float32")
+    with pytest.raises(StepError, match="differ from the adapter's"):
+        check_merged_logits(wanted, wanted * float("nan"), "torch.bfloat16")
 
 
-def test_an_adapter_in_half_precision_is_merged(bench: Bench) -> None:
+def test_an_adapter_in_half_precision_is_merged(bench: StageHarness) -> None:
     text = recipe(_LORA, "it: {export: lora}").replace("tokenizer:", "dtype: bfloat16\n    tokenizer:", 1)
     made = bench.run(text)
     assert 0 < made["it"].facts["merge_difference"] < 5e-2
 
 
-def test_a_base_that_is_gone_is_told(bench: Bench, tmp_path: Path) -> None:
+def test_a_base_that_is_gone_is_told(bench: StageHarness, tmp_path: Path) -> None:
     made = bench.run(recipe(_LORA))
     moved = tmp_path / "store" / made["lora"].key
     shutil.copytree(made["lora"].folder, moved)
-    with pytest.raises(StepFault, match="is not in the store"):
+    with pytest.raises(StepError, match="is not in the store"):
         load_model(moved / "files")
 
 
@@ -175,27 +177,27 @@ def test_four_bits_need_a_gpu_and_their_library(
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(StepFault, match=told):
-        quantized.arguments("nf4")
-    assert quantized.arguments("none") == {}
+    with pytest.raises(StepError, match=told):
+        quantized.quantization_arguments("nf4")
+    assert quantized.quantization_arguments("none") == {}
 
 
-def test_a_stage_in_four_bits_says_so_before_its_first_step(bench: Bench) -> None:
-    plan = compiled(recipe(f"it: {{train: sft, model: base, adapter: {{kind: qlora}}, {_ROWS}}}"))
+def test_a_stage_in_four_bits_says_so_before_its_first_step(bench: StageHarness) -> None:
+    plan = compile_plan(recipe(f"it: {{train: sft, model: base, adapter: {{type: qlora}}, {_ROWS}}}"))
     step = plan.step("it")
-    bench.lay_out(plan, step)
-    assert quantized.wanted(step.params["adapter"], bench.home.root) == "nf4"
+    bench.prepare_step(plan, step)
+    assert quantized.quantization_type(step.params["adapter"], bench.home.root) == "nf4"
     if bench.wait(step) != 0:  # a machine with a GPU trains it
         assert "weights in nf4 need" in bench.failure(step)["message"]
 
 
-def test_unknown_modules_are_told_with_those_that_exist(bench: Bench) -> None:
+def test_unknown_modules_are_told_with_those_that_exist(bench: StageHarness) -> None:
     model = load_model(bench.run(recipe())["models.base"].files)
-    assert adapters.targets("auto", model) == ["q_proj", "k_proj", "v_proj", "o_proj"]
-    with pytest.raises(StepFault, match="no modules named c_attn") as told:
-        adapters.targets(["c_attn", "q_proj"], model)
+    assert adapters.resolve_target_modules("auto", model) == ["q_proj", "k_proj", "v_proj", "o_proj"]
+    with pytest.raises(StepError, match="no modules named c_attn") as told:
+        adapters.resolve_target_modules(["c_attn", "q_proj"], model)
     assert "gate_proj" in told.value.advice
     assert "lm_head" not in told.value.advice
     model.config.model_type = "unheard_of"
-    with pytest.raises(StepFault, match="knows no modules"):
-        adapters.targets("auto", model)
+    with pytest.raises(StepError, match="knows no modules"):
+        adapters.resolve_target_modules("auto", model)

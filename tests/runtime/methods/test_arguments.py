@@ -4,22 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan, recipe
 
-from posttrain.compiler.checks.owned import owned
-from posttrain.compiler.checks.trl import arguments_of
-from posttrain.runtime.catalog import CATALOG, load
-from posttrain.runtime.training.loop import Loop
-from posttrain.runtime.worker import prepare
+from posttrain.compiler.checks.owned import reserved_args
+from posttrain.compiler.checks.trl import config_arguments
+from posttrain.runtime.catalog import CATALOG, load_entry
+from posttrain.runtime.training.loop import TrainingLoop
+from posttrain.runtime.worker import create_context
 from posttrain.spec.extension import Method
 
 pytestmark = pytest.mark.slow
 
 # Set where the recipe says nothing, and left to it where it does.
 YIELDING = {"dataloader_num_workers", "dataloader_pin_memory"}
-_ROWS = "params: {steps: 2, batch: 8%s}"
-_PROMPTS = "reward: solution, params: {steps: 2, prompts: 4, generations: 4, max_tokens: 6, beta: 0.1%s}"
-_MOVING = ", reference_every: 1"
+_ROWS = "params: {max_steps: 2, batch_size: 8%s}"
+_PROMPTS = "reward: solution, params: {max_steps: 2, num_prompts: 4, num_generations: 4, max_completion_length: 6, beta: 0.1%s}"
+_MOVING = ", ref_model_sync_steps: 1"
 STAGES = {
     "sft": _ROWS % "",
     "reward_model": _ROWS % "",
@@ -41,25 +41,25 @@ class Seen(Exception):
 
 @pytest.mark.parametrize("name", STAGES)
 def test_the_arguments_of_a_method_are_owned(
-    name: str, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    name: str, bench: StageHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = compiled(recipe(f"it: {{train: {name}, model: sft, data: sums.train, {STAGES[name]}}}"))
+    plan = compile_plan(recipe(f"it: {{train: {name}, model: sft, data: sums.train, {STAGES[name]}}}"))
     step = plan.step("it")
-    bench.lay_out(plan, step)
-    real = Loop.arguments
+    bench.prepare_step(plan, step)
+    real = TrainingLoop.arguments
 
-    def spied(loop: Loop, own: dict[str, Any]) -> dict[str, Any]:
+    def spied(loop: TrainingLoop, own: dict[str, Any]) -> dict[str, Any]:
         raise Seen(real(loop, own))
 
-    monkeypatch.setattr(Loop, "arguments", spied)
+    monkeypatch.setattr(TrainingLoop, "arguments", spied)
     with pytest.raises(Seen) as seen:
-        load(step.entry)(prepare(bench.work(step)))
+        load_entry(step.entry)(create_context(bench.work(step)))
     method = CATALOG.find("method", name)
     assert isinstance(method, Method)
     assert method.trl is not None
     given = set(seen.value.arguments)
-    assert given - YIELDING <= owned(method.trl)
-    assert given <= set(arguments_of(method.trl))
+    assert given - YIELDING <= reserved_args(method.trl)
+    assert given <= set(config_arguments(method.trl))
 
 
 def test_every_method_on_trl_is_held_to_this() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.recipe_command import TINY, call
+from tests.recipe_command import TINY_RECIPE, run_command
 
 pytestmark = pytest.mark.slow
 
 Rows = list[dict[str, Any]]
 _BASE = """\
-    init: {family: FAMILY, layers: 1, hidden: 16, heads: 2, context: 32, tied: false}
+    init: {model_type: FAMILY, num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, max_position_embeddings: 32, tie_word_embeddings: false}
     tokenizer: {init: characters, alphabet: "0123456789+=? abcdef"}
 """
 _MODELS = f"""\
@@ -45,9 +45,9 @@ def nothing(completion):
 def wrong(completion):
     raise ValueError("row boom")
 """
-_FEW = "params: {steps: 2, batch: 4, max_length: 24}"
-_FAST = "steps: 3, batch: 4, max_length: 24, learning_rate: 1.0e+30, clip: 1.0e+30"
-_WRITTEN = "params: {steps: 2, prompts: 2, generations: 4, max_tokens: 4, on_flat_reward: warn}"
+_FEW = "params: {max_steps: 2, batch_size: 4, max_length: 24}"
+_FAST = "max_steps: 3, batch_size: 4, max_length: 24, learning_rate: 1.0e+30, max_grad_norm: 1.0e+30"
+_WRITTEN = "params: {max_steps: 2, num_prompts: 2, num_generations: 4, max_completion_length: 4, on_constant_reward: warn}"
 
 
 def turns(*roles: str) -> list[dict[str, str]]:
@@ -142,13 +142,13 @@ CASES: Mapping[str, Case] = {
         f"grpo, reward: nothing, {_WRITTEN}", answered(), "no completion of the last 2 batches has a score"
     ),
     "raises": Case(
-        "ppo, reward: wrong, params: {steps: 2, batch: 4, max_tokens: 4}",
+        "ppo, reward: wrong, params: {max_steps: 2, batch_size: 4, max_completion_length: 4}",
         answered(),
         "the reward's node `returns`: `mine.py:wrong`: ValueError: row boom",
         "mend the cause, or let the node abstain",
     ),
     "broken_at_the_end": Case(
-        "dpo, params: {steps: 1, batch: 4, max_length: 24, learning_rate: 1.0e+39, clip: 1.0e+30}",
+        "dpo, params: {max_steps: 1, batch_size: 4, max_length: 24, learning_rate: 1.0e+39, max_grad_norm: 1.0e+30}",
         pairs(),
         "the trained weights are no numbers",
         "lower the learning rate",
@@ -185,14 +185,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def said(folder: Path) -> dict[str, Said]:
     """What one run of the recipe says of each case."""
-    ended = call("run", folder, "--home", folder / "home")
+    ended = run_command("run", folder, "--home", folder / "home")
     assert ended.returncode == 1, ended.stderr
     assert "Traceback" not in ended.stdout + ended.stderr
-    return heard(ended.stdout)
+    return parse_diagnostics(ended.stdout)
 
 
 def lay_out(folder: Path, cases: Mapping[str, Case]) -> None:
-    (folder / "chat.jinja").write_text((TINY / "chat.jinja").read_text())
+    (folder / "chat.jinja").write_text((TINY_RECIPE / "chat.jinja").read_text())
     (folder / "strict.jinja").write_text(_STRICT)
     (folder / "mine.py").write_text(_MINE)
     for name, case in cases.items():
@@ -209,7 +209,7 @@ def stage(name: str, case: Case) -> str:
     return f"  {name}: {{data: d_{name}, on_failure: continue, {model}train: {case.stage}}}\n"
 
 
-def heard(printed: str) -> dict[str, Said]:
+def parse_diagnostics(printed: str) -> dict[str, Said]:
     """The lines of each step: how it ended, what it warned of, and the advice below."""
     found: dict[str, Said] = {}
     last = Said()
@@ -244,15 +244,15 @@ def test_what_stands_before_a_failure_is_kept(folder: Path, said: dict[str, Said
     """The next run begins with the stage that failed."""
     assert said["after"].state == "failed"
     mended = ("--set", "stages.after.params.learning_rate=1.0e-3")
-    ended = call("run", folder, "--home", folder / "home", "--only", "one_kind,after", *mended)
+    ended = run_command("run", folder, "--home", folder / "home", "--only", "one_kind,after", *mended)
     assert ended.returncode == 0, ended.stdout
     assert "= one_kind " in ended.stdout
-    assert heard(ended.stdout)["after"].state == "done"
+    assert parse_diagnostics(ended.stdout)["after"].state == "done"
 
 
 def test_what_cannot_be_probed_says_why(folder: Path, said: dict[str, Said]) -> None:
     assert said["some_alike"].state == "done"
-    told = call("probe", "some_alike", "--home", folder / "home")
+    told = run_command("probe", "some_alike", "--home", folder / "home")
     assert told.returncode == 1
     assert "`reward_model` trains a scorer: it gives numbers, and writes nothing" in told.stderr
 
@@ -290,7 +290,7 @@ _WRONG_BEFORE: Mapping[str, tuple[Case, str, str]] = {
 def test_what_the_files_show_is_told_before_anything_runs(name: str, tmp_path: Path) -> None:
     case, code, help = _WRONG_BEFORE[name]
     lay_out(tmp_path, {name: case})
-    told = call("validate", tmp_path)
+    told = run_command("validate", tmp_path)
     assert told.returncode == 1
     assert f"error[{code}]" in told.stderr
     assert help in told.stderr

@@ -4,12 +4,14 @@ import itertools
 import json
 
 import pytest
-from tests.runtime.methods.workbench import Bench, metrics, recipe, warnings
+from tests.runtime.methods.workbench import StageHarness, metrics, recipe, warnings
 
 pytestmark = pytest.mark.slow
 
-_ROWS = "steps: 12, learning_rate: 2.0e-3, batch: 8, max_length: 64"
-_PROMPTS = "steps: 30, prompts: 8, generations: 8, learning_rate: 3.0e-3, max_tokens: 6"
+_ROWS = "max_steps: 12, learning_rate: 2.0e-3, batch_size: 8, max_length: 64"
+_PROMPTS = (
+    "max_steps: 30, num_prompts: 8, num_generations: 8, learning_rate: 3.0e-3, max_completion_length: 6"
+)
 
 
 def stage(method: str, params: str, keys: str = "") -> str:
@@ -27,14 +29,14 @@ def stage(method: str, params: str, keys: str = "") -> str:
         ("cpo", "preference/margin", 0.1),
     ],
 )
-def test_a_method_learns_from_pairs(method: str, figure: str, least: float, bench: Bench) -> None:
+def test_a_method_learns_from_pairs(method: str, figure: str, least: float, bench: StageHarness) -> None:
     product = bench.run(recipe(stage(method, _ROWS)))["it"]
     found = metrics(product, figure)
     assert found[-1] - found[0] > least
     assert warnings(product) == []
 
 
-def test_orpo_imitates_and_prefers_at_once(bench: Bench) -> None:
+def test_orpo_imitates_and_prefers_at_once(bench: StageHarness) -> None:
     product = bench.run(recipe(stage("orpo", _ROWS)))["it"]
     losses = metrics(product, "loss")
     assert min(losses[-4:]) < losses[0] - 0.1
@@ -42,7 +44,7 @@ def test_orpo_imitates_and_prefers_at_once(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("method", ["grpo", "rloo"])
-def test_a_method_learns_from_a_reward(method: str, bench: Bench) -> None:
+def test_a_method_learns_from_a_reward(method: str, bench: StageHarness) -> None:
     product = bench.run(recipe(stage(method, _PROMPTS, "reward: solution,")))["it"]
     rewards = metrics(product, "reward")
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
@@ -67,7 +69,7 @@ def test_a_method_learns_from_a_reward(method: str, bench: Bench) -> None:
         "[sigmoid, sft], loss_weights: [1.0, 0.2]",
     ],
 )
-def test_every_loss_of_dpo_runs(loss: str, bench: Bench) -> None:
+def test_every_loss_of_dpo_runs(loss: str, bench: StageHarness) -> None:
     product = bench.run(recipe(stage("dpo", f"steps: 3, learning_rate: 2.0e-3, batch: 8, loss: {loss}")))[
         "it"
     ]
@@ -80,14 +82,14 @@ def test_every_loss_of_dpo_runs(loss: str, bench: Bench) -> None:
     "loss",
     ["grpo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo, ratio: sequence", "vespo", "grpo, ratio: sequence"],
 )
-def test_every_loss_of_grpo_runs(loss: str, bench: Bench) -> None:
-    params = f"steps: 2, prompts: 4, generations: 4, learning_rate: 1.0e-3, max_tokens: 6, loss: {loss}"
+def test_every_loss_of_grpo_runs(loss: str, bench: StageHarness) -> None:
+    params = f"steps: 2, prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_tokens: 6, loss: {loss}"
     product = bench.run(recipe(stage("grpo", params, "reward: solution,")))["it"]
     assert len(metrics(product, "loss")) == 2
 
 
-def test_kto_takes_labelled_rows_too(bench: Bench) -> None:
-    changed = recipe(stage("kto", _ROWS + ", wanted_weight: 1.5")).replace(
+def test_kto_takes_labelled_rows_too(bench: StageHarness) -> None:
+    changed = recipe(stage("kto", _ROWS + ", desirable_weight: 1.5")).replace(
         "- split: {test: 17}",
         "- select: [prompt, completion, answer, label]\n      - split: {test: 17}",
     )
@@ -125,16 +127,16 @@ def conversations(*columns: str) -> str:
         ("simpo", "chosen rejected"),
     ],
 )
-def test_a_method_takes_conversations(method: str, columns: str, bench: Bench) -> None:
+def test_a_method_takes_conversations(method: str, columns: str, bench: StageHarness) -> None:
     text = recipe(f"it: {{train: {method}, model: base, data: talks, params: {{{_ROWS}}}}}")
     text = text.replace("rewards:", "  talks: {from: {files: talks.jsonl}}\nrewards:")
     losses = metrics(bench.run(text, {"talks.jsonl": conversations(*columns.split())})["it"], "loss")
     assert losses[-1] < losses[0]
 
 
-def test_packed_rows_do_not_see_each_other(bench: Bench) -> None:
+def test_packed_rows_do_not_see_each_other(bench: StageHarness) -> None:
     """All rows in a step, packed or not, have the same loss before anything is learnt."""
-    alike = "steps: 1, learning_rate: 1.0e-3, batch: 64, max_length: 64"
+    alike = "max_steps: 1, learning_rate: 1.0e-3, batch_size: 64, max_length: 64"
     apart = bench.run(recipe(f"it: {{train: sft, model: sft, data: sums.train, params: {{{alike}}}}}"))["it"]
     packed = bench.run(
         recipe(f"it: {{train: sft, model: sft, data: sums.train, params: {{{alike}, packing: true}}}}")
@@ -142,8 +144,8 @@ def test_packed_rows_do_not_see_each_other(bench: Bench) -> None:
     assert metrics(packed, "loss") == pytest.approx(metrics(apart, "loss"), rel=1e-4)
 
 
-def test_an_epoch_of_packed_rows_has_the_steps_that_they_fill(bench: Bench) -> None:
-    rows = "epochs: 2, batch: 2, max_length: 64, learning_rate: 1.0e-3"
+def test_an_epoch_of_packed_rows_has_the_steps_that_they_fill(bench: StageHarness) -> None:
+    rows = "epochs: 2, batch_size: 2, max_length: 64, learning_rate: 1.0e-3"
     made = bench.run(
         recipe(
             f"apart: {{train: sft, model: sft, data: sums.train, params: {{{rows}}}}}",
@@ -158,12 +160,12 @@ def test_an_epoch_of_packed_rows_has_the_steps_that_they_fill(bench: Bench) -> N
     assert rates[-1] == pytest.approx(1.0e-3 / packed)  # it falls to nothing after the last of these steps
 
 
-def test_the_rate_of_an_adapter_is_ten_times_the_method_s(bench: Bench) -> None:
-    params = "params: {steps: 2, batch: 8, schedule: constant}"
+def test_the_rate_of_an_adapter_is_ten_times_the_method_s(bench: StageHarness) -> None:
+    params = "params: {max_steps: 2, batch_size: 8, lr_scheduler_type: constant_with_warmup}"
     made = bench.run(
         recipe(
             f"whole: {{train: dpo, model: sft, data: sums.train, {params}}}",
-            f"it: {{train: dpo, model: sft, data: sums.train, adapter: {{rank: 4}}, {params}}}",
+            f"it: {{train: dpo, model: sft, data: sums.train, adapter: {{r: 4}}, {params}}}",
         )
     )
     assert metrics(made["whole"], "learning_rate")[0] == pytest.approx(1e-6)

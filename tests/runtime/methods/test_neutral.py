@@ -1,12 +1,12 @@
 """Which parameters stay out of the key: those that change nothing about what is learnt."""
 
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan, metrics, recipe
 
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.extension import Method
 
-# Whether micro_batch leaves the result of a method with these parameters as it is.
+# Whether micro_batch_size leaves the result of a method with these parameters as it is.
 MICRO_BATCH = [
     ("sft", "", True),
     ("dpo", "", True),
@@ -14,15 +14,15 @@ MICRO_BATCH = [
     ("simpo", "", True),
     ("reward_model", "", True),
     ("kto", "", False),
-    ("kto", ", loss: apo_zero_unpaired", True),
+    ("kto", ", loss_type: apo_zero_unpaired", True),
     ("cpo", "", False),
-    ("cpo", ", imitation: 0.0", True),
+    ("cpo", ", cpo_alpha: 0.0", True),
     ("orpo", "", False),
 ]
 
 
-def staged(method: str, more: str) -> str:
-    params = f"params: {{steps: 3, batch: 8, learning_rate: 1.0e-2{more}}}"
+def stage_recipe(method: str, more: str) -> str:
+    params = f"params: {{max_steps: 3, batch_size: 8, learning_rate: 1.0e-2{more}}}"
     return recipe(f"it: {{train: {method}, model: sft, data: sums.train, {params}}}")
 
 
@@ -30,13 +30,16 @@ def staged(method: str, more: str) -> str:
 def test_the_micro_batch_is_in_the_key_where_the_loss_looks_across_it(
     method: str, more: str, neutral: bool
 ) -> None:
-    keys = [compiled(staged(method, more + micro)).step("it").key for micro in ("", ", micro_batch: 4")]
+    keys = [
+        compile_plan(stage_recipe(method, more + micro)).step("it").key
+        for micro in ("", ", micro_batch_size: 4")
+    ]
     assert (keys[0] == keys[1]) is neutral
 
 
 @pytest.mark.parametrize("switch", ["liger", "compile"])
 def test_other_kernels_are_in_the_key_only_where_they_are_used(switch: str) -> None:
-    keys = [compiled(staged("dpo", more)).step("it").key for more in ("", f", {switch}: true")]
+    keys = [compile_plan(stage_recipe("dpo", more)).step("it").key for more in ("", f", {switch}: true")]
     assert keys[0] != keys[1]
     method = CATALOG.find("method", "dpo")
     assert isinstance(method, Method)
@@ -53,13 +56,13 @@ def test_how_often_checkpoints_are_written_is_never_in_the_key(name: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "more"), [("kto", ", loss: apo_zero_unpaired"), ("cpo", ", imitation: 0.0")]
+    ("method", "more"), [("kto", ", loss_type: apo_zero_unpaired"), ("cpo", ", cpo_alpha: 0.0")]
 )
-def test_micro_batches_learn_what_the_batch_does(method: str, more: str, bench: Bench) -> None:
+def test_micro_batches_learn_what_the_batch_does(method: str, more: str, bench: StageHarness) -> None:
     found = list[list[float]]()
-    for micro in ("", ", micro_batch: 4"):
-        plan = compiled(staged(method, more + micro))
-        bench.forget(plan.step("it"))  # the key is the same, so that the other's product would be taken
-        found.append(metrics(bench.made(plan, plan.step("it")), "loss"))
+    for micro in ("", ", micro_batch_size: 4"):
+        plan = compile_plan(stage_recipe(method, more + micro))
+        bench.reset_step(plan.step("it"))  # the key is the same, so that the other's product would be taken
+        found.append(metrics(bench.run_step(plan, plan.step("it")), "loss"))
     assert len(found[0]) == 3
     assert found[1] == pytest.approx(found[0], rel=1e-4)

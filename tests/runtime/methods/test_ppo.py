@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe, warnings
+from tests.runtime.methods.workbench import StageHarness, compile_plan, metrics, recipe, warnings
 
 from posttrain.runtime.events import read_events
 from posttrain.runtime.keeping.locks import try_lock
@@ -17,11 +17,11 @@ from posttrain.runtime.models.load import load_model
 
 pytestmark = pytest.mark.slow
 
-_PARAMS = "steps: 48, batch: 64, iterations: 4, learning_rate: 3.0e-3, value_rate: 5.0e-3, max_tokens: 6"
-_SHORT = "steps: 2, batch: 16, iterations: 2, learning_rate: 1.0e-3, max_tokens: 6"
+_PARAMS = "max_steps: 48, batch_size: 64, num_iterations: 4, learning_rate: 3.0e-3, critic_learning_rate: 5.0e-3, max_completion_length: 6"
+_SHORT = "max_steps: 2, batch_size: 16, num_iterations: 2, learning_rate: 1.0e-3, max_completion_length: 6"
 _LORA = (
-    "lora: {train: sft, model: sft, data: sums.train, adapter: {rank: 4},"
-    " params: {steps: 4, learning_rate: 1.0e-2, batch: 16}}"
+    "lora: {train: sft, model: sft, data: sums.train, adapter: {r: 4},"
+    " params: {max_steps: 4, learning_rate: 1.0e-2, batch_size: 16}}"
 )
 
 
@@ -40,7 +40,7 @@ def weights(product: Product) -> dict[str, Any]:
     return {name: weight.detach() for name, weight in load_model(product.files).named_parameters()}
 
 
-def test_it_learns_from_a_reward_after_sft(bench: Bench) -> None:
+def test_it_learns_from_a_reward_after_sft(bench: StageHarness) -> None:
     product = bench.run(recipe(ppo()))["it"]
     rewards = metrics(product, "reward")
     assert len(rewards) == 12  # completions are written for four steps at once
@@ -60,7 +60,7 @@ def test_it_learns_from_a_reward_after_sft(bench: Bench) -> None:
     }
 
 
-def test_its_figures_tell_what_goes_on(bench: Bench) -> None:
+def test_its_figures_tell_what_goes_on(bench: StageHarness) -> None:
     product = bench.run(recipe(ppo()))["it"]
     assert metrics(product, "kl")[0] == pytest.approx(0.0, abs=1e-6)  # the reference is where it began
     assert metrics(product, "kl_of_completion")[-1] > 0.1
@@ -80,7 +80,7 @@ def test_its_figures_tell_what_goes_on(bench: Bench) -> None:
     assert samples
 
 
-def test_a_larger_beta_keeps_it_near_the_reference(bench: Bench) -> None:
+def test_a_larger_beta_keeps_it_near_the_reference(bench: StageHarness) -> None:
     near = bench.run(recipe(ppo(_PARAMS + ", beta: 1.0")))["it"]
     far = bench.run(recipe(ppo(_PARAMS + ", beta: 0.0")))["it"]
     free = bench.run(recipe(ppo()))["it"]
@@ -89,41 +89,52 @@ def test_a_larger_beta_keeps_it_near_the_reference(bench: Bench) -> None:
     assert mean(metrics(far, "reward")[-3:]) > mean(metrics(far, "reward")[:3]) + 0.3
 
 
-def test_beta_follows_its_target(bench: Bench) -> None:
+def test_beta_follows_its_target(bench: StageHarness) -> None:
     product = bench.run(recipe(ppo(_PARAMS + ", kl_target: 1.0e-3, kl_horizon: 64")))["it"]
     betas = metrics(product, "beta")
     assert betas[0] == 0.05
     assert betas[-1] > 0.1
 
 
-@pytest.mark.parametrize("more", ["micro_batch: 4", "micro_batch: 16, gradient_checkpointing: true"])
-def test_what_is_in_memory_at_once_changes_nothing_but_rounding(more: str, bench: Bench) -> None:
-    text = recipe(ppo(_SHORT + ", entropy: 0.01"))
+@pytest.mark.parametrize(
+    "more", ["micro_batch_size: 4", "micro_batch_size: 16, gradient_checkpointing: true"]
+)
+def test_what_is_in_memory_at_once_changes_nothing_but_rounding(more: str, bench: StageHarness) -> None:
+    text = recipe(ppo(_SHORT + ", entropy_coef: 0.01"))
     whole = weights(bench.run(text)["it"])
-    plan = compiled(recipe(ppo(f"{_SHORT}, entropy: 0.01, {more}")))
+    plan = compile_plan(recipe(ppo(f"{_SHORT}, entropy: 0.01, {more}")))
     step = plan.step("it")
-    bench.forget(step)  # what is neutral is no part of the key
-    parts = weights(bench.made(plan, step))
-    bench.forget(step)
+    bench.reset_step(step)  # what is neutral is no part of the key
+    parts = weights(bench.run_step(plan, step))
+    bench.reset_step(step)
     start = weights(bench.run(text)["sft"])
     for name, weight in whole.items():
         moved = float((weight - start[name]).abs().max())
         assert float((weight - parts[name]).abs().max()) < 0.02 * moved + 1e-7, name
 
 
-def test_values_from_the_policy_s_own_layers(bench: Bench) -> None:
+def test_values_from_the_policy_s_own_layers(bench: StageHarness) -> None:
     product = bench.run(recipe(ppo(_PARAMS + ", value_model: shared")))["it"]
     rewards = metrics(product, "reward")
     assert mean(rewards[-3:]) > mean(rewards[:3]) + 0.3
 
 
-@pytest.mark.parametrize("more", ["kl: k2", "kl: k3", "whiten: false", "epsilon_high: 0.4", "minibatches: 2"])
-def test_every_way_runs(more: str, bench: Bench) -> None:
-    product = bench.run(recipe(ppo(f"{_SHORT}, {more}").replace("steps: 2", "steps: 4")))["it"]
+@pytest.mark.parametrize(
+    "more",
+    [
+        "kl_estimator: k2",
+        "kl_estimator: k3",
+        "whiten_advantages: false",
+        "epsilon_high: 0.4",
+        "num_mini_batches: 2",
+    ],
+)
+def test_every_way_runs(more: str, bench: StageHarness) -> None:
+    product = bench.run(recipe(ppo(f"{_SHORT}, {more}").replace("max_steps: 2", "max_steps: 4")))["it"]
     assert len(metrics(product, "loss")) == 4
 
 
-def test_an_adapter_that_goes_on_learns_and_its_base_does_not(bench: Bench) -> None:
+def test_an_adapter_that_goes_on_learns_and_its_base_does_not(bench: StageHarness) -> None:
     made = bench.run(recipe(_LORA, ppo(_PARAMS.replace("3.0e-3", "2.0e-2"), model="lora")))
     rewards = metrics(made["it"], "reward")
     assert mean(rewards[-3:]) > mean(rewards[:3]) + 0.2
@@ -136,8 +147,8 @@ def test_an_adapter_that_goes_on_learns_and_its_base_does_not(bench: Bench) -> N
     assert metrics(made["it"], "kl")[0] == pytest.approx(0.0, abs=1e-6)
 
 
-def test_a_new_adapter_on_what_sft_made(bench: Bench) -> None:
-    made = bench.run(recipe(ppo(_PARAMS.replace("3.0e-3", "2.0e-2"), keys="adapter: {rank: 4},")))
+def test_a_new_adapter_on_what_sft_made(bench: StageHarness) -> None:
+    made = bench.run(recipe(ppo(_PARAMS.replace("3.0e-3", "2.0e-2"), keys="adapter: {r: 4},")))
     rewards = metrics(made["it"], "reward")
     assert mean(rewards[-3:]) > mean(rewards[:3]) + 0.2
     names = {path.name for path in made["it"].files.iterdir()}
@@ -145,14 +156,14 @@ def test_a_new_adapter_on_what_sft_made(bench: Bench) -> None:
     assert "model.safetensors" not in names
 
 
-def test_other_methods_go_on_from_it(bench: Bench) -> None:
-    pairs = "steps: 6, learning_rate: 2.0e-3, batch: 8, max_length: 64"
+def test_other_methods_go_on_from_it(bench: StageHarness) -> None:
+    pairs = "max_steps: 6, learning_rate: 2.0e-3, batch_size: 8, max_length: 64"
     made = bench.run(
         recipe(
             ppo(),
             f"dpo: {{train: dpo, model: it, data: sums.train, params: {{{pairs}}}}}",
-            ppo(_SHORT + ", on_flat_reward: warn", model="it", name="again"),
-            ppo(_SHORT + ", on_flat_reward: warn", model="dpo", name="after", keys="reference: sft,"),
+            ppo(_SHORT + ", on_constant_reward: warn", model="it", name="again"),
+            ppo(_SHORT + ", on_constant_reward: warn", model="dpo", name="after", keys="reference: sft,"),
         )
     )
     margins = metrics(made["dpo"], "preference/margin")
@@ -161,8 +172,8 @@ def test_other_methods_go_on_from_it(bench: Bench) -> None:
     assert abs(metrics(made["after"], "kl")[0]) > 1e-3  # held to what the stage names
 
 
-def test_completions_without_a_score_are_told_and_the_others_learnt_from(bench: Bench) -> None:
-    params = _PARAMS.replace("steps: 48", "steps: 24") + ", beta: 0.0"
+def test_completions_without_a_score_are_told_and_the_others_learnt_from(bench: StageHarness) -> None:
+    params = _PARAMS.replace("max_steps: 48", "max_steps: 24") + ", beta: 0.0"
     text = recipe(ppo(params)).replace("returns: {sum: [format, right]}", "returns: {number: tagged}")
     product = bench.run(text)["it"]
     assert 0.2 < metrics(product, "unscored")[0] < 1.0
@@ -170,25 +181,29 @@ def test_completions_without_a_score_are_told_and_the_others_learnt_from(bench: 
     assert mean(rewards[-2:]) > mean(rewards[:2]) + 1.0  # larger numbers, whatever the sum
 
 
-def test_cut_completions_can_be_left_out_and_charged_for(bench: Bench) -> None:
-    params = _SHORT.replace("max_tokens: 6", "max_tokens: 1")
-    told = bench.run(recipe(ppo(params + ", skip_cut: true, beta: 0.0, on_flat_reward: warn")))["it"]
+def test_cut_completions_can_be_left_out_and_charged_for(bench: StageHarness) -> None:
+    params = _SHORT.replace("max_completion_length: 6", "max_completion_length: 1")
+    told = bench.run(
+        recipe(ppo(params + ", mask_truncated_completions: true, beta: 0.0, on_constant_reward: warn"))
+    )["it"]
     cut = metrics(told, "completions/clipped_ratio")[0]
     assert cut > 0.5
-    charged = bench.run(recipe(ppo(params + ", cut_penalty: 5.0, beta: 0.0, on_flat_reward: warn")))["it"]
+    charged = bench.run(
+        recipe(ppo(params + ", missing_eos_penalty: 5.0, beta: 0.0, on_constant_reward: warn"))
+    )["it"]
     losses = metrics(charged, "loss/values")[0], metrics(told, "loss/values")[0]
     assert losses[0] > losses[1]
 
 
-def test_asked_to_stop_it_keeps_what_it_has(bench: Bench) -> None:
+def test_asked_to_stop_it_keeps_what_it_has(bench: StageHarness) -> None:
     """It stops where it can resume, and goes on to the same bytes."""
-    plan = compiled(recipe(ppo(_PARAMS + ", epsilon: 0.21")))
+    plan = compile_plan(recipe(ppo(_PARAMS + ", epsilon: 0.21")))
     step = plan.step("it")
-    undisturbed = bench.made(plan, step).content
-    bench.forget(step)
-    bench.lay_out(plan, step)
+    undisturbed = bench.run_step(plan, step).content_digest
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
     work = bench.work(step)
-    lock = try_lock(bench.home.lock(run_key(step, "test")))
+    lock = try_lock(bench.home.step_lock(run_key(step, "test")))
     assert lock is not None
     handle = bench.runner.start(work, step, {}, lock.descriptor)
     while not any(event["kind"] == "metrics" for event in bench.events(step)):
@@ -201,15 +216,15 @@ def test_asked_to_stop_it_keeps_what_it_has(bench: Bench) -> None:
     kept = [event["step"] for event in bench.events(step) if event["kind"] == "checkpoint"]
     assert kept[-1] % 4 == 0
     assert kept[-1] < 48
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
-    assert bench.commit(step).content == undisturbed
+    assert bench.commit(step).content_digest == undisturbed
 
 
-def test_a_checkpoint_holds_the_values_and_the_product_does_not(bench: Bench, tmp_path: Path) -> None:
-    plan = compiled(recipe(ppo(_SHORT + ", kl_target: 0.1")))
+def test_a_checkpoint_holds_the_values_and_the_product_does_not(bench: StageHarness, tmp_path: Path) -> None:
+    plan = compile_plan(recipe(ppo(_SHORT + ", kl_target: 0.1")))
     step = plan.step("it")
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     kept = sorted((bench.work(step) / "checkpoints").iterdir())[-1]
     names = {path.name for path in kept.iterdir()}
@@ -218,14 +233,14 @@ def test_a_checkpoint_holds_the_values_and_the_product_does_not(bench: Bench, tm
     assert not any("value" in path.name for path in bench.commit(step).files.iterdir())
 
 
-def test_it_is_measured_on_its_way_and_its_best_weights_are_the_product(bench: Bench) -> None:
+def test_it_is_measured_on_its_way_and_its_best_weights_are_the_product(bench: StageHarness) -> None:
     """With `better: lower` the best are some of the first; the check is made on what was kept."""
     check = (
         "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
         " sampling: {max_tokens: 6, temperature: 0.7}}"
     )
-    keys = "evaluate: {every: 8, evals: [check], metric: check.score, keep: best, better: lower},"
-    made = bench.run(recipe(ppo(_PARAMS.replace("steps: 48", "steps: 24"), keys=keys), check))
+    keys = "evaluate: {eval_steps: 8, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false},"
+    made = bench.run(recipe(ppo(_PARAMS.replace("max_steps: 48", "max_steps: 24"), keys=keys), check))
     found = metrics(made["it"], "eval/check.score")
     assert len(found) == 3
     best = found.index(min(found))

@@ -1,18 +1,18 @@
 """Half precision on a CPU: it is what the stage computes in, and not only what the recipe says."""
 
 import pytest
-from tests.runtime.methods.workbench import Bench, metrics, recipe
+from tests.runtime.methods.workbench import StageHarness, metrics, recipe
 
 pytestmark = pytest.mark.slow
 
 STAGES = {
-    "sft": "data: sums.train, params: {steps: 2, batch: 8, precision: %s}",
-    "ppo": "data: sums.train, reward: solution, params: {steps: 2, batch: 8, max_tokens: 6, precision: %s}",
+    "sft": "data: sums.train, params: {max_steps: 2, batch_size: 8, precision: %s}",
+    "ppo": "data: sums.train, reward: solution, params: {max_steps: 2, batch_size: 8, max_completion_length: 6, precision: %s}",
 }
 
 
 @pytest.mark.parametrize("method", STAGES)
-def test_bfloat16_rounds_more_than_float32(method: str, bench: Bench) -> None:
+def test_bfloat16_rounds_more_than_float32(method: str, bench: StageHarness) -> None:
     found = [
         metrics(
             bench.run(recipe(f"it: {{train: {method}, model: sft, {STAGES[method] % how}}}"))["it"], "loss"

@@ -3,14 +3,14 @@
 from itertools import pairwise
 
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, judged, metrics, recipe
+from tests.runtime.methods.workbench import StageHarness, compile_or_errors, compile_plan, metrics, recipe
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.methods.sft import Sft
-from posttrain.runtime.training.rates import rate_arguments
+from posttrain.runtime.methods.sft import SftParams
+from posttrain.runtime.training.rates import lr_scheduler_arguments
 from posttrain.spec.extension import Method
 
-_ROWS = "steps: 12, learning_rate: 1.0e-3, batch: 16, max_length: 64, checkpoint_every: 3"
+_ROWS = "max_steps: 12, learning_rate: 1.0e-3, batch_size: 16, max_length: 64, save_steps: 3"
 STEPS, HIGHEST = 20, 0.5
 
 
@@ -23,7 +23,7 @@ def rates(**params: object) -> list[float]:
     import torch
     from transformers import get_scheduler
 
-    given = rate_arguments(Sft(**params), STEPS, HIGHEST)
+    given = lr_scheduler_arguments(SftParams(**params), STEPS, HIGHEST)
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=HIGHEST)
     scheduler = get_scheduler(
@@ -71,25 +71,36 @@ def test_the_others_go_as_their_names_say() -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ("warmup: 0.1, warmup_steps: 2", "warmup and warmup_steps say the same"),
-        ("schedule: constant, floor: 0.1", "floor has no effect on `schedule: constant`"),
-        ("schedule: inverse_sqrt, floor: 0.1", "floor has no effect on `schedule: inverse_sqrt`"),
-        ("schedule: cosine, decay: 0.1", "decay has no effect on `schedule: cosine`"),
-        ("schedule: wsd, warmup: 0.6, decay: 0.5", "more than all steps"),
+        ("warmup_steps: 0.1, warmup_steps: 2", "warmup and warmup_steps say the same"),
+        (
+            "lr_scheduler_type: constant_with_warmup, min_lr_ratio: 0.1",
+            "floor has no effect on `schedule: constant`",
+        ),
+        (
+            "lr_scheduler_type: inverse_sqrt, min_lr_ratio: 0.1",
+            "floor has no effect on `schedule: inverse_sqrt`",
+        ),
+        ("lr_scheduler_type: cosine, decay_ratio: 0.1", "decay has no effect on `schedule: cosine`"),
+        (
+            "lr_scheduler_type: warmup_stable_decay, warmup_steps: 0.6, decay_ratio: 0.5",
+            "more than all steps",
+        ),
         ("warmup_steps: 12", "warmup_steps is 12, and there are 12 steps in all"),
-        ("floor: 1.0", "must be below 1"),
+        ("min_lr_ratio: 1.0", "must be below 1"),
     ],
 )
 def test_what_has_no_effect_is_refused(params: str, said: str) -> None:
-    plan, errors = judged(recipe(sft(params)))
+    plan, errors = compile_or_errors(recipe(sft(params)))
     assert plan is None
     assert said in " ".join(errors)
 
 
 @pytest.mark.parametrize("name", ["dpo", "cpo", "grpo", "rloo", "ppo"])
 def test_methods_with_checks_of_their_own_check_this_too(name: str) -> None:
-    stage = f"it: {{train: {name}, model: base, data: sums.train, params: {{steps: 4, decay: 0.1}}}}"
-    _, errors = judged(recipe(stage))
+    stage = (
+        f"it: {{train: {name}, model: base, data: sums.train, params: {{max_steps: 4, decay_ratio: 0.1}}}}"
+    )
+    _, errors = compile_or_errors(recipe(stage))
     assert any("decay has no effect on `schedule: linear`" in error for error in errors)
 
 
@@ -105,9 +116,11 @@ def test_left_out_they_are_not_in_the_key(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_at_its_rate(bench: Bench) -> None:
-    text = recipe(sft("schedule: wsd, warmup_steps: 2, floor: 0.1, decay: 0.5"))
-    plan = compiled(text)
+def test_a_killed_run_goes_on_at_its_rate(bench: StageHarness) -> None:
+    text = recipe(
+        sft("lr_scheduler_type: warmup_stable_decay, warmup_steps: 2, min_lr_ratio: 0.1, decay_ratio: 0.5")
+    )
+    plan = compile_plan(text)
     step = plan.step("it")
     left_alone = bench.run(text)["it"]
     found = metrics(left_alone, "learning_rate")
@@ -115,9 +128,9 @@ def test_a_killed_run_goes_on_at_its_rate(bench: Bench) -> None:
     assert found[-1] < 3e-4
     names = sorted(path.name for path in left_alone.files.iterdir())
     expected = [(left_alone.files / name).read_bytes() for name in names]
-    bench.forget(step)
-    bench.lay_out(plan, step)
-    bench.killed(step, 6)
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
+    bench.kill_after_checkpoint(step, 6)
     assert bench.wait(step) == 0, bench.failure(step)
     product = bench.commit(step)
     assert metrics(product, "learning_rate")[-6:] == found[-6:]

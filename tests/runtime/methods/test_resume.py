@@ -9,17 +9,17 @@ import json
 import pytest
 from benchmarks import resume as measured
 from benchmarks.resume_page import MARKS, PAGE, STRATEGIES, tables
-from tests.runtime.methods.workbench import Bench, compiled, judged, recipe
+from tests.runtime.methods.workbench import StageHarness, compile_or_errors, compile_plan, recipe
 
 from posttrain.runtime.catalog import CATALOG
 
 pytestmark = pytest.mark.slow
 
 # The 64 rows last for four steps: the checkpoint that a killed run goes on from is in its second epoch.
-_ROWS = "steps: 12, learning_rate: 1.0e-3, batch: 16, max_length: 64, checkpoint_every: 3"
-_PROMPTS = "steps: 12, prompts: 16, generations: 4, learning_rate: 1.0e-3, max_tokens: 6, checkpoint_every: 3"
+_ROWS = "max_steps: 12, learning_rate: 1.0e-3, batch_size: 16, max_length: 64, save_steps: 3"
+_PROMPTS = "max_steps: 12, num_prompts: 16, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6, save_steps: 3"
 _KILLED_AT = 6
-_LORA = "lora: {train: sft, model: base, data: sums.train, adapter: {rank: 4}, params: {steps: 4}}"
+_LORA = "lora: {train: sft, model: base, data: sums.train, adapter: {r: 4}, params: {max_steps: 4}}"
 
 
 def rows(method: str, more: str = "", model: str = "sft", keys: str = "") -> str:
@@ -33,8 +33,8 @@ def prompts(method: str, more: str = "", model: str = "sft", keys: str = "") -> 
     )
 
 
-def written(more: str = "iterations: 2", model: str = "sft", keys: str = "") -> str:
-    params = "steps: 12, batch: 16, learning_rate: 1.0e-3, max_tokens: 6, checkpoint_every: 3"
+def written(more: str = "num_iterations: 2", model: str = "sft", keys: str = "") -> str:
+    params = "max_steps: 12, batch_size: 16, learning_rate: 1.0e-3, max_completion_length: 6, save_steps: 3"
     return (
         f"it: {{train: ppo, model: {model}, data: sums.train, reward: solution, {keys}"
         f" params: {{{params}, {more}}}}}"
@@ -43,16 +43,18 @@ def written(more: str = "iterations: 2", model: str = "sft", keys: str = "") -> 
 
 CASES = {
     "sft": rows("sft", model="base"),
-    "sft, micro-batches": rows("sft", ", micro_batch: 4", model="base"),
+    "sft, micro-batches": rows("sft", ", micro_batch_size: 4", model="base"),
     "sft, packed": rows("sft", ", packing: true, loss_on: all", model="base"),
-    "sft, a new adapter with dropout": rows("sft", keys="adapter: {rank: 4, dropout: 0.1},"),
+    "sft, a new adapter with dropout": rows("sft", keys="adapter: {r: 4, lora_dropout: 0.1},"),
     "sft, an adapter that goes on": rows("sft", model="lora"),
     "reward_model": rows("reward_model"),
-    "reward_model, a new adapter": rows("reward_model", keys="adapter: {rank: 4},"),
+    "reward_model, a new adapter": rows("reward_model", keys="adapter: {r: 4},"),
     "dpo": rows("dpo"),
-    "dpo, a reference that moves": rows("dpo", ", reference_every: 2"),
+    "dpo, a reference that moves": rows("dpo", ", ref_model_sync_steps: 2"),
     "dpo, an adapter that goes on": rows("dpo", model="lora"),
-    "dpo, an adapter merged and a new one": rows("dpo", model="lora", keys="adapter: {carry: merge},"),
+    "dpo, an adapter merged and a new one": rows(
+        "dpo", model="lora", keys="adapter: {existing_adapter: merge},"
+    ),
     "ipo": rows("ipo"),
     "kto": rows("kto"),
     "kto, an adapter that goes on": rows("kto", model="lora"),
@@ -60,37 +62,39 @@ CASES = {
     "cpo": rows("cpo"),
     "simpo": rows("simpo"),
     "grpo": prompts("grpo"),
-    "grpo, iterations and buffer": prompts("grpo", ", iterations: 2, buffer: 2, micro_batch: 32"),
-    "grpo, a reference that moves": prompts("grpo", ", beta: 0.1, reference_every: 2"),
+    "grpo, iterations and buffer": prompts(
+        "grpo", ", num_iterations: 2, optimizer_steps_per_generation: 2, micro_batch_size: 32"
+    ),
+    "grpo, a reference that moves": prompts("grpo", ", beta: 0.1, ref_model_sync_steps: 2"),
     "grpo, an adapter that goes on": prompts("grpo", ", beta: 0.1", model="lora"),
     "rloo": prompts("rloo"),
-    "rloo, iterations and buffer": prompts("rloo", ", iterations: 2, buffer: 2"),
+    "rloo, iterations and buffer": prompts("rloo", ", num_iterations: 2, optimizer_steps_per_generation: 2"),
     "ppo": written(),
     "ppo, minibatches and iterations": written(
-        "minibatches: 2, iterations: 2, micro_batch: 4, kl_target: 1.0"
+        "num_mini_batches: 2, num_iterations: 2, micro_batch_size: 4, kl_target: 1.0"
     ),
-    "ppo, values from the policy's layers": written("value_model: shared, entropy: 1.0e-2"),
-    "ppo, a new adapter with dropout": written(keys="adapter: {rank: 4, dropout: 0.1},"),
-    "ppo, an adapter that goes on": written("on_flat_reward: warn", model="lora"),
+    "ppo, values from the policy's layers": written("value_model: shared, entropy_coef: 1.0e-2"),
+    "ppo, a new adapter with dropout": written(keys="adapter: {r: 4, lora_dropout: 0.1},"),
+    "ppo, an adapter that goes on": written("on_constant_reward: warn", model="lora"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: Bench) -> None:
-    plan = compiled(recipe(_LORA, CASES[case]))
+def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: StageHarness) -> None:
+    plan = compile_plan(recipe(_LORA, CASES[case]))
     step = plan.step("it")
-    bench.forget(step)  # micro_batch is no part of the key: another case may have left this product
-    undisturbed = bench.made(plan, step).content
-    bench.forget(step)
+    bench.reset_step(step)  # micro_batch_size is no part of the key: another case may have left this product
+    undisturbed = bench.run_step(plan, step).content_digest
+    bench.reset_step(step)
 
-    bench.lay_out(plan, step)
-    bench.killed(step, at=_KILLED_AT)
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
+    bench.kill_after_checkpoint(step, at=_KILLED_AT)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     resumed = [event["step"] for event in bench.events(step) if event["kind"] == "resumed"]
     assert resumed
     assert resumed[0] >= _KILLED_AT
-    assert bench.commit(step).content == undisturbed
+    assert bench.commit(step).content_digest == undisturbed
 
 
 def test_the_documentation_has_this_table() -> None:
@@ -106,7 +110,7 @@ def test_the_documentation_has_what_was_measured_under_every_strategy() -> None:
     assert told.strip().splitlines() == tables(record, measured.CASES)
     assert set(CATALOG.names("method")) <= record.keys() == measured.CASES.keys()
     for case, cells in record.items():
-        refused = {one for one in STRATEGIES if judged(measured.recipe_of(case, one))[0] is None}
+        refused = {one for one in STRATEGIES if compile_or_errors(measured.recipe_text(case, one))[0] is None}
         assert {one: cells[one]["exact"] for one in STRATEGIES} == {
             one: "refused" if one in refused else "yes" for one in STRATEGIES
         }
@@ -114,26 +118,28 @@ def test_the_documentation_has_what_was_measured_under_every_strategy() -> None:
 
 # From a model that nobody has trained: the trainer still has to fit its configuration to the tokenizer.
 AT_THE_END = {
-    "dpo": rows("dpo", ", keep_checkpoints: 3"),
+    "dpo": rows("dpo", ", save_total_limit: 3"),
     "sft": rows("sft", model="base"),
-    "sft, a new adapter": rows("sft", model="base", keys="adapter: {rank: 4},"),
+    "sft, a new adapter": rows("sft", model="base", keys="adapter: {r: 4},"),
     "grpo": prompts("grpo", model="base"),
-    "ppo": written("on_flat_reward: warn", model="base"),
+    "ppo": written("on_constant_reward: warn", model="base"),
 }
 
 
 @pytest.mark.parametrize("case", AT_THE_END)
-def test_a_stage_killed_after_its_last_step_has_only_its_product_to_write(case: str, bench: Bench) -> None:
-    plan = compiled(recipe(_LORA, AT_THE_END[case]))
+def test_a_stage_killed_after_its_last_step_has_only_its_product_to_write(
+    case: str, bench: StageHarness
+) -> None:
+    plan = compile_plan(recipe(_LORA, AT_THE_END[case]))
     step = plan.step("it")
-    bench.forget(step)
-    undisturbed = bench.made(plan, step).content
-    bench.forget(step)
-    bench.lay_out(plan, step)
+    bench.reset_step(step)
+    undisturbed = bench.run_step(plan, step).content_digest
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0
     (bench.work(step) / "receipt.json").unlink()  # as if it had died just before it wrote this
 
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     assert [e["step"] for e in bench.events(step) if e["kind"] == "resumed"] == [12]
-    assert bench.commit(step).content == undisturbed
+    assert bench.commit(step).content_digest == undisturbed

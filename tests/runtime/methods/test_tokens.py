@@ -2,8 +2,8 @@
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.runtime.methods.workbench import Bench, metrics, recipe
-from tests.runtime.rewards.scoring import attempt, compiled, scored
+from tests.runtime.methods.workbench import StageHarness, metrics, recipe
+from tests.runtime.rewards.scoring import compile_yaml_reward, compiled_graph, evaluate_graph
 
 from posttrain.spec.types import Interval
 
@@ -16,17 +16,17 @@ _REWARD = """\
     returns: {ramp: {of: size, start: 2, end: 6, after: -1}}
 """
 _ASK = "model: sft, data: sums.train, reward: brief"
-_SAMPLING = f"sampling: {{max_tokens: {LONGEST}, temperature: 1.0, samples: 2}}"
+_SAMPLING = f"sampling: {{max_tokens: {LONGEST}, temperature: 1.0, n: 2}}"
 _LOOK = f"look: {{eval: sft, data: sums.test, reward: brief, metrics: {{size: {{mean: size}}}}, {_SAMPLING}}}"
 _GENERATE = f"made: {{generate: sft, data: sums.test, reward: brief, keep: all, {_SAMPLING}}}"
-_PARAMS = f"params: {{steps: 3, learning_rate: 1.0e-3, max_tokens: {LONGEST}, on_flat_reward: warn"
+_PARAMS = f"params: {{max_steps: 3, learning_rate: 1.0e-3, max_completion_length: {LONGEST}, on_constant_reward: warn"
 
 
-def trained(method: str, params: str) -> str:
+def training_stage(method: str, params: str) -> str:
     return f"it: {{train: {method}, {_ASK}, {_PARAMS}, {params}}}}}"
 
 
-def staged(*stages: str) -> str:
+def stages_recipe(*stages: str) -> str:
     return recipe(*stages).replace("stages:\n", f"{_REWARD}stages:\n", 1)
 
 
@@ -35,8 +35,8 @@ def ramp(size: int) -> float:
 
 
 @pytest.mark.slow
-def test_evals_and_generation_count_what_was_written(bench: Bench) -> None:
-    made = bench.run(staged(_LOOK, _GENERATE))
+def test_evals_and_generation_count_what_was_written(bench: StageHarness) -> None:
+    made = bench.run(stages_recipe(_LOOK, _GENERATE))
     (table,) = (parquet.read_table(path) for path in made["look"].files.glob("completions*.parquet"))
     rows = table.to_pylist()
     assert [row["node:size"] for row in rows] == [row["tokens"] for row in rows]
@@ -47,8 +47,8 @@ def test_evals_and_generation_count_what_was_written(bench: Bench) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["grpo", "rloo"])
-def test_training_counts_all_but_the_end(method: str, bench: Bench) -> None:
-    made = bench.run(staged(trained(method, "prompts: 8, generations: 4")))["it"]
+def test_training_counts_all_but_the_end(method: str, bench: StageHarness) -> None:
+    made = bench.run(stages_recipe(training_stage(method, "num_prompts: 8, num_generations: 4")))["it"]
     whole, cut = metrics(made, "completions/mean_length"), metrics(made, "completions/clipped_ratio")
     ends = [length - size for length, size in zip(whole, metrics(made, "reward/size"), strict=True)]
     assert all(end > 0 for end in ends)
@@ -57,16 +57,18 @@ def test_training_counts_all_but_the_end(method: str, bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_ppo_counts_too(bench: Bench) -> None:
-    made = bench.run(staged(trained("ppo", "batch: 16, iterations: 1")))["it"]
+def test_ppo_counts_too(bench: StageHarness) -> None:
+    made = bench.run(stages_recipe(training_stage("ppo", "batch_size: 16, num_iterations: 1")))["it"]
     sizes = metrics(made, "reward/size")
     assert len(sizes) == 3
     assert all(0 < size <= LONGEST for size in sizes)
 
 
 def test_texts_that_nobody_counted_have_no_score() -> None:
-    graph = compiled({"reads": {"completion": "text"}, "nodes": {"size": {"tokens": {}}}, "returns": "size"})
-    found = scored(graph, {"completion": ["one", "two"]})
+    graph = compiled_graph(
+        {"reads": {"completion": "text"}, "nodes": {"size": {"tokens": {}}}, "returns": "size"}
+    )
+    found = evaluate_graph(graph, {"completion": ["one", "two"]})
     assert found.values["size"] == [None, None]
     assert list(found.reasons["size"]) == ["nobody has counted its tokens"] * 2
 
@@ -79,15 +81,15 @@ def test_texts_that_nobody_counted_have_no_score() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(node: dict[str, object], said: str) -> None:
-    found = attempt({"reads": {"completion": "text"}, "returns": node})
+    found = compile_yaml_reward({"reads": {"completion": "text"}, "returns": node})
     assert said in " ".join(one.message for one in found.diagnostics)
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.0, -1.0), (-2.0, 3.0)])
 def test_a_ramp_goes_evenly_and_no_further(before: float, after: float) -> None:
     node = {"ramp": {"of": "x", "start": 2, "end": 6, "before": before, "after": after}}
-    graph = compiled({"reads": {"completion": "text", "x": "number"}, "returns": node})
-    found = scored(graph, {"completion": [""] * 6, "x": [-9, 2, 3, 4, 6, 99]}).values[graph.returns]
+    graph = compiled_graph({"reads": {"completion": "text", "x": "number"}, "returns": node})
+    found = evaluate_graph(graph, {"completion": [""] * 6, "x": [-9, 2, 3, 4, 6, 99]}).values[graph.returns]
     rise = after - before
     assert found == pytest.approx(
         [before, before, before + rise / 4, before + rise / 2, before + rise, before + rise]

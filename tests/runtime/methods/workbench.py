@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.text.source import Request, Source
+from posttrain.compiler.text.source import CompileRequest, SourceFile
 from posttrain.runtime import workplace
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.events import read_events
@@ -34,7 +34,7 @@ name: tiny
 seed: 3
 models:
   base:
-    init: {family: FAMILY, layers: 1, hidden: 32, heads: 2, context: 64, spread: 0.06, tied: false}
+    init: {model_type: FAMILY, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 64, initializer_range: 0.06, tie_word_embeddings: false}
     tokenizer: {init: characters, alphabet: "0123456789+=?", words: [<answer>, </answer>]}
     chat_template: chat.jinja
 datasets:
@@ -53,7 +53,7 @@ rewards:
       right: {score: {when: {equal: {of: tagged, to: answer}}, then: 3.0}}
     returns: {sum: [format, right]}
 stages:
-  sft: {train: sft, model: base, data: sums.train, params: {steps: 12, learning_rate: 1.0e-2, batch: 16}}
+  sft: {train: sft, model: base, data: sums.train, params: {max_steps: 12, learning_rate: 1.0e-2, batch_size: 16}}
 STAGES
 """
 
@@ -63,18 +63,18 @@ def recipe(*stages: str, family: str = "qwen2") -> str:
     return RECIPE.replace("STAGES", lines).replace("FAMILY", family)
 
 
-def compiled(text: str, beside: Mapping[str, str] | None = None) -> Plan:
+def compile_plan(text: str, beside: Mapping[str, str] | None = None) -> Plan:
     """The plan of a recipe; `beside` holds files that it reads, and may have another template."""
-    plan, errors = judged(text, beside)
+    plan, errors = compile_or_errors(text, beside)
     assert plan is not None, errors
     return plan
 
 
-def judged(text: str, beside: Mapping[str, str] | None = None) -> tuple[Plan | None, list[str]]:
+def compile_or_errors(text: str, beside: Mapping[str, str] | None = None) -> tuple[Plan | None, list[str]]:
     """The plan of a recipe, or else what the compiler has against it."""
     files = {name: content.encode() for name, content in {"chat.jinja": TEMPLATE, **(beside or {})}.items()}
-    request = Request(
-        source=Source("recipe.yaml", text.encode()),
+    request = CompileRequest(
+        source=SourceFile("recipe.yaml", text.encode()),
         catalog=CATALOG,
         read=files.get,
         stack=installed_stack(),
@@ -83,7 +83,7 @@ def judged(text: str, beside: Mapping[str, str] | None = None) -> tuple[Plan | N
     return outcome.plan, [d.message for d in outcome.diagnostics if d.severity == "error"]
 
 
-class Bench:
+class StageHarness:
     """A store, and workers to fill it."""
 
     def __init__(self, root: Path, runner: ProcessRunner) -> None:
@@ -95,34 +95,36 @@ class Bench:
 
     def run(self, text: str, beside: Mapping[str, str] | None = None) -> dict[str, Product]:
         """Carry out every step of a recipe that is not in the store yet."""
-        plan = compiled(text, beside)
+        plan = compile_plan(text, beside)
         for name, content in {"chat.jinja": TEMPLATE, **(beside or {})}.items():
             (self.root / name).write_text(content)
-        return {step.id: self.made(plan, step) for step in plan.steps}
+        return {step.id: self.run_step(plan, step) for step in plan.steps}
 
-    def made(self, plan: Plan, step: Step) -> Product:
+    def run_step(self, plan: Plan, step: Step) -> Product:
         key = run_key(step, "test")
         found = self.home.store.find(key)
         if found is None:
-            self.lay_out(plan, step)
+            self.prepare_step(plan, step)
             status = self.wait(step)
             assert status == 0, self.failure(step)
             found = self.commit(step)
         return found
 
     def work(self, step: Step) -> Path:
-        return self.home.work(run_key(step, "test"))
+        return self.home.workdir(run_key(step, "test"))
 
-    def lay_out(self, plan: Plan, step: Step) -> None:
+    def prepare_step(self, plan: Plan, step: Step) -> None:
         """Prepare a step's workplace, after the steps that it reads."""
-        inputs = {role: self.made(plan, plan.step(given.step)).files for role, given in step.inputs.items()}
+        inputs = {
+            role: self.run_step(plan, plan.step(given.step)).files for role, given in step.inputs.items()
+        }
         workplace.prepare(self.work(step), step, inputs, self.root)
 
     def wait(self, step: Step, kill_at: int | None = None, after: float = 0.0, patience: float = inf) -> int:
         """Run a worker to its end, or kill it once it has sealed a checkpoint of this step or later, and so
         many seconds after. One that outlasts `patience` is killed too."""
         work = self.work(step)
-        lock = try_lock(self.home.lock(run_key(step, "test")))
+        lock = try_lock(self.home.step_lock(run_key(step, "test")))
         assert lock is not None, "somebody else runs this step"
         began = len(self.events(step))
         secrets = {name: os.environ[name] for name in step.secrets if name in os.environ}
@@ -130,7 +132,7 @@ class Bench:
         latest = time.monotonic() + patience
         try:
             while (status := self.runner.poll(handle)) is None:
-                if kill_at is not None and _sealed(self.events(step)[began:], kill_at):
+                if kill_at is not None and _has_checkpoint(self.events(step)[began:], kill_at):
                     latest, kill_at = time.monotonic() + after, None
                 if time.monotonic() >= latest:
                     self.runner.stop(handle, now=True)
@@ -140,14 +142,14 @@ class Bench:
             lock.release()
         return status
 
-    def killed(self, step: Step, at: int) -> None:
+    def kill_after_checkpoint(self, step: Step, at: int) -> None:
         """Run a worker and kill it after its checkpoint at this step."""
         status = self.wait(step, kill_at=at)
         assert status == -signal.SIGKILL, f"it was to be killed, and ended with {status}"
 
     def commit(self, step: Step) -> Product:
         work = self.work(step)
-        receipt = workplace.finished(work)
+        receipt = workplace.load_receipt(work)
         assert receipt is not None, "the worker left no receipt"
         return workplace.commit(work, step, run_key(step, "test"), receipt, self.home.store)
 
@@ -164,13 +166,13 @@ class Bench:
         found = json.loads(told.read_text()) if told.exists() else {"message": "no failure.json"}
         return {**found, "log": log.read_text()[-3000:] if log.exists() else ""}
 
-    def forget(self, step: Step) -> None:
+    def reset_step(self, step: Step) -> None:
         """Clear a step's workplace and product, so that it can be run again from nothing."""
         workplace.clear(self.work(step))
         shutil.rmtree(self.home.root / "store" / run_key(step, "test"), ignore_errors=True)
 
 
-def _sealed(events: list[dict[str, Any]], step: int) -> bool:
+def _has_checkpoint(events: list[dict[str, Any]], step: int) -> bool:
     """Whether a checkpoint of this step or later is among these events."""
     return any(e["kind"] == "checkpoint" and e["step"] >= step for e in events)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from posttrain.runtime.models.tagged import template_of
-from posttrain.runtime.models.tokenizer import characters
+from posttrain.runtime.models.tagged import tag_chat_template
+from posttrain.runtime.models.tokenizer import build_character_tokenizer
 
 OPEN, CLOSE = "<think>", "</think>"
 TAGS: dict[str, Any] = {"think": [OPEN, CLOSE], "answer": ["<answer>", "</answer>"], "system": None}
@@ -13,8 +13,10 @@ ASKED = [{"role": "user", "content": "1+2="}]
 
 
 def rendered(tags: dict[str, Any], messages: list[dict[str, str]], **how: Any) -> str:
-    tokenizer = characters("abcdefghijklmnopqrstuvwxyz0123456789+= ", [OPEN, CLOSE, "<answer>", "</answer>"])
-    tokenizer.chat_template = template_of(tags)
+    tokenizer = build_character_tokenizer(
+        "abcdefghijklmnopqrstuvwxyz0123456789+= ", [OPEN, CLOSE, "<answer>", "</answer>"]
+    )
+    tokenizer.chat_template = tag_chat_template(tags)
     return tokenizer.apply_chat_template(messages, tokenize=False, **how)
 
 
@@ -30,8 +32,8 @@ def test_what_is_learnt_goes_on_from_the_prompt(opening: str) -> None:
 
 
 def test_the_end_is_learnt_and_the_prompt_is_not() -> None:
-    tokenizer = characters("0123456789+= ", [OPEN, CLOSE])
-    tokenizer.chat_template = template_of(TAGS)
+    tokenizer = build_character_tokenizer("0123456789+= ", [OPEN, CLOSE])
+    tokenizer.chat_template = tag_chat_template(TAGS)
     told = tokenizer.apply_chat_template(
         [*ASKED, {"role": "assistant", "content": "3"}],
         return_assistant_tokens_mask=True,

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.models.template import check_template, template_from
-from posttrain.runtime.models.tokenizer import characters
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.models.template import check_chat_template, read_chat_template
+from posttrain.runtime.models.tokenizer import build_character_tokenizer
 
 
-def checked(template: str) -> None:
-    tokenizer = characters("0123456789", [])
+def check_template_text(template: str) -> None:
+    tokenizer = build_character_tokenizer("0123456789", [])
     tokenizer.chat_template = template
-    check_template(tokenizer, "chat.jinja")
+    check_chat_template(tokenizer, "chat.jinja")
 
 
 @pytest.mark.parametrize(
@@ -26,19 +26,19 @@ def checked(template: str) -> None:
     ],
 )
 def test_a_template_that_cannot_serve_is_refused(template: str, said: str) -> None:
-    with pytest.raises(StepFault) as told:
-        checked(template)
+    with pytest.raises(StepError) as told:
+        check_template_text(template)
     assert said in str(told.value)
     assert told.value.advice
 
 
 @pytest.mark.parametrize("template", ["{{ messages[0].content }}", "{{ raise_exception('no system') }}"])
 def test_one_that_writes_the_user_or_wants_other_turns_is_taken(template: str) -> None:
-    checked(template)
+    check_template_text(template)
 
 
 def test_a_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     file = tmp_path / "chat.jinja"
     file.write_bytes(b"\xff\xfe{{ messages }}")
-    with pytest.raises(StepFault, match=r"chat\.jinja is not UTF-8"):
-        template_from(file)
+    with pytest.raises(StepError, match=r"chat\.jinja is not UTF-8"):
+        read_chat_template(file)

@@ -8,21 +8,21 @@ import pytest
 from transformers import AutoTokenizer
 
 from posttrain.compiler.facts.configs import transformers_config
-from posttrain.compiler.facts.scratch import families, scratch
+from posttrain.compiler.facts.scratch import init_model_types, shape_from_init
 from posttrain.runtime.models.load import load_tokenizer
-from posttrain.runtime.models.tokenizer import characters
+from posttrain.runtime.models.tokenizer import build_character_tokenizer
 
 _TEXTS = ("1 2 a\nb", "1  2\n\n a", "ab<answer>3</answer> 0", "\u00e9 1 \u6570")
 
 
 @pytest.fixture(scope="module")
 def made() -> Any:
-    return characters("0123456789 ab\u00e9\u6570\n", ["<answer>", "</answer>"])
+    return build_character_tokenizer("0123456789 ab\u00e9\u6570\n", ["<answer>", "</answer>"])
 
 
 def lay_out(folder: Path, family: str, tokenizer: Any) -> None:
     """The tokenizer beside the configuration of a model: what decides how it is loaded."""
-    shape = scratch(
+    shape = shape_from_init(
         family,
         layers=1,
         hidden=16,
@@ -45,7 +45,7 @@ def test_every_character_and_word_is_one_token(made: Any) -> None:
         assert made.decode(made(text).input_ids) == text
 
 
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", init_model_types())
 def test_it_is_the_same_beside_a_model_of_any_architecture(family: str, made: Any, tmp_path: Path) -> None:
     """The library takes a class of its own for qwen2, whatever class was saved."""
     lay_out(tmp_path, family, made)

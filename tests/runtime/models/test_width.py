@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.recipe_command import call, product
+from tests.recipe_command import product_path, run_command
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
@@ -19,7 +19,7 @@ recipe: 1
 name: published
 models:
   base:
-    init: {family: qwen2, layers: 1, hidden: 32, heads: 2, context: 64}
+    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 64}
     tokenizer: {init: characters}
     dtype: bfloat16
 stages:
@@ -37,7 +37,7 @@ stages:
     train: sft
     model: base
     data: sums
-    params: {steps: 6, batch: 8, learning_rate: 1.0e-5, schedule: constant}
+    params: {max_steps: 6, batch_size: 8, learning_rate: 1.0e-5, lr_scheduler_type: constant_with_warmup}
 """
 
 
@@ -46,14 +46,14 @@ def test_small_steps_are_not_lost_in_bfloat16(tmp_path: Path) -> None:
     for name, text in (("published", PUBLISHED), ("trained", TRAINED)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "recipe.yaml").write_text(text)
-    assert call("run", tmp_path / "published", "--home", home).returncode == 0
-    shutil.copytree(product(home, "export"), tmp_path / "trained" / "model")
+    assert run_command("run", tmp_path / "published", "--home", home).returncode == 0
+    shutil.copytree(product_path(home, "export"), tmp_path / "trained" / "model")
     found: dict[str, tuple[list[float], str, set[str]]] = {}
     for dtype in ("auto", "float32", "bfloat16"):
-        ran = call("run", tmp_path / "trained", "--home", home, "--set", f"models.base.dtype={dtype}")
+        ran = run_command("run", tmp_path / "trained", "--home", home, "--set", f"models.base.dtype={dtype}")
         assert ran.returncode == 0, ran.stderr
-        files = product(home, "sft")
-        found[dtype] = (losses_of(files), *kinds_of(files))
+        files = product_path(home, "sft")
+        found[dtype] = (losses_of(files), *dtypes_of(files))
     assert found["auto"][0] == found["float32"][0]
     assert found["auto"][0] != found["bfloat16"][0]
     assert found["auto"][1:] == found["bfloat16"][1:] == ("bfloat16", {"BF16"})
@@ -71,7 +71,7 @@ def test_weights_that_were_brought_together_are_narrowed_too(tmp_path: Path) -> 
     out.mkdir()
     weights = model.state_dict()
     save_trained(model, tokenizer, None, tmp_path / "scratch", out, weights, stored=torch.bfloat16)
-    assert kinds_of(out) == ("bfloat16", {"BF16"})
+    assert dtypes_of(out) == ("bfloat16", {"BF16"})
     again = Qwen2ForCausalLM.from_pretrained(out)
     for name, weight in again.state_dict().items():
         assert torch.equal(weight, weights[name].to(torch.bfloat16))
@@ -82,7 +82,7 @@ def losses_of(files: Path) -> list[float]:
     return [event["values"]["loss"] for event in events if event["kind"] == "metrics"]
 
 
-def kinds_of(files: Path) -> tuple[str, set[str]]:
+def dtypes_of(files: Path) -> tuple[str, set[str]]:
     """What the configuration says that the weights are in, and what they are in."""
     config = json.loads((files / "config.json").read_text())
     data = (files / "model.safetensors").read_bytes()

@@ -27,7 +27,7 @@ _USUAL = {
 }
 
 
-def model(family: str = "qwen2", seed: int = 0, **more: Any) -> Any:
+def tiny_model(family: str = "qwen2", seed: int = 0, **more: Any) -> Any:
     """A model with random weights large enough that what it writes differs from token to token."""
     torch.manual_seed(seed)
     sizes = {**_SIZES.get(family, _USUAL), **more}
@@ -36,7 +36,7 @@ def model(family: str = "qwen2", seed: int = 0, **more: Any) -> Any:
     return AutoModelForCausalLM.from_config(config).eval()
 
 
-def adapted(base: Any, seed: int = 1) -> Any:
+def with_adapter(base: Any, seed: int = 1) -> Any:
     """The model under an adapter that has learnt something."""
     from peft import LoraConfig, get_peft_model
 
@@ -49,6 +49,6 @@ def adapted(base: Any, seed: int = 1) -> Any:
     return made.eval()
 
 
-def tokens(rows: int, columns: int, seed: int = 0) -> Any:
+def random_tokens(rows: int, columns: int, seed: int = 0) -> Any:
     """Tokens that are neither padding nor an end."""
     return torch.randint(2, VOCABULARY, (rows, columns), generator=torch.Generator().manual_seed(seed))

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from posttrain.compiler.facts.parameters import linear_names
-from posttrain.compiler.facts.shapes import known
-from posttrain.compiler.memory.workload import Adapter, Frozen, Workload
+from posttrain.compiler.facts.parameters import linear_module_names
+from posttrain.compiler.facts.shapes import find_shape
+from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, Workload
 from posttrain.runtime.ppo.losses import policy_loss, value_loss
-from posttrain.runtime.ppo.pair import frozen, paired
+from posttrain.runtime.ppo.pair import build_actor_critic, frozen_copy
 
 
 def step(workload: Workload, pair: Any) -> Any:
@@ -39,13 +39,13 @@ def step(workload: Workload, pair: Any) -> Any:
     return run
 
 
-def traced(tracer: Any, workload: Workload) -> int:
+def peak_memory(tracer: Any, workload: Workload) -> int:
     """The peak of the second step, when the optimizer has its states."""
     with tracer.as_on_a_gpu(workload):
         policy = tracer.model_of(workload)
         with torch.device("meta"):
-            pair = paired(policy, "own" if workload.value else "shared", 1.0, False).train()
-            held = torch.nn.ModuleList([pair, frozen(policy)])
+            pair = build_actor_critic(policy, "own" if workload.value else "shared", 1.0, False).train()
+            held = torch.nn.ModuleList([pair, frozen_copy(policy)])
         with FakeTensorMode(), tracer.Tracker() as tracker:
             tracer.fill(held)
             if workload.checkpointing:
@@ -75,7 +75,7 @@ def test_a_step_takes_what_the_compiler_reckons(
 ) -> None:
     """Four layers under the whole vocabulary: the head, whose gradient TRL keeps in fp32 and PPO does
     not, weighs more here than in any model that is used. The reckoning is never too small."""
-    shape = known("Qwen/Qwen2.5-0.5B")
+    shape = find_shape("Qwen/Qwen2.5-0.5B")
     assert shape is not None
     shape = shape._replace(layers=4)
     workload = Workload(
@@ -85,9 +85,9 @@ def test_a_step_takes_what_the_compiler_reckons(
         padded=True,
         loss="chunked",
         value=shape if own else None,
-        adapter=Adapter(targets=linear_names(shape)) if adapter else None,
-        frozen=() if adapter else (Frozen("reference", shape, 2, rows=8),),
+        adapter=LoraAdapter(target_modules=linear_module_names(shape)) if adapter else None,
+        frozen=() if adapter else (FrozenModel("reference", shape, 2, rows=8),),
         **options,
     )
-    found = traced(tracer, workload)
+    found = peak_memory(tracer, workload)
     assert found <= tracer.predict(workload) <= 1.25 * found

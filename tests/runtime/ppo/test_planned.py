@@ -3,24 +3,26 @@
 from typing import Any
 
 import pytest
-from tests.compiler.placement.test_placement import LORA, compiled, estimate, placed
+from tests.compiler.placement.test_placement import LORA, compile_stage, estimate_of, placed_step
 
 PPO = (
     "{train: ppo, model: base, data: sums, reward: right,"
-    " params: {steps: 100, batch: 64, max_tokens: 1024%s}%s}"
+    " params: {max_steps: 100, batch_size: 64, max_completion_length: 1024%s}%s}"
 )
 SMALL = "Qwen/Qwen3-0.6B"
 
 
-def terms(more: str = "", keys: str = "", model: str = SMALL) -> dict[str, float]:
-    found: list[dict[str, Any]] = estimate(placed(PPO % (more, keys), "{gpus: 8xH100-80GB}", model))["terms"]
+def memory_terms(more: str = "", keys: str = "", model: str = SMALL) -> dict[str, float]:
+    found: list[dict[str, Any]] = estimate_of(placed_step(PPO % (more, keys), "{gpus: 8xH100-80GB}", model))[
+        "terms"
+    ]
     return {term["name"]: term["gb"] for term in found}
 
 
 def test_it_writes_by_transformers_and_divides_as_it_can() -> None:
-    small = placed(PPO % ("", ""), "{gpus: 8xH100-80GB}", SMALL)
+    small = placed_step(PPO % ("", ""), "{gpus: 8xH100-80GB}", SMALL)
     assert (small.launch.engine, small.launch.strategy) == ("transformers", "ddp")
-    large = placed(PPO % ("", ""), "{gpus: 8xH100-80GB}", "Qwen/Qwen3-4B")
+    large = placed_step(PPO % ("", ""), "{gpus: 8xH100-80GB}", "Qwen/Qwen3-4B")
     assert (large.launch.engine, large.launch.strategy) == ("transformers", "zero2")
 
 
@@ -33,13 +35,13 @@ def test_it_writes_by_transformers_and_divides_as_it_can() -> None:
     ],
 )
 def test_what_it_cannot_do_is_refused(placement: str, told: str) -> None:
-    outcome = compiled(PPO % ("", f", placement: {placement}"), "{gpus: 8xH100-80GB}", SMALL)
+    outcome = compile_stage(PPO % ("", f", placement: {placement}"), "{gpus: 8xH100-80GB}", SMALL)
     assert outcome.plan is None
     assert [told in found.message for found in outcome.diagnostics] == [True]
 
 
 def test_two_models_are_trained_and_one_is_held() -> None:
-    found = terms()
+    found = memory_terms()
     assert found["value weights"] == pytest.approx(found["weights"], rel=0.05)
     assert found["value optimizer"] == pytest.approx(found["optimizer"], rel=0.05)
     assert found["reference model"] == pytest.approx(found["weights"], rel=0.05)
@@ -47,15 +49,15 @@ def test_two_models_are_trained_and_one_is_held() -> None:
 
 
 def test_values_from_the_policy_s_own_layers_take_no_model() -> None:
-    assert not any(name.startswith("value ") for name in terms(", value_model: shared"))
+    assert not any(name.startswith("value ") for name in memory_terms(", value_model: shared"))
 
 
 def test_without_a_weight_on_the_divergence_there_is_no_reference() -> None:
-    assert "reference model" not in terms(", beta: 0.0")
+    assert "reference model" not in memory_terms(", beta: 0.0")
 
 
 def test_under_an_adapter_the_weights_below_are_held_once() -> None:
-    found = terms(keys=LORA, model="Qwen/Qwen3-8B")
+    found = memory_terms(keys=LORA, model="Qwen/Qwen3-8B")
     assert "weights" in found
     assert "value weights" not in found
     assert "reference model" not in found

@@ -2,8 +2,8 @@
 
 import pytest
 from tests.recipe_command import wait_until
-from tests.runtime.launch.test_processes import made, placed
-from tests.runtime.methods.workbench import Bench, metrics, recipe
+from tests.runtime.launch.test_processes import compile_placed, run_again
+from tests.runtime.methods.workbench import StageHarness, metrics, recipe
 
 from posttrain.runtime.keeping.locks import try_lock
 from posttrain.runtime.keeping.runs import run_key
@@ -12,8 +12,8 @@ from posttrain.spec.plan import Step
 pytestmark = pytest.mark.slow
 
 _PARAMS = (
-    "steps: 8, batch: 16, minibatches: 2, iterations: 1, micro_batch: 4, learning_rate: 1.0e-3,"
-    " max_tokens: 6, checkpoint_every: 2, kl_target: 0.5"
+    "max_steps: 8, batch_size: 16, num_mini_batches: 2, num_iterations: 1, micro_batch_size: 4, learning_rate: 1.0e-3,"
+    " max_completion_length: 6, save_steps: 2, kl_target: 0.5"
 )
 
 
@@ -23,24 +23,24 @@ def stage(keys: str = "") -> str:
     )
 
 
-def free(bench: Bench, step: Step) -> bool:
+def is_step_unlocked(bench: StageHarness, step: Step) -> bool:
     """Whether no process works on the step any more: each of them holds its lock."""
-    lock = try_lock(bench.home.lock(run_key(step, "test")))
+    lock = try_lock(bench.home.step_lock(run_key(step, "test")))
     if lock is not None:
         lock.release()
     return lock is not None
 
 
-@pytest.mark.parametrize("keys", ["", "adapter: {rank: 4, dropout: 0.1}, "])
-def test_a_killed_stage_ends_with_the_same_bytes(keys: str, strategy: str, bench: Bench) -> None:
-    plan, step = placed(stage(keys), strategy)
-    undisturbed = made(bench, plan, step)
+@pytest.mark.parametrize("keys", ["", "adapter: {r: 4, lora_dropout: 0.1}, "])
+def test_a_killed_stage_ends_with_the_same_bytes(keys: str, strategy: str, bench: StageHarness) -> None:
+    plan, step = compile_placed(stage(keys), strategy)
+    undisturbed = run_again(bench, plan, step)
     assert len(metrics(undisturbed, "loss")) == 8
-    bench.forget(step)
-    bench.lay_out(plan, step)
-    bench.killed(step, at=4)
-    wait_until(lambda: free(bench, step), "the end of all processes")
-    bench.lay_out(plan, step)
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
+    bench.kill_after_checkpoint(step, at=4)
+    wait_until(lambda: is_step_unlocked(bench, step), "the end of all processes")
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     assert [event["step"] for event in bench.events(step) if event["kind"] == "resumed"] >= [4]
-    assert bench.commit(step).content == undisturbed.content
+    assert bench.commit(step).content_digest == undisturbed.content_digest

@@ -15,11 +15,11 @@ from posttrain.runtime.events import EventWriter
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.journal import Journal
 from posttrain.runtime.keeping.runs import finish_run, new_run, run_key
-from posttrain.runtime.report.collect import collect
-from posttrain.runtime.report.page import page
+from posttrain.runtime.report.collect import read_run
+from posttrain.runtime.report.page import render_page
 from posttrain.runtime.report.record import RunRecord, StepRecord
 from posttrain.spec.keys import digest, key_parts
-from posttrain.spec.plan import Input, Place, Plan, Step
+from posttrain.spec.plan import Plan, SourceLocation, Step, StepInput
 
 REWARD = {
     "reads": {"completion": "text", "answer": "text"},
@@ -41,18 +41,18 @@ REWARD = {
 METRICS = {"accuracy": {"kind": "rate", "node": "right.when"}}
 
 
-def step_of(id: str, kind: str = "train", **given: Any) -> Step:
+def make_step(id: str, kind: str = "train", **given: Any) -> Step:
     """A step as a plan has it; inputs may be given as the ids of other steps."""
     inputs = given.pop("inputs", ())
     if not isinstance(inputs, dict):
-        inputs = {name: Input(step=name) for name in inputs}
+        inputs = {name: StepInput(step=name) for name in inputs}
     values = {"kind": kind, "id": id, "environment": {"torch": "2.13.0"}}
     return Step(
         id=id,
         kind=kind,
         entry="posttrain.runtime.verbs.script:run",
         params=given.pop("params", {}),
-        place=Place(file="recipe.yaml", line=3, column=1),
+        place=SourceLocation(file="recipe.yaml", line=3, column=1),
         key=digest(values),
         key_parts=key_parts(values),
         key_values=values,
@@ -61,12 +61,12 @@ def step_of(id: str, kind: str = "train", **given: Any) -> Step:
     )
 
 
-def plan_of(*steps: Step, **given: Any) -> Plan:
+def make_plan(*steps: Step, **given: Any) -> Plan:
     about = {"name": "sums", "description": "It learns to add.", "seed": 7, "target": {"nodes": 1}}
     return Plan(steps=steps, tracking=("tensorboard",), **{**about, **given})
 
 
-def run_of(*steps: Step | StepRecord, **given: Any) -> RunRecord:
+def make_run(*steps: Step | StepRecord, **given: Any) -> RunRecord:
     """A run as the report sees it, without a folder: of plain steps each took ten seconds."""
     records = [
         StepRecord(step=s, key=s.key, state="done", attempt=1, began=10.0 * n, ended=10.0 * n + 10)
@@ -77,7 +77,7 @@ def run_of(*steps: Step | StepRecord, **given: Any) -> RunRecord:
     about = {
         "name": "20260101-000000-sums",
         "recipe": "recipe.yaml",
-        "plan": plan_of(*(record.step for record in records)),
+        "plan": make_plan(*(record.step for record in records)),
         "began": 0.0,
         "ended": 10.0 * len(records),
         "result": "finished",
@@ -85,7 +85,7 @@ def run_of(*steps: Step | StepRecord, **given: Any) -> RunRecord:
     return RunRecord(steps=tuple(records), **{**about, **given})
 
 
-class Workshop:
+class RunBuilder:
     """Makes a run in a home by what the runtime itself uses."""
 
     def __init__(self, root: Path) -> None:
@@ -94,23 +94,23 @@ class Workshop:
         self.states: dict[str, str] = {}
 
     def begin(self, *steps: Step, **about: Any) -> None:
-        self.run = new_run(self.home, plan_of(*steps, **about), Path("recipes/sums/recipe.yaml"))
+        self.run = new_run(self.home, make_plan(*steps, **about), Path("recipes/sums/recipe.yaml"))
         self.journal = Journal(self.run / "journal.sqlite")
-        self.plan = plan_of(*steps)
+        self.plan = make_plan(*steps)
 
     def key(self, id: str) -> str:
         return run_key(self.plan.step(id), self.run.name)
 
     def work(self, id: str, events: list[tuple[str, dict[str, Any]]] = (), log: str = "") -> Path:
         """The workplace of a step that has said something."""
-        work = self.home.work(self.key(id))
+        work = self.home.workdir(self.key(id))
         workplace.prepare(work, self.plan.step(id), {}, self.run)
         writer = EventWriter(work / "record" / "events.jsonl")
         writer.emit("started", attempt=1)
         for kind, fields in events:
             writer.emit(kind, **fields)
         (work / "record" / "log").write_text(log)
-        self.journal.note(id, "running", reason="", attempt=1)
+        self.journal.update_step(id, "running", reason="", attempt=1)
         return work
 
     def done(self, id: str, events: list[tuple[str, dict[str, Any]]] = (), **facts: Any) -> None:
@@ -127,22 +127,22 @@ class Workshop:
 
     def settle(self, id: str, state: str, reason: str = "", **known: Any) -> None:
         self.states[id] = state
-        self.journal.note(id, state, reason=reason, **known)
+        self.journal.update_step(id, state, reason=reason, **known)
 
     def end(self) -> None:
         finish_run(self.journal, self.states)
         self.journal.close()
 
     def record(self, **environment: str) -> RunRecord:
-        return collect(self.home, self.run, environment)
+        return read_run(self.home, self.run, environment)
 
     def page(self, **environment: str) -> str:
-        return page(self.record(**environment))
+        return render_page(self.record(**environment))
 
 
 @pytest.fixture
-def workshop(tmp_path: Path) -> Workshop:
-    return Workshop(tmp_path / "home")
+def workshop(tmp_path: Path) -> RunBuilder:
+    return RunBuilder(tmp_path / "home")
 
 
 @pytest.fixture(scope="session")
@@ -150,9 +150,9 @@ def make() -> Any:
     """The makers above, for tests that need no folder."""
 
     class Makers:
-        step = staticmethod(step_of)
-        plan = staticmethod(plan_of)
-        run = staticmethod(run_of)
+        step = staticmethod(make_step)
+        plan = staticmethod(make_plan)
+        run = staticmethod(make_run)
         reward = REWARD
         metrics = METRICS
 

@@ -14,7 +14,7 @@ TOPICS = ("algebra", "algebra", "algebra", "geometry", "geometry", "a <b>bold</b
 Row = dict[str, Any]
 
 
-def scored(skill: float, items: int = 60, seed: int = 1) -> list[Row]:
+def scored_rows(skill: float, items: int = 60, seed: int = 1) -> list[Row]:
     """One completion an item; a few without a score, cut short or late."""
     draw = random.Random(seed)
     rows: list[Row] = []
@@ -30,28 +30,30 @@ def scored(skill: float, items: int = 60, seed: int = 1) -> list[Row]:
     return rows
 
 
-def facts(models: Mapping[str, Sequence[Row]], by: Sequence[str] = (), most: int = 100) -> dict[str, Any]:
+def make_eval_facts(
+    models: Mapping[str, Sequence[Row]], by: Sequence[str] = (), most: int = 100
+) -> dict[str, Any]:
     """The facts of an eval of these models, named by their model where there are several."""
-    wanted = tables.add_passes([], {**tables.RATES, **METRICS})
+    wanted = tables.add_pass_at_k([], {**tables.COMPLETION_RATES, **METRICS})
     metrics: dict[str, Any] = {}
     broken: list[Any] = []
     for model, rows in models.items():
-        for name, metric in tables.measured(rows, wanted, 1).items():
+        for name, metric in tables.measure_metrics(rows, wanted, 1).items():
             if name in METRICS and len(models) > 1:
                 metrics[f"{model}.{name}"] = {**metric, "model": model}
             elif name in METRICS:
                 metrics[name] = metric
-        broken += [{"model": model, **told} for told in tables.broken_down(rows, wanted, by, 1)]
+        broken += [{"model": model, **told} for told in tables.compute_breakdowns(rows, wanted, by, 1)]
     return {
         "metrics": metrics,
-        "comparisons": tables.compared_models(models, wanted, 1),
+        "comparisons": tables.compare_models(models, wanted, 1),
         "breakdowns": broken[:most],
-        "rates": {model: shares(rows) for model, rows in models.items()},
-        **shares([row for rows in models.values() for row in rows]),
+        "rates": {model: completion_rates(rows) for model, rows in models.items()},
+        **completion_rates([row for rows in models.values() for row in rows]),
     }
 
 
-def shares(rows: Sequence[Row]) -> dict[str, float]:
+def completion_rates(rows: Sequence[Row]) -> dict[str, float]:
     late = sum(row["finish"] == "timeout" for row in rows) / len(rows)
     cut = sum(row["finish"] == "length" for row in rows) / len(rows)
     return {"cut": cut, "unscored": late, "timed_out": late, "failed": 0.0}

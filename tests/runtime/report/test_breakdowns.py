@@ -3,12 +3,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from tests.runtime.report.evaluations import facts, scored
+from tests.runtime.report.evaluations import make_eval_facts, scored_rows
 
 from posttrain.runtime.report.metrics import metrics_section
 
 
-def broken(make, told):
+def breakdown_markup(make, told):
     run = make.run(make.step("check", "eval"))
     return replace(run, steps=(replace(run.steps[0], facts=told, breakdowns=tuple(told["breakdowns"])),))
 
@@ -19,7 +19,7 @@ def headed(drawn):
 
 
 def test_the_largest_groups_come_first(make):
-    drawn = metrics_section(broken(make, facts({"base": scored(0.5)}, ["topic"])))
+    drawn = metrics_section(breakdown_markup(make, make_eval_facts({"base": scored_rows(0.5)}, ["topic"])))
     assert headed(drawn) == ["algebra", "geometry", "a &lt;b&gt;bold&lt;/b&gt; topic"]
     assert "by topic" in drawn
     assert '<details open class="column">' in drawn
@@ -27,8 +27,8 @@ def test_the_largest_groups_come_first(make):
 
 
 def test_a_group_has_its_metrics_with_intervals_and_its_rates(make):
-    told = facts({"base": scored(0.5)}, ["topic"])
-    drawn = metrics_section(broken(make, told))
+    told = make_eval_facts({"base": scored_rows(0.5)}, ["topic"])
+    drawn = metrics_section(breakdown_markup(make, told))
     section = drawn[drawn.index("broken down") :]
     for one in told["breakdowns"]:
         if one["metric"] in ("accuracy", "length"):
@@ -42,16 +42,16 @@ def test_a_group_has_its_metrics_with_intervals_and_its_rates(make):
 
 
 def test_several_models_stand_together_in_each_group(make):
-    models = {"base": scored(0.2), "sft": scored(0.8)}
-    drawn = metrics_section(broken(make, facts(models, ["topic"])))
+    models = {"base": scored_rows(0.2), "sft": scored_rows(0.8)}
+    drawn = metrics_section(breakdown_markup(make, make_eval_facts(models, ["topic"])))
     assert headed(drawn)[0] == "algebra"
     assert drawn.count('rowspan="2"') == 3
     assert drawn.count("<td>base</td>") == 3
 
 
 def test_a_long_table_is_folded_and_its_smallest_groups_are_left_out(make):
-    told = facts({"base": scored(0.5, 400)}, ["item"], 10_000)
-    drawn = metrics_section(broken(make, told))
+    told = make_eval_facts({"base": scored_rows(0.5, 400)}, ["item"], 10_000)
+    drawn = metrics_section(breakdown_markup(make, told))
     assert '<details class="column">' in drawn
     assert "400 values" in drawn
     assert len(headed(drawn)) == 300
@@ -62,7 +62,7 @@ def test_values_of_other_types_stay_apart(make):
     base = {"column": "n", "metric": "accuracy", "kind": "rate", "low": 0.1, "high": 0.9, "items": 3}
     values = [1, "1", None, True, 0.5, [1, "x"], {"a": 1}, "y" * 200]
     told = {"breakdowns": [{**base, "group": value, "value": 0.5} for value in values]}
-    drawn = metrics_section(broken(make, told))
+    drawn = metrics_section(breakdown_markup(make, told))
     assert headed(drawn)[:5] == ["1", "1", "none", "true", "0.5"]
     assert len(headed(drawn)) == len(values)
     assert "y" * 61 not in drawn
@@ -72,19 +72,19 @@ def test_values_of_other_types_stay_apart(make):
     "odd", [{}, {"column": 1}, {"group": 1}, {"group": "x", "metric": None, "value": "v"}]
 )
 def test_breakdowns_that_are_not_what_they_should_be_break_nothing(make, odd):
-    told = facts({"base": scored(0.5)}, ["topic"])
+    told = make_eval_facts({"base": scored_rows(0.5)}, ["topic"])
     told["breakdowns"].append(odd)
-    assert "algebra" in metrics_section(broken(make, told))
+    assert "algebra" in metrics_section(breakdown_markup(make, told))
 
 
 def test_an_eval_whose_groups_have_no_names_shows_none(make):
-    told = facts({"base": scored(0.5)}, ["topic"])
+    told = make_eval_facts({"base": scored_rows(0.5)}, ["topic"])
     told["breakdowns"] = [{k: v for k, v in one.items() if k != "group"} for one in told["breakdowns"]]
-    assert "broken down" not in metrics_section(broken(make, told))
+    assert "broken down" not in metrics_section(breakdown_markup(make, told))
 
 
 def test_the_product_has_the_groups_for_which_the_facts_had_no_room(workshop, make):
-    told = facts({"base": scored(0.5)}, ["topic"], 10_000)
+    told = make_eval_facts({"base": scored_rows(0.5)}, ["topic"], 10_000)
     workshop.begin(make.step("check", "eval"))
     workshop.done("check", **{**told, "breakdowns": told["breakdowns"][:5]})
     workshop.end()

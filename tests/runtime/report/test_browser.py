@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from tests.runtime.report.evaluations import facts, scored
+from tests.runtime.report.evaluations import make_eval_facts, scored_rows
 
 pytestmark = pytest.mark.browser
 
@@ -54,8 +54,8 @@ def report(workshop, make, tmp_path):
     condition |= {"value": 0.5, "low": 0.3, "high": 0.7, "items": 20}
     workshop.done("ship", verdict="fail", conditions=[condition])
     workshop.settle("export", "held", reason="the gate ship did not open")
-    models = {"base": scored(0.3), f"org/{HOSTILE}": scored(0.6)}
-    workshop.done("several", **facts(models, ["topic", "item"], 10_000))
+    models = {"base": scored_rows(0.3), f"org/{HOSTILE}": scored_rows(0.6)}
+    workshop.done("several", **make_eval_facts(models, ["topic", "item"], 10_000))
     workshop.settle("left", "skipped", reason="not selected")
     workshop.end()
     path = tmp_path / "report.html"

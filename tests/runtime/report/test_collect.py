@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from posttrain.runtime.report.collect import collect
-from posttrain.runtime.report.record import Events
+from posttrain.runtime.report.collect import read_run
+from posttrain.runtime.report.record import StepEvents
 
 
 def metrics(step, **values):
@@ -101,7 +101,7 @@ def test_missing_events_are_no_events(finished):
     (record_of(finished, "sft") / "events.jsonl").unlink()
     run = finished.record()
     assert run.troubles == ()
-    assert run.steps[0].events == Events()
+    assert run.steps[0].events == StepEvents()
 
 
 def test_lines_that_are_damaged_are_left_out(finished):
@@ -143,7 +143,7 @@ def test_events_that_cannot_be_put_in_order_are_named(finished):
     path.write_text('{"kind": "metrics", "step": "x"}\n{"kind": "started"}\n{"kind": "resumed", "step": 1}\n')
     run = finished.record()
     assert run.troubles == ("The events of sft are damaged: its curves and samples are missing here.",)
-    assert run.steps[0].events == Events()
+    assert run.steps[0].events == StepEvents()
 
 
 def test_a_product_that_is_gone_is_named(finished):
@@ -228,4 +228,4 @@ def test_values_of_secrets_are_taken_out(workshop, make):
 
 
 def test_the_environment_is_the_process_own_unless_given(finished):
-    assert collect(finished.home, finished.run) == finished.record()
+    assert read_run(finished.home, finished.run) == finished.record()

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from posttrain.runtime.report.estimates import estimates_table
-from posttrain.runtime.report.page import page
+from posttrain.runtime.report.page import render_page
 from posttrain.runtime.report.timeline import timeline_section
 
 EXPECTED = {"seconds": 20, "seconds_least": 8, "seconds_most": 30, "memory_gb": 2.0}
@@ -50,7 +50,7 @@ def test_the_timeline_marks_where_a_step_was_expected_to_end(make):
 def test_a_run_of_which_nothing_was_expected_has_no_such_table(make):
     run = make.run(make.step("sft"))
     assert estimates_table(run) is None
-    assert "Expected" not in page(run)
+    assert "Expected" not in render_page(run)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_run_of_which_nothing_was_expected_has_no_such_table(make):
 def test_estimates_that_are_not_what_they_should_be_break_nothing(make, odd):
     run = measured(make, {"peak_memory_mb": "much", "peak_gpu_mb": 3}, **odd)
     assert "nan" not in (estimates_table(run) or "")
-    assert "sft" in page(run)
+    assert "sft" in render_page(run)
 
 
 def test_estimates_come_from_the_journal_and_else_from_the_plan(workshop, make):

@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posttrain.runtime.report.figures import (
-    brief,
-    decimals,
-    duration,
-    finite,
-    listed,
-    moment,
-    number,
+    finite_or_none,
+    format_decimals,
+    format_duration,
+    format_number,
+    format_short_duration,
+    format_signed,
+    format_size,
+    format_timestamp,
+    format_value,
+    join_words,
     plural,
-    signed,
-    size,
-    value_text,
 )
 
 ODD = [None, "text", math.nan, math.inf, -math.inf, True, [], {}, 10**400]
@@ -23,8 +23,17 @@ ODD = [None, "text", math.nan, math.inf, -math.inf, True, [], {}, 10**400]
 
 @pytest.mark.parametrize("value", ODD)
 def test_what_is_no_number_is_said_and_never_raises(value):
-    assert finite(value) is None
-    for words in (number, decimals, signed, duration, brief, moment, size, value_text):
+    assert finite_or_none(value) is None
+    for words in (
+        format_number,
+        format_decimals,
+        format_signed,
+        format_duration,
+        format_short_duration,
+        format_timestamp,
+        format_size,
+        format_value,
+    ):
         assert isinstance(words(value), str)
 
 
@@ -40,11 +49,15 @@ def test_what_is_no_number_is_said_and_never_raises(value):
     ],
 )
 def test_numbers_have_four_digits_that_count(value, words):
-    assert number(value) == words
+    assert format_number(value) == words
 
 
 def test_numbers_that_are_none_are_told_apart():
-    assert (number(math.nan), number(math.inf), number(None)) == ("not a number", "infinite", "\u2013")
+    assert (format_number(math.nan), format_number(math.inf), format_number(None)) == (
+        "not a number",
+        "infinite",
+        "\u2013",
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,17 +72,17 @@ def test_numbers_that_are_none_are_told_apart():
     ],
 )
 def test_times(seconds, words, short):
-    assert (duration(seconds), brief(seconds)) == (words, short)
+    assert (format_duration(seconds), format_short_duration(seconds)) == (words, short)
 
 
 def test_a_moment_is_in_utc_and_beyond_all_calendars_is_none():
-    assert moment(0) == "1970-01-01 00:00:00 UTC"
-    assert moment(1e18) == "\u2013"
+    assert format_timestamp(0) == "1970-01-01 00:00:00 UTC"
+    assert format_timestamp(1e18) == "\u2013"
 
 
 def test_lists_are_cut_only_where_that_saves_something():
     names = ["a", "b", "c", "d", "e"]
-    assert [listed(names[:n]) for n in range(1, 6)] == [
+    assert [join_words(names[:n]) for n in range(1, 6)] == [
         "a",
         "a and b",
         "a, b and c",

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from posttrain.runtime.figures.verdicts import compared, decided, ruling
+from posttrain.runtime.figures.verdicts import combine_verdicts, compare_items, compare_to_threshold
 from posttrain.runtime.report.gates import gates_section
-from posttrain.runtime.report.measured import ends_of, metrics_of
+from posttrain.runtime.report.measured import metric_axis, run_metrics
 from posttrain.runtime.report.metrics import metrics_section
-from posttrain.runtime.report.summary import cards, header
+from posttrain.runtime.report.summary import page_header, summary_cards
 
 
 def gate(make, *conditions, verdict="pass", state="done", on_fail="stop", export="done"):
@@ -19,12 +19,12 @@ def gate(make, *conditions, verdict="pass", state="done", on_fail="stop", export
 
 
 def threshold(kind="at_least", values=(1.0,) * 90 + (0.0,) * 10, at=0.8):
-    found = decided("rate", dict(enumerate(values)), kind, at, 0.95, 1)
+    found = compare_to_threshold("rate", dict(enumerate(values)), kind, at, 0.95, 1)
     return {"text": f"after.accuracy {kind} {at}", "kind": kind, "confidence": 0.95, **found}
 
 
 def gain(before, after):
-    found = compared(dict(enumerate(after)), dict(enumerate(before)), 0.0, 0.95, 1)
+    found = compare_items(dict(enumerate(after)), dict(enumerate(before)), 0.0, 0.95, 1)
     return {"text": "after better than before", "kind": "better_than", "confidence": 0.95, **found}
 
 
@@ -48,7 +48,9 @@ def test_a_comparison_counts_its_pairs(make):
 
 
 def test_a_comparison_tells_its_test_its_margin_and_what_took_no_part(make):
-    found = compared(dict.fromkeys(range(40), 1.0), {n: float(n % 2) for n in range(3, 50)}, 0.1, 0.95, 1)
+    found = compare_items(
+        dict.fromkeys(range(40), 1.0), {n: float(n % 2) for n in range(3, 50)}, 0.1, 0.95, 1
+    )
     drawn = gates_section(gate(make, {"text": "t", "kind": "better_than", "confidence": 0.95, **found}))
     assert f"{found['method'].replace(chr(39), '&#x27;')}, p <b>{found['p']:.2g}</b>" in drawn
     assert "margin <b>+0.100</b>" in drawn
@@ -59,10 +61,15 @@ def test_a_comparison_tells_its_test_its_margin_and_what_took_no_part(make):
 def test_a_failure_that_the_correction_leaves_open_says_so(make):
     low = {"text": "low", "kind": "at_least", "confidence": 0.95}
     looks = [
-        {**low, **decided("rate", {n: float(n % 3 == 0) for n in range(25)}, "at_least", at, 0.95, 1)}
+        {
+            **low,
+            **compare_to_threshold(
+                "rate", {n: float(n % 3 == 0) for n in range(25)}, "at_least", at, 0.95, 1
+            ),
+        }
         for at in (0.58, 0.3)
     ]
-    ruled = ruling(looks, "holm")
+    ruled = combine_verdicts(looks, "holm")
     assert looks[0]["verdict"] == "fail"
     assert ruled.conditions[0]["verdict"] == "inconclusive"
     drawn = gates_section(gate(make, *ruled.conditions, verdict=ruled.verdict))
@@ -147,17 +154,17 @@ def test_metrics_stand_in_a_table_with_their_intervals(make):
 
 def test_means_of_one_name_share_an_axis(make):
     low, high = ({"kind": "mean", "value": v, "low": v - 1, "high": v + 1} for v in (2.0, 8.0))
-    found = metrics_of(evaluated(make, before=low, after=high))
-    assert ends_of(found[0], found) == ends_of(found[1], found)
-    assert ends_of(found[0], found)[1] > 9
+    found = run_metrics(evaluated(make, before=low, after=high))
+    assert metric_axis(found[0], found) == metric_axis(found[1], found)
+    assert metric_axis(found[0], found)[1] > 9
 
 
 def test_the_cards_show_the_last_metrics_and_the_gates(make):
-    drawn = cards(evaluated(make, **{f"eval{n}": RATE for n in range(20)}))
+    drawn = summary_cards(evaluated(make, **{f"eval{n}": RATE for n in range(20)}))
     assert "accuracy \u00b7 eval19" in drawn
     assert "accuracy \u00b7 eval12<" not in drawn
     assert "13 more metrics below" in drawn
-    assert "gate \u00b7 ship" in cards(gate(make, threshold()))
+    assert "gate \u00b7 ship" in summary_cards(gate(make, threshold()))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +182,7 @@ def test_the_cards_show_the_last_metrics_and_the_gates(make):
 )
 def test_the_top_says_how_the_run_ended(make, state, title, said):
     run = make.run(make.step("one"), make.step("two"), result=None if title == "Unfinished" else "x")
-    drawn = header(
+    drawn = page_header(
         replace(run, steps=(run.steps[0], replace(run.steps[1], state=state, reason="out of luck")))
     )
     assert f"{title}</span>" in drawn

@@ -3,9 +3,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posttrain.runtime.report.flow import MOST, edges_of, flow_of
-from posttrain.runtime.report.layout import lay_out, levels_of
-from posttrain.runtime.report.picture import plan_section, shortened
+from posttrain.runtime.report.flow import MAX_NODES, build_step_graph, step_edges
+from posttrain.runtime.report.layout import compute_layout, node_levels
+from posttrain.runtime.report.picture import ellipsize, plan_section
 
 
 @st.composite
@@ -19,7 +19,7 @@ def graphs(draw):
 @given(graphs())
 def test_any_graph_is_laid_out_without_overlaps(graph):
     nodes, edges = graph
-    layout = lay_out(nodes, edges, 60.0, 16.0)
+    layout = compute_layout(nodes, edges, 60.0, 16.0)
     assert set(layout.level) == set(layout.y) == set(nodes)
     for a, b in edges:
         assert layout.level[a] < layout.level[b]
@@ -34,19 +34,19 @@ def test_any_graph_is_laid_out_without_overlaps(graph):
 
 def test_a_source_stands_just_before_its_first_use():
     edges = [("a", "b"), ("b", "c"), ("data", "c")]
-    assert levels_of(["data", "a", "b", "c"], edges) == {"a": 0, "b": 1, "data": 1, "c": 2}
+    assert node_levels(["data", "a", "b", "c"], edges) == {"a": 0, "b": 1, "data": 1, "c": 2}
 
 
 def test_edges_of_one_node_share_their_lanes():
     nodes = ["data", "a", "b", "c", "d"]
     edges = [("data", "a"), ("a", "b"), ("b", "c"), ("c", "d"), ("data", "c"), ("data", "d")]
-    layout = lay_out(nodes, edges, 60.0, 16.0)
+    layout = compute_layout(nodes, edges, 60.0, 16.0)
     assert layout.edges["data", "c"][1:-1] == layout.edges["data", "d"][1:3]
 
 
 def test_a_dependence_that_points_backwards_is_left_out(make):
     run = make.run(make.step("a", inputs=("b",)), make.step("b"), make.step("c", inputs=("gone",)))
-    assert edges_of(run.steps) == ([], frozenset())
+    assert step_edges(run.steps) == ([], frozenset())
 
 
 def test_a_gate_is_joined_only_to_what_its_own_steps_do_not_lead_to(make):
@@ -56,7 +56,7 @@ def test_a_gate_is_joined_only_to_what_its_own_steps_do_not_lead_to(make):
         make.step("export", "export", inputs=("sft",), gates=("ship",)),
         make.step("check", "eval", inputs=("export",), gates=("ship",)),
     )
-    edges, barriers = edges_of(run.steps)
+    edges, barriers = step_edges(run.steps)
     assert barriers == {("ship", "export")}
     assert ("ship", "check") not in edges
 
@@ -73,7 +73,7 @@ def legs(make, count):
 
 def test_a_small_plan_is_drawn_step_by_step(make):
     run = legs(make, 4)
-    assert [box.title for box in flow_of(run.steps).boxes] == [record.id for record in run.steps]
+    assert [box.title for box in build_step_graph(run.steps).nodes] == [record.id for record in run.steps]
     drawn = plan_section(run)
     assert drawn.count('class="shape"') == 9
     assert drawn.count('class="edge"') == 8
@@ -82,9 +82,9 @@ def test_a_small_plan_is_drawn_step_by_step(make):
 
 def test_many_like_steps_are_drawn_as_groups_with_a_map_of_all(make):
     run = legs(make, 500)
-    flow = flow_of(run.steps)
-    assert [box.title for box in flow.boxes] == ["base", "train \u00d7 500", "eval \u00d7 500"]
-    assert [len(box.members) for box in flow.boxes] == [1, 500, 500]
+    flow = build_step_graph(run.steps)
+    assert [box.title for box in flow.nodes] == ["base", "train \u00d7 500", "eval \u00d7 500"]
+    assert [len(box.members) for box in flow.nodes] == [1, 500, 500]
     drawn = plan_section(run)
     assert drawn.count('class="edge"') == 2
     assert drawn.count('class="cell') == 1001
@@ -93,8 +93,8 @@ def test_many_like_steps_are_drawn_as_groups_with_a_map_of_all(make):
 def test_a_chain_too_long_to_draw_is_mapped(make):
     steps = [make.step("s0")] + [make.step(f"s{n}", inputs=(f"s{n - 1}",)) for n in range(1, 1000)]
     run = make.run(*steps)
-    assert len(run.steps) > MOST
-    assert flow_of(run.steps) is None
+    assert len(run.steps) > MAX_NODES
+    assert build_step_graph(run.steps) is None
     drawn = plan_section(run)
     assert '<svg class="plan"' not in drawn
     assert drawn.count('class="cell') == drawn.count('class="level"') == 1000
@@ -117,7 +117,7 @@ def test_a_gate_is_pointed_and_shows_its_verdict(make):
 
 @given(st.text(max_size=40), st.integers(1, 30))
 def test_a_shortened_name_has_room_and_keeps_both_ends(words, room):
-    found = shortened(words, room)
+    found = ellipsize(words, room)
     assert len(found) <= max(3, room)
     if len(words) > room:
         assert found[0] == words[0]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posttrain.runtime.report.markup import Markup, embedded, joined, preformatted, tag, text
+from posttrain.runtime.report.markup import Markup, escape_text, join_markup, preformatted, script_json, tag
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -57,12 +57,12 @@ def test_any_text_is_read_back_as_it_was(words):
 
 @given(st.text())
 def test_any_text_at_all_can_be_written_as_utf8(words):
-    text(words).encode("utf-8")
+    escape_text(words).encode("utf-8")
 
 
 def test_characters_that_would_not_be_seen_are_shown():
-    assert text("a\x00b\x1bc\x7fd\r\n\te") == "a\u2400b\u241bc\u2421d\u240d\n\te"
-    assert text("\u202eabc\ud800\x85") == "\u27e8U+202E\u27e9abc\u27e8U+D800\u27e9\u27e8U+0085\u27e9"
+    assert escape_text("a\x00b\x1bc\x7fd\r\n\te") == "a\u2400b\u241bc\u2421d\u240d\n\te"
+    assert escape_text("\u202eabc\ud800\x85") == "\u27e8U+202E\u27e9abc\u27e8U+D800\u27e9\u27e8U+0085\u27e9"
 
 
 def test_attributes():
@@ -71,7 +71,7 @@ def test_attributes():
 
 
 def test_children_are_escaped_unless_they_are_markup():
-    assert joined(["<", Markup("<b></b>"), None, 3, [0.5]]) == "&lt;<b></b>30.5"
+    assert join_markup(["<", Markup("<b></b>"), None, 3, [0.5]]) == "&lt;<b></b>30.5"
     assert tag("br") == "<br>"
 
 
@@ -81,11 +81,11 @@ def test_text_in_a_pre_element_keeps_its_first_line_feed():
 
 @pytest.mark.parametrize("words", HOSTILE)
 def test_data_in_a_script_cannot_end_it(words):
-    packed = embedded({words: [words]})
+    packed = script_json({words: [words]})
     assert json.loads(packed) == {words: [words]}
     assert not set(packed) & set("<>&")
 
 
 def test_data_that_is_no_json_is_refused():
     with pytest.raises(ValueError, match="JSON"):
-        embedded([float("nan")])
+        script_json([float("nan")])

@@ -2,15 +2,15 @@ from dataclasses import replace
 
 import pytest
 from tests.runtime.report import evaluations
-from tests.runtime.report.evaluations import facts, scored
+from tests.runtime.report.evaluations import make_eval_facts, scored_rows
 
-from posttrain.runtime.report.measured import metrics_of
+from posttrain.runtime.report.measured import run_metrics
 from posttrain.runtime.report.metrics import metrics_section
-from posttrain.runtime.report.page import page
-from posttrain.runtime.report.ranks import ranks
-from posttrain.runtime.report.summary import cards
+from posttrain.runtime.report.page import render_page
+from posttrain.runtime.report.ranks import draw_forest_plot
+from posttrain.runtime.report.summary import summary_cards
 
-MODELS = {"base": scored(0.2), "sft": scored(0.5, seed=2), "grpo": scored(0.9, seed=3)}
+MODELS = {"base": scored_rows(0.2), "sft": scored_rows(0.5, seed=2), "grpo": scored_rows(0.9, seed=3)}
 
 
 def evaluated(make, told):
@@ -19,7 +19,7 @@ def evaluated(make, told):
 
 
 def test_models_stand_below_each_other_with_their_metrics_and_shares(make):
-    told = facts(MODELS)
+    told = make_eval_facts(MODELS)
     drawn = metrics_section(evaluated(make, told))
     for model in MODELS:
         found = told["metrics"][f"{model}.accuracy"]
@@ -33,15 +33,15 @@ def test_models_stand_below_each_other_with_their_metrics_and_shares(make):
 
 
 def test_every_metric_is_drawn_with_an_interval_for_each_model(make):
-    found = metrics_of(evaluated(make, facts(MODELS)))
-    drawing = ranks([metric for metric in found if metric.name == "accuracy"])
+    found = run_metrics(evaluated(make, make_eval_facts(MODELS)))
+    drawing = draw_forest_plot([metric for metric in found if metric.name == "accuracy"])
     assert drawing.count('class="estimate"') == 3
     assert "accuracy of 3 models: base 0." in drawing
     assert "highest: grpo with " in drawing
 
 
 def test_models_are_compared_pair_by_pair(make):
-    told = facts(MODELS)
+    told = make_eval_facts(MODELS)
     drawn = metrics_section(evaluated(make, told))
     pairs = [one for one in told["comparisons"] if one["metric"] == "accuracy"]
     assert [(one["model"], one["baseline"]) for one in pairs] == [
@@ -59,7 +59,7 @@ def test_models_are_compared_pair_by_pair(make):
 
 
 def test_a_test_of_a_comparison_is_told_where_there_is_one(make):
-    told = facts(MODELS)
+    told = make_eval_facts(MODELS)
     told["comparisons"] = [{**one, "p": 0.0123} for one in told["comparisons"]]
     drawn = metrics_section(evaluated(make, told))
     assert ">p</th>" in drawn
@@ -69,10 +69,10 @@ def test_a_test_of_a_comparison_is_told_where_there_is_one(make):
 
 
 def test_differences_in_what_was_lost_are_folded_away(make):
-    worse = scored(0.5)
+    worse = scored_rows(0.5)
     for row in worse[:9]:
         row["node:is unscored"] = True
-    drawn = metrics_section(evaluated(make, facts({"base": scored(0.5), "other": worse})))
+    drawn = metrics_section(evaluated(make, make_eval_facts({"base": scored_rows(0.5), "other": worse})))
     folded = drawn[drawn.index("1 difference in what was unscored, cut or late") :]
     assert "<b>other</b>" in folded
     assert ">More</th>" in folded
@@ -80,27 +80,29 @@ def test_differences_in_what_was_lost_are_folded_away(make):
 
 
 def test_more_comparisons_than_rows_are_counted(make):
-    drawn = metrics_section(evaluated(make, facts({f"m{n}": scored(0.5, 12, n) for n in range(20)})))
+    drawn = metrics_section(
+        evaluated(make, make_eval_facts({f"m{n}": scored_rows(0.5, 12, n) for n in range(20)}))
+    )
     assert "80 more are in comparisons.json." in drawn
 
 
 def test_metrics_of_one_model_keep_their_table(make):
-    drawn = metrics_section(evaluated(make, facts({"base": scored(0.5)})))
+    drawn = metrics_section(evaluated(make, make_eval_facts({"base": scored_rows(0.5)})))
     assert 'class="metrics"' in drawn
     assert "Timed out" in drawn
     assert "Compared" not in drawn
 
 
 def test_a_share_is_told_of_each_model_by_itself(make):
-    clipped = [{**row, "finish": "length"} for row in scored(0.5)]
-    told = facts({"base": scored(0.5), "clipped": clipped})
-    (mine,) = {m.share("cut") for m in metrics_of(evaluated(make, told)) if m.model == "clipped"}
+    clipped = [{**row, "finish": "length"} for row in scored_rows(0.5)]
+    told = make_eval_facts({"base": scored_rows(0.5), "clipped": clipped})
+    (mine,) = {m.rate("cut") for m in run_metrics(evaluated(make, told)) if m.model == "clipped"}
     assert mine == 1.0
-    assert evaluations.shares(clipped)["cut"] == 1.0
+    assert evaluations.completion_rates(clipped)["cut"] == 1.0
 
 
 def test_the_cards_name_the_model(make):
-    assert "accuracy \u00b7 check \u00b7 grpo" in cards(evaluated(make, facts(MODELS)))
+    assert "accuracy \u00b7 check \u00b7 grpo" in summary_cards(evaluated(make, make_eval_facts(MODELS)))
 
 
 @pytest.mark.parametrize(
@@ -116,15 +118,15 @@ def test_the_cards_name_the_model(make):
     ],
 )
 def test_an_eval_that_is_not_what_it_should_be_breaks_nothing(make, odd):
-    drawn = metrics_section(evaluated(make, {**facts(MODELS), **odd}))
+    drawn = metrics_section(evaluated(make, {**make_eval_facts(MODELS), **odd}))
     assert "base" in drawn
     assert "nan" not in drawn
 
 
 def test_a_run_of_many_evals_is_one_page_of_bounded_size(make):
-    told = facts({f"m{n}": scored(0.5, 120, n) for n in range(4)}, ["item"], 10_000)
+    told = make_eval_facts({f"m{n}": scored_rows(0.5, 120, n) for n in range(4)}, ["item"], 10_000)
     run = make.run(*(make.step(f"check-{n}", "eval") for n in range(200)))
     steps = tuple(replace(r, facts=told, breakdowns=tuple(told["breakdowns"])) for r in run.steps)
-    text = page(replace(run, steps=steps))
+    text = render_page(replace(run, steps=steps))
     assert len(text) < 10_000_000
     assert "140 more evals are not broken down here" in text

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from posttrain.runtime.report.page import page
-from posttrain.runtime.report.record import Events, Sample, Turn, Warned
+from posttrain.runtime.report.page import render_page
+from posttrain.runtime.report.record import Sample, StepEvents, StepWarning, Turn
 
 VOID = {"meta", "link", "input", "br", "hr"}
 HOSTILE = (
@@ -75,15 +75,15 @@ def full(make):
         reason="it broke",
         advice="mend it",
         log=("last words",),
-        events=Events(
+        events=StepEvents(
             figures={"loss": ((1.0, 2.0), (2.0, math.nan), (3.0, 1.0)), "flat": ((1.0, 0.0), (2.0, 0.0))},
-            warnings=(Warned(message="careful", advice="look"),),
+            warnings=(StepWarning(message="careful", advice="look"),),
             phases=(("loading", 13.0),),
         ),
     )
     check = replace(
         check,
-        events=Events(samples=(Sample(step=0, prompt="1+1=", completion="2", values={"right": 3.0}),)),
+        events=StepEvents(samples=(Sample(step=0, prompt="1+1=", completion="2", values={"right": 3.0}),)),
         facts={"metrics": {"accuracy": {"kind": "rate", "value": 0.5, "low": 0.4, "high": 0.6, "items": 9}}},
     )
     condition = {"text": "good", "kind": "at_least", "verdict": "fail", "value": 0.5, "low": 0.4, "high": 0.6}
@@ -93,7 +93,7 @@ def full(make):
 
 
 def test_a_page_has_all_its_parts(full):
-    text = page(full)
+    text = render_page(full)
     tree = Tree(text)
     sections = [attrs["id"] for tag, attrs in tree.elements if tag == "section" and "id" in attrs]
     assert sections == [
@@ -121,7 +121,7 @@ def test_a_page_has_all_its_parts(full):
 
 
 def test_a_page_holds_together(full):
-    tree = Tree(page(full))
+    tree = Tree(render_page(full))
     ids = tree.ids()
     assert len(ids) == len(set(ids))
     links = [attrs["href"] for tag, attrs in tree.elements if tag == "a"]
@@ -130,7 +130,7 @@ def test_a_page_holds_together(full):
 
 
 def test_a_page_can_be_read_aloud(full):
-    tree = Tree(page(full))
+    tree = Tree(render_page(full))
     levels = [int(tag[1]) for tag, _ in tree.elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -144,7 +144,7 @@ def test_a_page_can_be_read_aloud(full):
 
 
 def test_nothing_is_loaded_and_only_the_own_script_may_run(full):
-    tree = Tree(page(full))
+    tree = Tree(render_page(full))
     for tag, attrs in tree.elements:
         for name in ("src", "href", "action", "data", "srcset", "poster"):
             value = attrs.get(name)
@@ -159,7 +159,7 @@ def test_nothing_is_loaded_and_only_the_own_script_may_run(full):
         "img-src data:",
         f"script-src 'sha256-{digest}'",
     ]
-    style = re.search("<style>(.*?)</style>", page(full), re.DOTALL)[1]
+    style = re.search("<style>(.*?)</style>", render_page(full), re.DOTALL)[1]
     assert "url(" not in style
     assert "@import" not in style
 
@@ -195,10 +195,10 @@ def hostile(make, words):
         breakdowns=({**metric, "column": words, "group": words, "metric": words, "model": words},),
         estimate={"seconds": 3, "seconds_least": words, words: words},
         files={words: {"size": words, "sha256": words}},
-        events=Events(
+        events=StepEvents(
             figures=figures,
             samples=samples,
-            warnings=(Warned(message=words, advice=words),),
+            warnings=(StepWarning(message=words, advice=words),),
             phases=((words, 3.0),),
         ),
     )
@@ -214,7 +214,7 @@ def hostile(make, words):
 
 @pytest.mark.parametrize("words", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_stays_text(make, words):
-    text = page(hostile(make, words))
+    text = render_page(hostile(make, words))
     text.encode("utf-8")
     tree = Tree(text)
     assert [tag for tag, _ in tree.elements].count("script") == 2
@@ -222,21 +222,21 @@ def test_hostile_text_stays_text(make, words):
     assert not any(name.startswith("on") for _, attrs in tree.elements for name in attrs)
     for _, attrs in tree.elements:
         assert not (attrs.get("href") or "#").startswith("javascript")
-    usual = [tag for tag, _ in Tree(page(hostile(make, "plain"))).elements]
+    usual = [tag for tag, _ in Tree(render_page(hostile(make, "plain"))).elements]
     assert {tag for tag, _ in tree.elements} <= {*usual, "br"}
 
 
 def test_a_run_of_a_thousand_steps_is_one_page_of_bounded_size(make):
     names = ["loss", "reward", *(f"reward/node{n}" for n in range(6)), *(f"other{n}" for n in range(20))]
     points = tuple((float(s), math.sin(s) + s / 100) for s in range(120))
-    events = Events(
+    events = StepEvents(
         figures=dict.fromkeys(names, points),
         samples=(Sample(step=1, prompt="p" * 2000, completion="c" * 20_000, values={}),) * 40,
     )
     steps = [make.step("base", "model"), *(make.step(f"sft-{n}", inputs=("base",)) for n in range(999))]
     run = make.run(*steps)
     run = replace(run, steps=tuple(replace(record, events=events) for record in run.steps))
-    text = page(run)
+    text = render_page(run)
     tree = Tree(text)
     assert len(text) < 25_000_000
     assert len([tag for tag, _ in tree.elements if tag == "article"]) <= 2000
@@ -246,7 +246,7 @@ def test_a_run_of_a_thousand_steps_is_one_page_of_bounded_size(make):
 
 
 def test_a_run_of_which_nothing_is_known_is_a_page(make):
-    tree = Tree(page(make.run(began=None, ended=None, result=None)))
+    tree = Tree(render_page(make.run(began=None, ended=None, result=None)))
     assert "steps" in tree.ids()
 
 
@@ -258,7 +258,7 @@ def test_a_step_with_odd_times_is_drawn(make):
         replace(b, began=None, ended=7.0),
         replace(c, began=1e18, ended=None, state="running"),
     )
-    text = page(replace(run, steps=odd, began=None, ended=None))
+    text = render_page(replace(run, steps=odd, began=None, ended=None))
     assert "nan" not in Tree(text).scripts[0]
 
 
@@ -272,7 +272,7 @@ def test_figures_that_change_are_drawn_and_the_others_told(make):
         "lost": ((1.0, math.nan), (2.0, math.inf)),
     }
     run = make.run(make.step("grpo", params={"reward": {"returns": "total"}}))
-    text = page(replace(run, steps=(replace(run.steps[0], events=Events(figures=figures)),)))
+    text = render_page(replace(run, steps=(replace(run.steps[0], events=StepEvents(figures=figures)),)))
     drawn = re.findall(r"<figcaption><span [^>]*>([^<]*)<", text)
     assert drawn == ["reward \u00b7 total (total)", "reward \u00b7 format", "loss"]
     assert "learning rate <b>0.25</b>" in text

@@ -1,8 +1,8 @@
 import pytest
 
-from posttrain.runtime.report.outcomes import judges_of, outcome
-from posttrain.runtime.report.record import Events, Sample
-from posttrain.runtime.report.samples import samples_section, spaced
+from posttrain.runtime.report.outcomes import correctness_rules, sample_outcome
+from posttrain.runtime.report.record import Sample, StepEvents
+from posttrain.runtime.report.samples import sample_evenly, samples_section
 
 
 def sample(**values):
@@ -31,33 +31,33 @@ def judged(make):
 )
 def test_a_sample_is_right_by_the_score_made_from_what_a_metric_counts(judged, value, found):
     for record in judged.steps[:2]:
-        assert outcome(judges_of(judged)[record.id], sample(right=value)) == found
+        assert sample_outcome(correctness_rules(judged)[record.id], sample(right=value)) == found
 
 
 def test_nothing_is_right_or_wrong_where_nothing_decides(judged):
-    assert judges_of(judged)["sft"] is None
-    assert outcome(None, sample(right=1.0)) is None
-    assert outcome(judges_of(judged)["check"], sample(other=1.0)) is None
+    assert correctness_rules(judged)["sft"] is None
+    assert sample_outcome(None, sample(right=1.0)) is None
+    assert sample_outcome(correctness_rules(judged)["check"], sample(other=1.0)) is None
 
 
 def test_a_metric_of_a_named_node_decides_by_itself(make):
     step = make.step("check", "eval", params={"metrics": {"right": {"kind": "rate", "node": "solved"}}})
     run = make.run(step)
-    judge = judges_of(run)["check"]
-    assert [outcome(judge, sample(solved=value)) for value in (1.0, 0.0)] == ["right", "wrong"]
+    judge = correctness_rules(run)["check"]
+    assert [sample_outcome(judge, sample(solved=value)) for value in (1.0, 0.0)] == ["right", "wrong"]
 
 
 def test_a_mean_decides_nothing(make):
     step = make.step("check", "eval", params={"metrics": {"score": {"kind": "mean", "node": "returns"}}})
     run = make.run(step)
-    assert judges_of(run)["check"] is None
+    assert correctness_rules(run)["check"] is None
 
 
 def with_samples(make, *samples, stages=1):
     from dataclasses import replace
 
     run = make.run(*(make.step(f"check-{n}", "eval") for n in range(stages)))
-    steps = tuple(replace(record, events=Events(samples=samples)) for record in run.steps)
+    steps = tuple(replace(record, events=StepEvents(samples=samples)) for record in run.steps)
     return replace(run, steps=steps)
 
 
@@ -77,7 +77,7 @@ def test_many_samples_are_spread_over_all_stages(make):
 
 
 def test_samples_are_spaced_evenly():
-    assert [s.values["n"] for s in spaced([sample(n=n) for n in range(10)], 5)] == [0, 2, 4, 6, 8]
+    assert [s.values["n"] for s in sample_evenly([sample(n=n) for n in range(10)], 5)] == [0, 2, 4, 6, 8]
 
 
 def test_empty_texts_say_so(make):

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posttrain.runtime.report.chart import Marks, chart, chart_data
-from posttrain.runtime.report.markup import embedded
-from posttrain.runtime.report.scale import Scale, spread, tick_text, ticks
-from posttrain.runtime.report.series import MOST, curve, smoothed, thinned
+from posttrain.runtime.report.chart import StepMarkers, curve_json, draw_chart
+from posttrain.runtime.report.markup import script_json
+from posttrain.runtime.report.scale import Scale, padded_range, tick_text, ticks
+from posttrain.runtime.report.series import MAX_POINTS, build_curve, downsample, moving_average
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 modest = st.floats(-1e6, 1e6)
@@ -15,7 +15,7 @@ modest = st.floats(-1e6, 1e6)
 
 @given(st.lists(modest, min_size=1, max_size=2000), st.integers(4, 100))
 def test_thinning_keeps_the_ends_and_the_extremes(values, most):
-    kept = thinned(values, most)
+    kept = downsample(values, most)
     assert len(kept) <= most
     assert kept == sorted(set(kept))
     assert (kept[0], kept[-1]) == (0, len(values) - 1)
@@ -23,12 +23,12 @@ def test_thinning_keeps_the_ends_and_the_extremes(values, most):
 
 
 def test_few_points_are_all_kept():
-    assert thinned([3.0, 1.0, 2.0], 400) == [0, 1, 2]
+    assert downsample([3.0, 1.0, 2.0], 400) == [0, 1, 2]
 
 
 @given(st.lists(modest, min_size=1, max_size=300))
 def test_a_smoothed_curve_stays_within_its_values(values):
-    found = smoothed(values)
+    found = moving_average(values)
     slack = 1e-6 * (1 + max(map(abs, values)))
     assert len(found) == len(values)
     assert min(values) - slack <= min(found)
@@ -37,12 +37,12 @@ def test_a_smoothed_curve_stays_within_its_values(values):
 
 def test_a_smoothed_straight_line_is_itself_but_for_its_end():
     line = [2.0 * place for place in range(100)]
-    assert smoothed(line)[:90] == pytest.approx(line[:90])
+    assert moving_average(line)[:90] == pytest.approx(line[:90])
 
 
 @given(numbers, numbers, st.integers(1, 10))
 def test_ticks_are_round_rising_and_within(a, b, wanted):
-    low, high = spread([a, b])
+    low, high = padded_range([a, b])
     found = ticks(low, high, wanted)
     assert found == sorted(set(found))
     slack = 1e-6 * (high - low)
@@ -58,7 +58,7 @@ def test_ticks_of_a_usual_range():
 
 @given(st.lists(numbers, max_size=5))
 def test_a_spread_is_never_empty(values):
-    low, high = spread(values)
+    low, high = padded_range(values)
     assert low < high
     assert math.isfinite(high - low)
     assert math.isfinite(Scale(low, high, 0.0, 100.0)(low / 2 + high / 2))
@@ -66,9 +66,9 @@ def test_a_spread_is_never_empty(values):
 
 def test_values_that_are_no_numbers_are_counted_and_break_the_line():
     points = tuple((float(s), math.nan if s in (3, 4) else 1.0 * s) for s in range(8))
-    found = curve("loss", points)
-    assert (found.lost, found.total, len(found.x)) == ((3.0, 4.0), 8, 6)
-    drawn = chart(found, "loss", Marks(), 0)
+    found = build_curve("loss", points)
+    assert (found.nonfinite, found.total, len(found.x)) == ((3.0, 4.0), 8, 6)
+    drawn = draw_chart(found, "loss", StepMarkers(), 0)
     line = drawn.split('<path d="')[1].split('"')[0]
     assert line.count("M") == 2
     assert drawn.count('class="lost"') == 2
@@ -87,23 +87,23 @@ def test_values_that_are_no_numbers_are_counted_and_break_the_line():
     ],
 )
 def test_odd_curves_are_drawn(points):
-    found = curve("x", points)
-    drawn = chart(found, "x", Marks(checkpoints=(0,), resumed=(1,)), 0)
+    found = build_curve("x", points)
+    drawn = draw_chart(found, "x", StepMarkers(checkpoints=(0,), resumed=(1,)), 0)
     assert "nan" not in drawn
     assert "inf" not in drawn
-    embedded(chart_data(found))
+    script_json(curve_json(found))
 
 
 def test_a_long_curve_is_cut_to_what_a_screen_shows():
-    found = curve("loss", tuple((float(s), math.sin(s)) for s in range(100_000)))
-    assert len(found.x) == len(found.y) == len(found.smooth) <= MOST
+    found = build_curve("loss", tuple((float(s), math.sin(s)) for s in range(100_000)))
+    assert len(found.x) == len(found.y) == len(found.smooth) <= MAX_POINTS
 
 
 def test_checkpoints_and_resumptions_are_marked():
-    drawn = chart(
-        curve("loss", tuple((float(s), 1.0 * s) for s in range(9))),
+    drawn = draw_chart(
+        build_curve("loss", tuple((float(s), 1.0 * s) for s in range(9))),
         "loss",
-        Marks(checkpoints=(4, 99), resumed=(2,)),
+        StepMarkers(checkpoints=(4, 99), resumed=(2,)),
         0,
     )
     assert "checkpoint at step 4" in drawn

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from posttrain.runtime.report.endings import endings_section, endings_title
+from posttrain.runtime.report.endings import failures_section, failures_title
 from posttrain.runtime.report.gates import gates_section
-from posttrain.runtime.report.page import page
-from posttrain.runtime.report.record import Events
-from posttrain.runtime.report.summary import header, outcome_of
+from posttrain.runtime.report.page import render_page
+from posttrain.runtime.report.record import StepEvents
+from posttrain.runtime.report.summary import page_header, run_outcome
 from posttrain.runtime.report.timeline import timeline_section
 
 
@@ -23,33 +23,33 @@ def left_out(make, *skipped, state="done", reason="not selected"):
 
 def test_a_run_of_some_steps_is_finished_and_says_what_it_left_out(make):
     run = left_out(make, "two")
-    assert outcome_of(run) == ("done", "Finished")
-    assert "All 2 steps finished. 1 more step was skipped." in header(run)
-    assert endings_title(run) == "What was left out"
-    assert "<b>two</b>: not selected" in endings_section(run)
+    assert run_outcome(run) == ("done", "Finished")
+    assert "All 2 steps finished. 1 more step was skipped." in page_header(run)
+    assert failures_title(run) == "What was left out"
+    assert "<b>two</b>: not selected" in failures_section(run)
     assert "skipped: not selected" in timeline_section(run)
 
 
 def test_a_long_reason_stands_where_there_is_room(make):
     run = left_out(make, "two", reason="the gate ship was inconclusive: this is for another case")
-    assert "for another case" in endings_section(run)
+    assert "for another case" in failures_section(run)
     assert "for another case" not in timeline_section(run)
 
 
 def test_a_run_that_had_nothing_to_do(make):
     run = left_out(make, "two", "three", state="cached")
-    assert outcome_of(run) == ("cached", "Finished: nothing to run")
-    assert "All 1 step had finished in earlier runs. 2 more steps were skipped." in header(run)
+    assert run_outcome(run) == ("cached", "Finished: nothing to run")
+    assert "All 1 step had finished in earlier runs. 2 more steps were skipped." in page_header(run)
 
 
 def test_what_failed_is_not_called_left_out(make):
     run = left_out(make, "two", state="failed")
-    assert endings_title(run) == "What did not finish"
+    assert failures_title(run) == "What did not finish"
 
 
 @pytest.mark.parametrize("skipped", [("two",), ("one", "two", "three")])
 def test_skipped_steps_have_their_sign_in_the_picture(make, skipped):
-    text = page(left_out(make, *skipped))
+    text = render_page(left_out(make, *skipped))
     assert f"{len(skipped)} skipped" in text
     assert text.count('class="box s-skipped"') == len(skipped)
     assert "unknown" not in text.split("</style>")[1].split("<footer")[0]
@@ -91,5 +91,5 @@ def test_what_a_skipped_step_once_said_is_not_of_this_run(workshop, make):
     workshop.settle("sft", "skipped", reason="not selected")
     workshop.done("dpo")
     workshop.end()
-    assert workshop.record().steps[0].events == Events()
+    assert workshop.record().steps[0].events == StepEvents()
     assert "1 more step was skipped" in workshop.page()

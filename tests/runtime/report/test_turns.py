@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from posttrain.runtime.report.record import Events, Sample, Turn
+from posttrain.runtime.report.record import Sample, StepEvents, Turn
 from posttrain.runtime.report.samples import samples_section
-from posttrain.runtime.report.turns import decoded, drawn, told
+from posttrain.runtime.report.turns import parse_messages, render_turns, split_episode
 
 TRANSCRIPT = [
     {"role": "user", "content": "A number from 1 to 9."},
@@ -17,15 +17,15 @@ WORLD = {"environment": {"kind": "guess"}}
 
 
 def test_messages_are_turns():
-    assert [turn.role for turn in told(TRANSCRIPT)] == ["user", "assistant", "user", "assistant"]
+    assert [turn.role for turn in parse_messages(TRANSCRIPT)] == ["user", "assistant", "user", "assistant"]
     parts = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
-    assert told(parts) == (Turn(role="user", text="a\nb"),)
-    assert told([{"role": None, "content": None}]) == (Turn(role="", text=""),)
+    assert parse_messages(parts) == (Turn(role="user", text="a\nb"),)
+    assert parse_messages([{"role": None, "content": None}]) == (Turn(role="", text=""),)
 
 
 @pytest.mark.parametrize("value", [None, "text", 3, {}, [], ["a"], [{"role": "user"}, 3]])
 def test_what_is_no_list_of_messages_has_no_turns(value):
-    assert told(value) == ()
+    assert parse_messages(value) == ()
 
 
 @pytest.mark.parametrize(
@@ -38,28 +38,28 @@ def test_what_is_no_list_of_messages_has_no_turns(value):
 )
 def test_an_episode_that_was_decoded_is_taken_apart(text):
     turns = [("assistant", "first"), ("user", "higher"), ("assistant", "second")]
-    assert [(turn.role, turn.text) for turn in decoded(text)] == turns
+    assert [(turn.role, turn.text) for turn in split_episode(text)] == turns
 
 
 @pytest.mark.parametrize("text", ["", "one turn", "the user said\nso", "user: x\nassistant: y"])
 def test_a_text_without_roles_has_no_turns(text):
-    assert decoded(text) == ()
+    assert split_episode(text) == ()
 
 
 def test_long_episodes_are_cut_and_it_is_said():
     many = [Turn(role="assistant", text="x" * 10)] * 100
-    assert "40 more turns are not shown" in drawn(many, 10_000, episode=True)
-    assert "95 more turns are not shown" in drawn(many, 50, episode=True)
-    assert "x" * 500 not in drawn([Turn(role="user", text="x" * 1000)], 400, episode=True)
+    assert "40 more turns are not shown" in render_turns(many, 10_000, episode=True)
+    assert "95 more turns are not shown" in render_turns(many, 50, episode=True)
+    assert "x" * 500 not in render_turns([Turn(role="user", text="x" * 1000)], 400, episode=True)
 
 
 def shown(make, *samples, params=None):
     run = make.run(make.step("check", "eval", params=params or {}))
-    return samples_section(replace(run, steps=(replace(run.steps[0], events=Events(samples=samples)),)))
+    return samples_section(replace(run, steps=(replace(run.steps[0], events=StepEvents(samples=samples)),)))
 
 
 def test_the_other_side_of_an_episode_is_its_environment(make):
-    sample = Sample(step=0, prompt="Play.", completion="5\n7", values={}, turns=told(TRANSCRIPT))
+    sample = Sample(step=0, prompt="Play.", completion="5\n7", values={}, turns=parse_messages(TRANSCRIPT))
     text = shown(make, sample, params=WORLD)
     assert "Episode, 4 turns" in text
     assert text.count("<h4>Environment</h4>") == text.count("<h4>Model</h4>") == 2

@@ -10,19 +10,19 @@ from typing import Any
 
 
 @dataclass
-class Model:
+class FakeJudge:
     """A model that answers by a function from the request's body to a status and a text."""
 
     url: str = ""
     answer: Callable[[dict[str, Any]], tuple[int, str]] = lambda body: (200, "fine\nVERDICT: 7")
     headers: dict[str, str] = field(default_factory=dict[str, str])
-    seen: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    under_way: int = 0
-    most: int = 0
+    requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    in_flight: int = 0
+    max_in_flight: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-FORMS: dict[str, Callable[[str], Any]] = {
+RESPONSE_BUILDERS: dict[str, Callable[[str], Any]] = {
     "/chat/completions": lambda text: {"choices": [{"message": {"content": text}}]},
     "/messages": lambda text: {
         "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": text}]
@@ -31,18 +31,18 @@ FORMS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def handler_of(model: Model) -> type[BaseHTTPRequestHandler]:
+def request_handler(model: FakeJudge) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             with model.lock:
-                model.under_way += 1
-                model.most = max(model.most, model.under_way)
-                model.seen.append({"path": self.path, "headers": dict(self.headers), "body": body})
+                model.in_flight += 1
+                model.max_in_flight = max(model.max_in_flight, model.in_flight)
+                model.requests.append({"path": self.path, "headers": dict(self.headers), "body": body})
             status, text = model.answer(body)
             with model.lock:
-                model.under_way -= 1
-            shaped = next((form for end, form in FORMS.items() if self.path.endswith(end)), None)
+                model.in_flight -= 1
+            shaped = next((form for end, form in RESPONSE_BUILDERS.items() if self.path.endswith(end)), None)
             data = json.dumps(shaped(text) if shaped and status == 200 else text).encode()
             self.send_response(status)
             for name, value in {
@@ -60,9 +60,9 @@ def handler_of(model: Model) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def serving(model: Model) -> Iterator[Model]:
+def run_judge(model: FakeJudge) -> Iterator[FakeJudge]:
     """The model with its address, for as long as it is asked."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(model))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), request_handler(model))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     model.url = f"http://127.0.0.1:{server.server_port}/v1"

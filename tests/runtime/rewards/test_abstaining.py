@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from tests.runtime.rewards.scoring import attempt, codes, compiled, scored
+from tests.runtime.rewards.scoring import codes, compile_yaml_reward, compiled_graph, evaluate_graph
 
-from posttrain.runtime.rewards.logic import every, some
+from posttrain.runtime.rewards.logic import kleene_all, kleene_any
 
 TRUTHS = [True, False, None]
 # Two nested repeats with a part in common: no engine finds out in time that this does not match.
@@ -16,7 +16,7 @@ def value_of(node: Any, **reads: Any) -> Any:
     """The value of one node over one row; the reads' types go by their values."""
     kinds = {bool: "boolean", str: "text", float: "number", int: "number"}
     types = {name: kinds.get(type(value), "any") for name, value in reads.items()}
-    graph = compiled(
+    graph = compiled_graph(
         {
             "reads": {"completion": "text", **types},
             "nodes": {"node": node},
@@ -24,7 +24,7 @@ def value_of(node: Any, **reads: Any) -> Any:
         }
     )
     columns = {name: [value] for name, value in reads.items()}
-    return scored(graph, {"completion": [""], **columns}).values["node"][0]
+    return evaluate_graph(graph, {"completion": [""], **columns}).values["node"][0]
 
 
 @pytest.mark.parametrize("of", TRUTHS)
@@ -36,10 +36,10 @@ def test_all_and_any_are_open_only_where_the_rest_does_not_decide(of: bool | Non
         for b in ([to] if to is not None else [True, False])
     }
     ands, ors = {a and b for a, b in outcomes}, {a or b for a, b in outcomes}
-    assert every([of, to]) == (ands.pop() if len(ands) == 1 else None)
-    assert some([of, to]) == (ors.pop() if len(ors) == 1 else None)
-    assert value_of({"all": ["p", "q"]}, p=of, q=to) == every([of, to])
-    assert value_of({"any": ["p", "q"]}, p=of, q=to) == some([of, to])
+    assert kleene_all([of, to]) == (ands.pop() if len(ands) == 1 else None)
+    assert kleene_any([of, to]) == (ors.pop() if len(ors) == 1 else None)
+    assert value_of({"all": ["p", "q"]}, p=of, q=to) == kleene_all([of, to])
+    assert value_of({"any": ["p", "q"]}, p=of, q=to) == kleene_any([of, to])
 
 
 @pytest.mark.parametrize("op", ["sum", "product", "min", "max", "mean"])
@@ -88,7 +88,7 @@ def test_a_pattern_that_never_ends_leaves_its_row_unknown():
         },
         "returns": {"score": {"when": {"any": ["is_a", "there"]}}},
     }
-    scores = scored(compiled(reward), {"completion": ["aaa", "a" * 60 + "b", "b"]})
+    scores = evaluate_graph(compiled_graph(reward), {"completion": ["aaa", "a" * 60 + "b", "b"]})
     assert scores.values["found"] == ["aaa", None, None]
     # The second is not known to be absent, as the third is: whatever reads it abstains.
     assert scores.values["there"] == [True, None, False]
@@ -106,18 +106,22 @@ def test_a_test_out_of_time_gives_what_the_recipe_says(otherwise: Any, expected:
 
 def test_a_batch_of_endless_rows_takes_a_bounded_number_of_searches():
     node = {"matches": {"of": "completion", "pattern": ENDLESS, "timeout_seconds": 0.001}}
-    graph = compiled({"reads": {"completion": "text"}, "returns": {"score": node}})
+    graph = compiled_graph({"reads": {"completion": "text"}, "returns": {"score": node}})
     rows = ["a" * (60 + row) + "b" for row in range(300)]
-    assert scored(graph, {"completion": rows}).values["returns"] == [None] * 300
+    assert evaluate_graph(graph, {"completion": rows}).values["returns"] == [None] * 300
 
 
 def test_a_number_that_is_none_is_no_value():
     reward = {"reads": {"completion": "text", "x": "number"}, "returns": {"scale": {"of": "x", "by": 1e308}}}
-    scores = scored(compiled(reward), {"completion": [""] * 4, "x": [float("nan"), float("inf"), 10.0, 1.0]})
+    scores = evaluate_graph(
+        compiled_graph(reward), {"completion": [""] * 4, "x": [float("nan"), float("inf"), 10.0, 1.0]}
+    )
     assert scores.values["returns"] == [None, None, None, 1e308]
     assert scores.reasons["returns"][2] == "the value is inf"
 
 
 def test_a_fallback_must_be_of_the_nodes_type():
     matches = {"matches": {"of": "completion", "pattern": "a", "on_timeout": 3}}
-    assert codes(attempt({"reads": {"completion": "text"}, "returns": {"score": matches}})) == ["PT0203"]
+    assert codes(compile_yaml_reward({"reads": {"completion": "text"}, "returns": {"score": matches}})) == [
+        "PT0203"
+    ]

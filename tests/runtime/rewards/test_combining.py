@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.runtime.rewards.scoring import compiled, scored
+from tests.runtime.rewards.scoring import compiled_graph, evaluate_graph
 
 X = [-2.0, 0.0, 1.0, 4.0]
 
@@ -44,7 +44,7 @@ CASES: list[tuple[Any, list[Any]]] = [
 def test_a_combination_gives_what_its_name_says(case: tuple[Any, list[Any]]):
     node, expected = case
     reads = {"completion": "text", "x": "number"}
-    graph = compiled({"reads": reads, "nodes": {"node": node}, "returns": {"length": "completion"}})
-    found = scored(graph, {"completion": [""] * 4, "x": X}, groups=[0] * 4).values["node"]
+    graph = compiled_graph({"reads": reads, "nodes": {"node": node}, "returns": {"length": "completion"}})
+    found = evaluate_graph(graph, {"completion": [""] * 4, "x": X}, groups=[0] * 4).values["node"]
     assert found == pytest.approx(expected)
     assert [isinstance(one, bool) for one in found] == [isinstance(one, bool) for one in expected]

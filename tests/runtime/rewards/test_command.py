@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.recipe_command import call
+from tests.recipe_command import run_command
 from tests.runtime.rewards.scoring import LIBRARY
 
 TWO_PHASE = LIBRARY / "two-phase-reasoning" / "rewards.yaml"
@@ -24,7 +24,7 @@ def rows(tmp_path: Path) -> Path:
 
 
 def test_every_nodes_value_for_every_row_as_json(rows: Path):
-    done = call("reward", TWO_PHASE, "two_phase", "--rows", rows, "--format", "jsonl")
+    done = run_command("reward", TWO_PHASE, "two_phase", "--rows", rows, "--format", "jsonl")
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["reward"] for line in found] == [12.5, -6.5, None]
@@ -34,7 +34,7 @@ def test_every_nodes_value_for_every_row_as_json(rows: Path):
 
 
 def test_a_table_for_people(rows: Path):
-    done = call("reward", TWO_PHASE, "two_phase", "--rows", rows)
+    done = run_command("reward", TWO_PHASE, "two_phase", "--rows", rows)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split() == [
@@ -66,10 +66,12 @@ def test_a_users_function_and_a_setting_are_taken(tmp_path: Path, rows: Path):
     recipe.write_text(
         f"vars: {{high: 1}}\nrewards:\n  long: {{reads: {{completion: text}}, returns: {node}}}\n"
     )
-    done = call("reward", recipe, "long", "--rows", rows, "--format", "jsonl", "--set", "vars.high=100")
+    done = run_command(
+        "reward", recipe, "long", "--rows", rows, "--format", "jsonl", "--set", "vars.high=100"
+    )
     assert [json.loads(line)["reward"] for line in done.stdout.splitlines()] == [41.0, 0.0, 41.0]
     assert json.loads(done.stdout.splitlines()[0])["reasons"] == {"returns": "by length"}
-    refused = call("reward", recipe, "long", "--rows", rows)
+    refused = run_command("reward", recipe, "long", "--rows", rows)
     assert refused.returncode == 1
     assert "it returned 41, which does not lie in -inf .. +1" in refused.stderr
 
@@ -86,14 +88,14 @@ def test_a_users_function_and_a_setting_are_taken(tmp_path: Path, rows: Path):
 )
 def test_rows_that_do_not_fit_are_a_misuse(rows: Path, line: str, said: str):
     rows.write_text(line + "\n")
-    done = call("reward", TWO_PHASE, "two_phase", "--rows", rows)
+    done = run_command("reward", TWO_PHASE, "two_phase", "--rows", rows)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_a_name_that_is_none_is_met_with_the_nearest(rows: Path):
-    done = call("reward", TWO_PHASE, "two_fase", "--rows", rows)
+    done = run_command("reward", TWO_PHASE, "two_fase", "--rows", rows)
     assert done.returncode == 2
     assert "did you mean `two_phase`?" in done.stderr
 
@@ -101,7 +103,7 @@ def test_a_name_that_is_none_is_met_with_the_nearest(rows: Path):
 def test_a_mistaken_reward_is_shown_with_its_place(tmp_path: Path, rows: Path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("rewards:\n  it: {reads: {completion: text}, returns: {lenght: completion}}\n")
-    done = call("reward", recipe, "it", "--rows", rows)
+    done = run_command("reward", recipe, "it", "--rows", rows)
     assert done.returncode == 1
     assert "PT0501" in done.stderr
     assert "did you mean `length`?" in done.stderr

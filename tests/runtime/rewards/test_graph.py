@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.runtime.rewards.scoring import compiled, scored
+from tests.runtime.rewards.scoring import compiled_graph, evaluate_graph
 
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
 from posttrain.runtime.rewards.graph import Graph
 from posttrain.runtime.rewards.nodes import Node
-from posttrain.runtime.training.rewards import prompt_groups, summary
+from posttrain.runtime.training.rewards import prompt_groups, score_statistics
 
 
 def slow(id: str, run: Any, *reads: str, needs: Sequence[str] = ()) -> Node:
@@ -25,11 +25,11 @@ def slow(id: str, run: Any, *reads: str, needs: Sequence[str] = ()) -> Node:
 def test_a_slow_node_is_asked_once_for_equal_rows(rows: list[tuple[str, str | None]]):
     asked: list[tuple[str, str | None]] = []
 
-    def run(params: None, operands: Operands, batch: Batch) -> Reasoned:
+    def run(params: None, operands: Operands, batch: Batch) -> OpResult:
         pairs = list(zip(operands["completion"], operands["to"], strict=True))
         assert len(pairs) == batch.count
         asked.extend(pairs)
-        return Reasoned(values=[f"{of}{to}" for of, to in pairs], reasons=[f"saw {of}" for of, _ in pairs])
+        return OpResult(values=[f"{of}{to}" for of, to in pairs], reasons=[f"saw {of}" for of, _ in pairs])
 
     nodes = (slow("n", run, "completion", "to"), one("r"))
     graph = Graph(reads={"completion": "text", "to": "text"}, nodes=nodes, returns="r")
@@ -82,12 +82,12 @@ def test_slow_nodes_that_do_not_need_each_other_run_at_the_same_time():
 
 def test_a_fault_names_its_node_and_ends_the_others():
     def run(params: None, operands: Operands, batch: Batch) -> list[float]:
-        raise StepFault("the server is gone", "start it")
+        raise StepError("the server is gone", "start it")
 
     graph = Graph(
         reads={"completion": "text"}, nodes=(slow("judged", run, "completion"), one("r")), returns="r"
     )
-    with pytest.raises(StepFault, match="node `judged`: the server is gone") as raised:
+    with pytest.raises(StepError, match="node `judged`: the server is gone") as raised:
         graph.evaluate({"completion": ["x"]})
     assert raised.value.advice == "start it"
 
@@ -108,7 +108,7 @@ def test_normalized_values_are_relative_to_their_group(rows: list[tuple[int, flo
     }
     groups = [group for group, _ in rows]
     columns = {"completion": [""] * len(rows), "x": [x for _, x in rows]}
-    values = scored(compiled(reward), columns, groups).values
+    values = evaluate_graph(compiled_graph(reward), columns, groups).values
     for group in set(groups):
         own = [place for place, (of, x) in enumerate(rows) if of == group and x is not None]
         given_values = [rows[place][1] for place in own]
@@ -124,9 +124,11 @@ def test_normalized_values_are_relative_to_their_group(rows: list[tuple[int, flo
 
 
 def test_normalizing_without_prompts_is_refused():
-    graph = compiled({"reads": {"completion": "text"}, "returns": {"normalize": {"length": "completion"}}})
-    with pytest.raises(StepFault, match="say nothing of prompts"):
-        scored(graph, {"completion": ["a"]})
+    graph = compiled_graph(
+        {"reads": {"completion": "text"}, "returns": {"normalize": {"length": "completion"}}}
+    )
+    with pytest.raises(StepError, match="say nothing of prompts"):
+        evaluate_graph(graph, {"completion": ["a"]})
 
 
 def test_rows_of_one_prompt_make_a_group():
@@ -142,10 +144,10 @@ def test_what_a_batch_gave_is_summed_up_by_node():
         "nodes": {"there": {"present": "completion"}, "half": {"scale": {"of": "x", "by": 0.5}}},
         "returns": {"gate": {"of": "half", "when": "there"}},
     }
-    graph = compiled(reward)
-    ready = Graph.from_plan(graph.plan())
+    graph = compiled_graph(reward)
+    ready = Graph.from_plan(graph.step_params())
     scores = ready.evaluate({"completion": ["a", "b", "", "d"], "x": [2.0, 4.0, None, None]})
-    assert summary(ready, scores) == {
+    assert score_statistics(ready, scores) == {
         "reward/there": 0.75,
         "spread/there": pytest.approx(0.75**0.5 / 2),
         "reward/half": 1.5,
@@ -158,5 +160,5 @@ def test_what_a_batch_gave_is_summed_up_by_node():
 
 
 def test_a_column_of_the_data_may_be_the_reward():
-    graph = compiled({"reads": {"completion": "text", "x": "number"}, "returns": "x"})
-    assert scored(graph, {"completion": ["a", "b"], "x": [1.0, None]}).values == {"x": [1.0, None]}
+    graph = compiled_graph({"reads": {"completion": "text", "x": "number"}, "returns": "x"})
+    assert evaluate_graph(graph, {"completion": ["a", "b"], "x": [1.0, None]}).values == {"x": [1.0, None]}

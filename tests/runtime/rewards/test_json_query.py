@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from tests.runtime.rewards.scoring import compiled, scored
+from tests.runtime.rewards.scoring import compiled_graph, evaluate_graph
 
-from posttrain.runtime.rewards.json_filter import parsed
-from posttrain.runtime.rewards.json_nodes import NODES_AT_MOST, TooMany, found
+from posttrain.runtime.rewards.json_filter import parse_query
+from posttrain.runtime.rewards.json_nodes import MAX_NODES, TooManyNodesError, find_values
 from posttrain.runtime.rewards.json_path import check_path
 from posttrain.runtime.rewards.json_query import Query
 
@@ -65,14 +65,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("query", "expected"), FINDS)
 def test_a_query_finds(query: str, expected: list[object]):
-    values = found(parsed(query), GARDEN)
+    values = find_values(parse_query(query), GARDEN)
     assert json.dumps(values) == json.dumps(expected)
 
 
 @pytest.mark.parametrize("query", REFUSED)
 def test_a_text_that_is_no_query_is_refused(query: str):
     with pytest.raises(ValueError, match="`"):
-        parsed(query)
+        parse_query(query)
 
 
 def test_a_path_is_checked_in_both_its_forms():
@@ -85,18 +85,18 @@ def test_a_path_is_checked_in_both_its_forms():
 
 
 def test_true_is_not_one():
-    assert found(parsed("$[?@ == 1]"), [1, 1.0, True, "1"]) == [1, 1.0]
+    assert find_values(parse_query("$[?@ == 1]"), [1, 1.0, True, "1"]) == [1, 1.0]
 
 
 def test_a_query_stops_where_it_would_look_at_too_much():
     wide = [[0] * 50 for _ in range(50)]
-    with pytest.raises(TooMany, match=f"{NODES_AT_MOST:,}"):
-        found(parsed("$..*..*..*..*"), wide)
+    with pytest.raises(TooManyNodesError, match=f"{MAX_NODES:,}"):
+        find_values(parse_query("$..*..*..*..*"), wide)
     assert looked(json.dumps(wide), "$..*..*..*..*") is None
 
 
 def test_a_pattern_that_backtracks_without_end_matches_nothing():
-    assert found(parsed("$[?match(@, '(a|aa)+$')]"), ["a" * 60 + "b"]) == []
+    assert find_values(parse_query("$[?match(@, '(a|aa)+$')]"), ["a" * 60 + "b"]) == []
 
 
 def test_a_deep_value_is_no_answer_and_no_crash():
@@ -107,18 +107,18 @@ def test_a_deep_value_is_no_answer_and_no_crash():
 
 def looked(text: str, path: str) -> object:
     columns = {"completion": [""], "of": [text]}
-    graph = compiled(
+    graph = compiled_graph(
         {
             "reads": {"completion": "text", "of": "text"},
             "nodes": {"node": {"json_path": {"of": "of", "path": path}}},
             "returns": {"length": "completion"},
         }
     )
-    return scored(graph, columns).values["node"][0]
+    return evaluate_graph(graph, columns).values["node"][0]
 
 
 def test_a_singular_query_is_known_as_one():
-    assert isinstance(parsed("$.a[0]"), Query)
-    assert parsed("$.a[0]").singular
-    assert not parsed("$.a[*]").singular
-    assert not parsed("$..a").singular
+    assert isinstance(parse_query("$.a[0]"), Query)
+    assert parse_query("$.a[0]").singular
+    assert not parse_query("$.a[*]").singular
+    assert not parse_query("$..a").singular

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from posttrain.runtime.rewards.json_schema import check_schema, fault, validator_for
+from posttrain.runtime.rewards.json_schema import check_schema, text_violation, validator_for
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 WITHIN = [
@@ -26,8 +26,8 @@ OUTSIDE = [
 def test_a_schema_may_refer_to_its_own_parts(schema: dict):
     check_schema(schema)
     validator = validator_for(schema)
-    assert fault("3", "whole", validator) is None
-    assert fault(json.dumps("3"), "whole", validator)
+    assert text_violation("3", "whole", validator) is None
+    assert text_violation(json.dumps("3"), "whole", validator)
 
 
 @pytest.mark.parametrize(("schema", "named"), OUTSIDE)

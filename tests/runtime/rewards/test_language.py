@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import need
-from tests.runtime.rewards.scoring import compiled, scored
+from tests.conftest import require_service
+from tests.runtime.rewards.scoring import compiled_graph, evaluate_graph
 
 from posttrain.runtime.rewards.graph import Scores
-from posttrain.runtime.rewards.language import LANGUAGES, prose
+from posttrain.runtime.rewards.language import LANGUAGES, strip_non_prose
 from posttrain.spec.types import Interval
 
 # By language. All but the Russian one can be told without a hint.
@@ -20,13 +20,13 @@ RUSSIAN = SENTENCES.pop("ru")
 
 @pytest.fixture(autouse=True, scope="module")
 def package() -> None:
-    need("py3langid", find_spec("py3langid"), "pip install 'posttrain[train]'")
+    require_service("py3langid", find_spec("py3langid"), "pip install 'posttrain[train]'")
 
 
 def told(texts: list[str | None], **params: Any) -> Scores:
     """The node, and a test of it against English."""
-    return scored(
-        compiled(
+    return evaluate_graph(
+        compiled_graph(
             {
                 "reads": {"completion": "text"},
                 "nodes": {"node": {"language": {"of": "completion", **params}}},
@@ -83,10 +83,10 @@ def test_how_sure_it_has_to_be_is_the_recipe_s_to_say():
 
 def test_formulas_code_tags_and_addresses_do_not_count():
     text = "The sum <b>is</b> $\\frac{a}{b}$ `x = 1` and \\(c\\), see https://example.org/Zusammenfassung."
-    assert prose(text).split() == ["The", "sum", "is", "and", ",", "see"]
+    assert strip_non_prose(text).split() == ["The", "sum", "is", "and", ",", "see"]
     german = "Die Summe ist gerade.\n```\nreturn the value of the first element of the list, if any\n```\n"
     assert told([german * 3]).values["node"] == ["de"]
-    assert prose("It costs $5, and $10 for a child") == "It costs $5, and $10 for a child"
+    assert strip_non_prose("It costs $5, and $10 for a child") == "It costs $5, and $10 for a child"
 
 
 @pytest.mark.parametrize("piece", ["\\(", "\\[", "$", "`", "<a", "$$a", "~", "http://", "\ud800", "\0"])
@@ -96,12 +96,12 @@ def test_no_text_is_too_strange(piece: str):
 
 
 def test_the_declared_codes_are_those_of_the_model():
-    from posttrain.runtime.rewards.language import _MEMBERS, _identifier
+    from posttrain.runtime.rewards.language import _MACROLANGUAGES, _load_identifier
 
-    labels = set(_identifier().labels)
-    assert set(LANGUAGES) == labels - set(_MEMBERS) - {"zxx"}
-    assert set(_MEMBERS) <= labels
-    assert set(_MEMBERS.values()) <= LANGUAGES
+    labels = set(_load_identifier().labels)
+    assert set(LANGUAGES) == labels - set(_MACROLANGUAGES) - {"zxx"}
+    assert set(_MACROLANGUAGES) <= labels
+    assert set(_MACROLANGUAGES.values()) <= LANGUAGES
 
 
 def test_it_is_text_that_other_ops_take():
@@ -115,8 +115,8 @@ def test_it_is_text_that_other_ops_take():
             ]
         },
     }
-    graph = compiled(reward)
+    graph = compiled_graph(reward)
     assert (graph.types["spoken"], graph.range) == ("text", Interval(0.0, 3.0))
     texts = [SENTENCES["de"], SENTENCES["fr"], SENTENCES["en"]]
-    found = scored(graph, {"completion": texts, "locale": ["de", "de", "en"]})
+    found = evaluate_graph(graph, {"completion": texts, "locale": ["de", "de", "en"]})
     assert found.values["returns"] == [3.0, 1.0, 2.0]

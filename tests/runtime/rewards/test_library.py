@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.runtime.rewards.scoring import library, scored
+from tests.runtime.rewards.scoring import evaluate_graph, library_reward
 
 from posttrain.spec.types import Interval
 
-TWO_PHASE = library("two-phase-reasoning/rewards.yaml", "two_phase")
-ZERO = library("math-policy-gradient/reward.yaml", "r1_zero")
+TWO_PHASE = library_reward("two-phase-reasoning/rewards.yaml", "two_phase")
+ZERO = library_reward("math-policy-gradient/reward.yaml", "r1_zero")
 REASONING, OPEN, CLOSE = "<end_working_out>", "<SOLUTION>", "</SOLUTION>"
 
 
@@ -104,7 +104,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=[case[0][-28:] or "nothing" for case in CASES])
 def test_the_four_rewards_case_by_case(case: tuple[str, str, float, float, float, float]):
     completion, answer, *expected = case
-    values = scored(TWO_PHASE, {"completion": [completion], "answer": [answer]}).values
+    values = evaluate_graph(TWO_PHASE, {"completion": [completion], "answer": [answer]}).values
     names = ("format_exact", "format_near", "answer_score", "number_score")
     assert [values[name][0] for name in names] == expected
     assert values["returns"] == [sum(expected)]
@@ -120,7 +120,9 @@ PIECES = st.sampled_from([REASONING, OPEN, CLOSE, "42", "4", " ", "\n", "-", ".5
     st.sampled_from(["42", "-4", "0", "x"]),
 )
 def test_the_four_rewards_are_those_written_by_hand(completions: list[str], answer: str):
-    values = scored(TWO_PHASE, {"completion": completions, "answer": [answer] * len(completions)}).values
+    values = evaluate_graph(
+        TWO_PHASE, {"completion": completions, "answer": [answer] * len(completions)}
+    ).values
     for row, completion in enumerate(completions):
         expected = by_hand(completion, answer)
         assert {name: values[name][row] for name in expected} == expected
@@ -129,23 +131,23 @@ def test_the_four_rewards_are_those_written_by_hand(completions: list[str], answ
 
 
 def test_the_best_and_the_worst_completion_reach_the_range():
-    values = scored(TWO_PHASE, {"completion": [wrapped("42"), ""], "answer": ["42", "42"]}).values
+    values = evaluate_graph(TWO_PHASE, {"completion": [wrapped("42"), ""], "answer": ["42", "42"]}).values
     assert values["returns"] == [12.5, -6.5]
 
 
 def test_the_tags_are_the_users():
-    graph = library(
+    graph = library_reward(
         "two-phase-reasoning/rewards.yaml",
         "two_phase",
         ("vars.solution_open", "<s>"),
         ("vars.solution_close", "</s>"),
     )
-    values = scored(graph, {"completion": [f"{REASONING}<s>42</s>"], "answer": ["42"]}).values
+    values = evaluate_graph(graph, {"completion": [f"{REASONING}<s>42</s>"], "answer": ["42"]}).values
     assert values["returns"] == [12.5]
 
 
 def test_a_row_without_a_reference_has_no_score():
-    values = scored(TWO_PHASE, {"completion": [wrapped("42")], "answer": [None]}).values
+    values = evaluate_graph(TWO_PHASE, {"completion": [wrapped("42")], "answer": [None]}).values
     assert values["format_exact"] == [3.0]
     assert values["answer_score"] == values["returns"] == [None]
 
@@ -161,7 +163,7 @@ def test_r1_zero_wants_the_format_and_the_answer():
         f"so</think></think>{answer}": (False, True, 0.0),
         "so</think> 0.5": (False, False, 0.0),
     }
-    values = scored(ZERO, {"completion": list(rows), "answer": ["0.5"] * len(rows)}).values
+    values = evaluate_graph(ZERO, {"completion": list(rows), "answer": ["0.5"] * len(rows)}).values
     assert list(zip(values["format"], values["right"], values["returns"], strict=True)) == list(rows.values())
     assert ZERO.range == Interval(0.0, 1.0)
     assert (ZERO.types["format"], ZERO.types["right"]) == ("boolean", "boolean")
@@ -170,7 +172,7 @@ def test_r1_zero_wants_the_format_and_the_answer():
 @settings(deadline=None, max_examples=40)
 @given(st.permutations(["</think>", "<answer>", "</answer>", "7"]), st.booleans())
 def test_r1_zero_is_one_only_in_the_one_order(pieces: list[str], right: bool):
-    values = scored(ZERO, {"completion": ["".join(pieces)], "answer": ["7" if right else "8"]}).values
+    values = evaluate_graph(ZERO, {"completion": ["".join(pieces)], "answer": ["7" if right else "8"]}).values
     written = "".join(pieces)
     formed = [piece for piece in pieces if piece != "7"] == ["</think>", "<answer>", "</answer>"]
     assert values["format"] == [formed]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from tests.runtime.rewards.scoring import compiled, scored
+from tests.runtime.rewards.scoring import compiled_graph, evaluate_graph
 
 from posttrain.runtime.catalog import CATALOG
 
@@ -17,13 +17,15 @@ READS = {"completion": "text", "of": "text", "to": "text"}
 def test_an_op_gives_what_its_cases_say(case: dict[str, Any]):
     rows = case["rows"]
     wide = len(rows[0]) == 3
-    graph = compiled({"reads": READS, "nodes": {"node": case["node"]}, "returns": {"length": "completion"}})
+    graph = compiled_graph(
+        {"reads": READS, "nodes": {"node": case["node"]}, "returns": {"length": "completion"}}
+    )
     columns = {
         "completion": [""] * len(rows),
         "of": [row[0] for row in rows],
         "to": [row[1] if wide else "" for row in rows],
     }
-    found = scored(graph, columns).values["node"]
+    found = evaluate_graph(graph, columns).values["node"]
     expected = [row[-1] for row in rows]
     assert found == expected
     assert [type(one) for one in found] == [type(one) for one in expected]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tests.recipe_command import wait_until
-from tests.runtime.rewards.scoring import attempt, codes
+from tests.runtime.rewards.scoring import codes, compile_yaml_reward
 
-from posttrain.compiler.rewards.graph import Graph as Compiled
-from posttrain.runtime.faults import StepFault
+from posttrain.compiler.rewards.graph import RewardGraph as Compiled
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.rewards import user_calls
 from posttrain.runtime.rewards.graph import Graph, Scores
 from posttrain.spec.types import Interval
@@ -22,7 +22,7 @@ from posttrain.spec.types import Interval
 @pytest.fixture(autouse=True)
 def _ended() -> Iterator[None]:
     yield
-    user_calls.close()
+    user_calls.close_idle_processes()
 
 
 def graph_of(tmp_path: Path, code: str, **params: Any) -> tuple[Compiled, Graph]:
@@ -32,10 +32,12 @@ def graph_of(tmp_path: Path, code: str, **params: Any) -> tuple[Compiled, Graph]
     beside = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     node = {"python": {"call": "grade.py:score", "with": {"text": "completion"}, **params}}
     reads = {"completion": "text"}
-    found = attempt({"reads": reads, "nodes": {"node": node}, "returns": {"length": "completion"}}, beside)
+    found = compile_yaml_reward(
+        {"reads": reads, "nodes": {"node": node}, "returns": {"length": "completion"}}, beside
+    )
     assert found.graph is not None, found.diagnostics
     files = {role: tmp_path / file.path for role, file in found.graph.files.items()}
-    return found.graph, Graph.from_plan(found.graph.plan(), files)
+    return found.graph, Graph.from_plan(found.graph.step_params(), files)
 
 
 def score(tmp_path: Path, code: str, completions: list[Any], **params: Any) -> Scores:
@@ -120,7 +122,7 @@ def test_a_call_that_fails_is_told_and_scored_as_the_recipe_says(tmp_path: Path,
     scores = score(tmp_path, code, ["ok", "bad", "ok"], low=0.0, high=1.0, on_error=-1.0)
     assert scores.values["node"] == [0.5, -1.0, 0.5]
     assert scores.reasons["node"][1].startswith("`grade.py:score`: ")
-    with pytest.raises(StepFault, match=r"the reward's node `node`: `grade\.py:score`: "):
+    with pytest.raises(StepError, match=r"the reward's node `node`: `grade\.py:score`: "):
         score(tmp_path, code, ["bad"], low=0.0, high=1.0)
 
 
@@ -129,7 +131,7 @@ def test_a_call_that_fails_is_told_and_scored_as_the_recipe_says(tmp_path: Path,
     ["def other(text): pass", "raise RuntimeError('no')", "def score(:", "import nowhere", "score = 3"],
 )
 def test_a_file_that_cannot_be_loaded_ends_the_step(tmp_path: Path, code: str):
-    with pytest.raises(StepFault, match=r"grade\.py: \w+Error: "):
+    with pytest.raises(StepError, match=r"grade\.py: \w+Error: "):
         score(tmp_path, code, ["a"], on_error="abstain")
 
 
@@ -157,7 +159,7 @@ def test_the_range_is_what_the_recipe_declares(tmp_path: Path):
     assert graph_of(tmp_path, code, low=0, high=1, on_error=-2, on_timeout=3)[0].ranges["node"] == Interval(
         -2.0, 3.0
     )
-    assert graph_of(tmp_path, code)[0].ranges["node"] == Interval.everything()
+    assert graph_of(tmp_path, code)[0].ranges["node"] == Interval.unbounded()
     assert graph_of(tmp_path, code, gives="boolean")[0].ranges["node"] == Interval(0.0, 1.0)
 
 
@@ -177,7 +179,7 @@ def test_the_range_is_what_the_recipe_declares(tmp_path: Path):
 )
 def test_what_cannot_be_is_refused_when_the_recipe_is_compiled(params: dict[str, Any], code: str):
     node = {"python": {"with": {"text": "completion"}, **params}}
-    found = attempt(
+    found = compile_yaml_reward(
         {"reads": {"completion": "text"}, "returns": node}, {"grade.py": b"def score(text): return 1"}
     )
     assert code in codes(found)

@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.runtime.rewards.scoring import attempt, scored
+from tests.runtime.rewards.scoring import compile_yaml_reward, evaluate_graph
 
 from posttrain.spec.types import Interval
 
@@ -145,7 +145,7 @@ def built(expression: Any) -> tuple[Any, dict[str, str]]:
         "nodes": {"node": {"mean": [node]}},
         "returns": {"length": "completion"},
     }
-    found = attempt(reward)
+    found = compile_yaml_reward(reward)
     assert found.graph is not None, found.diagnostics
     return found.graph, reads
 
@@ -163,7 +163,7 @@ def test_bounds_are_reached_by_independent_parts(expression: Any):
         return
     columns = {"completion": [""] * len(truths)}
     columns |= {name: [row[place] for row in truths] for place, name in enumerate(reads)}
-    values = scored(graph, columns).values["node"]
+    values = evaluate_graph(graph, columns).values["node"]
     reach = graph.ranges["node"]
     assert (min(values), max(values)) == (reach.low, reach.high)
 
@@ -179,7 +179,7 @@ def test_no_value_lies_outside_its_range(expression: Any, data: st.DataObject):
     }
     texts = st.none() | st.text("ab ", max_size=9)
     columns["completion"] = data.draw(st.lists(texts, min_size=count, max_size=count))
-    scores = scored(graph, columns, groups=[row // 4 for row in range(count)])
+    scores = evaluate_graph(graph, columns, groups=[row // 4 for row in range(count)])
     for node, values in scores.values.items():
         assert all(lies_in(value, graph.ranges[node]) for value in values), node
 
@@ -216,7 +216,7 @@ def test_a_comparison_is_known_where_all_values_agree_on_it(
     graph, _ = built({"compare": {"of": score_of(of, CONDITION), bound: score_of(to, CONDITION)}})
     truths = list(itertools.product([False, True], repeat=2))
     columns = {"completion": [""] * 4, "r0": [p for p, _ in truths], "r1": [q for _, q in truths]}
-    values = scored(graph, columns).values["node.of.0"]
+    values = evaluate_graph(graph, columns).values["node.of.0"]
     reach = graph.ranges["node.of.0"]
     assert reach.low <= min(values) <= max(values) <= reach.high
     if bound != "equal" or len({*of, *to}) == 1:  # of two ranges that meet, values may still be equal
@@ -232,9 +232,11 @@ def test_a_step_that_is_called_unreachable_is_never_taken(
     rows = [{"at_least": level, "then": then} for then, level in thens.items()]
     node = {"thresholds": {"of": score_of(of, "p"), "steps": rows, "otherwise": 99}}
     reads = {"completion": "text", "p": "boolean"}
-    found = attempt({"reads": reads, "nodes": {"node": node}, "returns": {"length": "completion"}})
+    found = compile_yaml_reward(
+        {"reads": reads, "nodes": {"node": node}, "returns": {"length": "completion"}}
+    )
     assert found.graph is not None
-    taken = scored(found.graph, {"completion": ["", ""], "p": [True, False]}).values["node"]
+    taken = evaluate_graph(found.graph, {"completion": ["", ""], "p": [True, False]}).values["node"]
     reach = found.graph.ranges["node"]
     assert all(reach.low <= value <= reach.high for value in taken)
     expected = [next((then for then, level in thens.items() if value >= level), 99) for value in of]
@@ -245,11 +247,13 @@ def test_a_step_that_is_called_unreachable_is_never_taken(
 
 def test_unbounded_parts_have_unbounded_sums_but_bounded_clips():
     reads = {"completion": "text"}
-    open_ended = attempt(
+    open_ended = compile_yaml_reward(
         {"reads": reads, "returns": {"scale": {"of": {"length": "completion"}, "by": -0.5, "plus": 1.0}}}
     )
     assert open_ended.graph is not None
     assert open_ended.graph.range == Interval(-math.inf, 1.0)
-    held = attempt({"reads": reads, "returns": {"clip": {"of": {"length": "completion"}, "high": 9}}})
+    held = compile_yaml_reward(
+        {"reads": reads, "returns": {"clip": {"of": {"length": "completion"}, "high": 9}}}
+    )
     assert held.graph is not None
     assert held.graph.range == Interval(0.0, 9.0)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
-from tests.runtime.rewards.scoring import compiled as graph_of
+from tests.runtime.methods.workbench import StageHarness, compile_plan, metrics, recipe
+from tests.runtime.rewards.scoring import compiled_graph as graph_of
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.keeping.store import Product
 from posttrain.runtime.products import read_rows
 from posttrain.runtime.rewards.graph import Graph
-from posttrain.runtime.rewards.scoring_model import ScoringModel, loaded
+from posttrain.runtime.rewards.scoring_model import RewardModelScorer, load_scorer
 from posttrain.runtime.runners.process import ProcessRunner
 
 pytestmark = pytest.mark.slow
@@ -27,13 +27,13 @@ _LIKED = """\
 """
 _SCORER = (
     "scorer: {train: reward_model, model: base, data: sums.train,"
-    " params: {steps: 30, learning_rate: 1.0e-2, batch: 16}}"
+    " params: {max_steps: 30, learning_rate: 1.0e-2, batch_size: 16}}"
 )
-_LIGHT = _SCORER.replace("scorer:", "light:").replace("params:", "adapter: {rank: 4}, params:")
+_LIGHT = _SCORER.replace("scorer:", "light:").replace("params:", "adapter: {r: 4}, params:")
 _LOOK = "look: {eval: sft, data: sums.test, reward: liked, metrics: {raw: raw}, sampling: {max_tokens: 6}}"
 _GRPO = (
-    "rl: {train: grpo, model: sft, data: sums.train, reward: liked, evaluate: {evals: [look], every: 2},"
-    " params: {steps: 2, prompts: 4, generations: 4, learning_rate: 1.0e-3, max_tokens: 6}}"
+    "rl: {train: grpo, model: sft, data: sums.train, reward: liked, evaluate: {evals: [look], eval_steps: 2},"
+    " params: {max_steps: 2, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6}}"
 )
 
 
@@ -42,26 +42,26 @@ def text() -> str:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StageHarness]:
     runner = ProcessRunner()
-    runner.expect(compiled(text()), ["scorer", "light", "look", "rl"], tmp_path_factory.mktemp("warm"))
-    yield Bench(tmp_path_factory.mktemp("bench"), runner)
+    runner.prepare(compile_plan(text()), ["scorer", "light", "look", "rl"], tmp_path_factory.mktemp("warm"))
+    yield StageHarness(tmp_path_factory.mktemp("bench"), runner)
     runner.close()
 
 
 @pytest.fixture(scope="module")
-def made(bench: Bench) -> dict[str, Product]:
+def made(bench: StageHarness) -> dict[str, Product]:
     return bench.run(text())
 
 
 def scored(folder: Path, columns: dict[str, list[Any]], **params: Any) -> Any:
     node = {"reward_model": {"of": "completion", "prompt": "prompt", "model": "scorer", **params}}
     reads = {"completion": "text", "prompt": "any"}
-    plan = graph_of({"reads": reads, "nodes": {"node": node}, "returns": "node"}).plan()
+    plan = graph_of({"reads": reads, "nodes": {"node": node}, "returns": "node"}).step_params()
     return Graph.from_plan(plan, models={"scorer": folder}).evaluate(columns)
 
 
-def by_hand(model: ScoringModel, prompt: str, completion: str) -> float:
+def by_hand(model: RewardModelScorer, prompt: str, completion: str) -> float:
     """The score of one text alone, through the classes of the library itself."""
     import torch
 
@@ -72,18 +72,18 @@ def by_hand(model: ScoringModel, prompt: str, completion: str) -> float:
 
 
 def test_a_stage_takes_the_scorer_that_its_reward_names_as_an_input():
-    steps = {step.id: step for step in compiled(text()).steps}
+    steps = {step.id: step for step in compile_plan(text()).steps}
     assert steps["look"].inputs["reward:scorer"].step == "scorer"
     assert steps["rl"].inputs["reward:scorer"].step == "scorer"
     assert steps["rl"].inputs["look.reward:scorer"].step == "scorer"
-    again = compiled(text().replace("steps: 30", "steps: 31"))
+    again = compile_plan(text().replace("max_steps: 30", "max_steps: 31"))
     assert again.step("look").key != steps["look"].key
     assert again.step("sft").key == steps["sft"].key
 
 
 def test_an_eval_holds_the_scores_that_the_model_gives_by_hand(made: dict[str, Product]):
     rows = read_rows(made["look"].files, "completions")
-    model = loaded(made["scorer"].files)
+    model = load_scorer(made["scorer"].files)
     assert len(rows) == 17
     for row in rows:
         alone = by_hand(model, row["prompt"], row["completion"])
@@ -105,7 +105,7 @@ def test_a_model_is_trained_and_measured_by_it(made: dict[str, Product]):
     assert len(metrics(made["rl"], "reward/raw")) == 2
     assert all(share == 0 for share in metrics(made["rl"], "unscored"))
     assert metrics(made["rl"], "eval/look.raw")
-    model = loaded(made["scorer"].files)
+    model = load_scorer(made["scorer"].files)
     (first, *_) = sorted((made["rl"].record / "trace").iterdir())
     for row in parquet.read_table(first).to_pylist():
         assert row["node:raw"] == pytest.approx(by_hand(model, row["prompt"], row["completion"]), abs=1e-4)
@@ -129,9 +129,9 @@ def test_what_it_cannot_read_it_abstains_on(made: dict[str, Product]):
 
 
 def test_plain_text_ends_as_it_did_in_training(made: dict[str, Product]):
-    model = loaded(made["scorer"].files)
-    assert model.tokenizer.decode(model.read("3+4=", "7", "plain")) == f"3+4=7{model.tokenizer.eos_token}"
-    assert model.tokenizer.decode(model.read(None, "7", "chat")) == f"7{model.tokenizer.eos_token}"
+    model = load_scorer(made["scorer"].files)
+    assert model.tokenizer.decode(model.tokenize("3+4=", "7", "plain")) == f"3+4=7{model.tokenizer.eos_token}"
+    assert model.tokenizer.decode(model.tokenize(None, "7", "chat")) == f"7{model.tokenizer.eos_token}"
 
 
 def test_loading_it_draws_no_random_number(made: dict[str, Product], monkeypatch: pytest.MonkeyPatch):
@@ -143,13 +143,13 @@ def test_loading_it_draws_no_random_number(made: dict[str, Product], monkeypatch
     monkeypatch.setattr(scoring_model, "_LOADED", {})
     random.seed(1)
     before = (random.getstate(), torch.get_rng_state().tolist(), numpy.random.get_state()[1].tolist())
-    loaded(made["scorer"].files)
+    load_scorer(made["scorer"].files)
     assert (random.getstate(), torch.get_rng_state().tolist()) == before[:2]
     assert numpy.random.get_state()[1].tolist() == before[2]
 
 
 def test_a_model_that_writes_is_refused(made: dict[str, Product]):
-    with pytest.raises(StepFault, match="no reward model: it writes text"):
+    with pytest.raises(StepError, match="no reward model: it writes text"):
         scored(made["sft"].files, {"completion": ["1"], "prompt": ["1"]})
 
 
@@ -157,23 +157,21 @@ def test_without_a_run_there_is_no_model():
     plan = graph_of(
         {"reads": {"completion": "text"}, "returns": {"reward_model": {"of": "completion", "model": "m"}}}
     )
-    with pytest.raises(StepFault, match="the model `m` is not at hand"):
-        Graph.from_plan(plan.plan()).evaluate({"completion": ["1"]})
+    with pytest.raises(StepError, match="the model `m` is not at hand"):
+        Graph.from_plan(plan.step_params()).evaluate({"completion": ["1"]})
 
 
-def test_a_killed_stage_goes_on_with_the_same_scores(bench: Bench):
+def test_a_killed_stage_goes_on_with_the_same_scores(bench: StageHarness):
     """Loading the scorer again, in the middle of a training, must draw nothing."""
-    params = (
-        "{steps: 6, prompts: 4, generations: 4, learning_rate: 1.0e-3, max_tokens: 6, checkpoint_every: 1}"
-    )
+    params = "{steps: 6, prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_tokens: 6, save_steps: 1}"
     rl = f"it: {{train: grpo, model: sft, data: sums.train, reward: liked, params: {params}}}"
-    plan = compiled(recipe(_SCORER, rl).replace("stages:\n", f"{_LIKED}stages:\n"))
+    plan = compile_plan(recipe(_SCORER, rl).replace("stages:\n", f"{_LIKED}stages:\n"))
     step = plan.step("it")
-    undisturbed = bench.made(plan, step).content
-    bench.forget(step)
-    bench.lay_out(plan, step)
-    bench.killed(step, at=3)
-    bench.lay_out(plan, step)
+    undisturbed = bench.run_step(plan, step).content_digest
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
+    bench.kill_after_checkpoint(step, at=3)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     assert [event["step"] for event in bench.events(step) if event["kind"] == "resumed"]
-    assert bench.commit(step).content == undisturbed
+    assert bench.commit(step).content_digest == undisturbed

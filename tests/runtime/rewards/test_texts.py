@@ -7,15 +7,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from posttrain.runtime.rewards.between import Between, between
-from posttrain.runtime.rewards.boxed import boxes
-from posttrain.runtime.rewards.code_block import CodeBlock, code_block
+from posttrain.runtime.rewards.between import Between, extract_between
+from posttrain.runtime.rewards.boxed import find_boxes
+from posttrain.runtime.rewards.code_block import CodeBlock, extract_code_block
 from posttrain.runtime.rewards.in_order import InOrder, in_order
-from posttrain.runtime.rewards.json_path import steps
-from posttrain.runtime.rewards.json_text import NoJson, read_json
-from posttrain.runtime.rewards.numerals import numbers_in, plain, read_number
+from posttrain.runtime.rewards.json_path import parse_path
+from posttrain.runtime.rewards.json_text import JsonNotFoundError, read_json
+from posttrain.runtime.rewards.numerals import find_numbers, normalize_number, read_number
 from posttrain.runtime.rewards.repetition import Repetition, repetition
-from posttrain.runtime.rewards.similarity import common, similarity
+from posttrain.runtime.rewards.similarity import lcs_length, similarity
 
 TAGGED = st.lists(st.sampled_from(["<a>", "</a>", "x", " ", "\n"]), max_size=9).map("".join)
 SHORT = st.text("abc", max_size=12)
@@ -24,12 +24,14 @@ SHORT = st.text("abc", max_size=12)
 @given(TAGGED)
 def test_between_takes_what_a_lazy_pattern_takes(text: str):
     found = re.search(r"<a>(.*?)</a>", text, re.DOTALL)
-    assert between(text, Between(open="<a>", close="</a>", strip=False)) == (found[1] if found else None)
+    assert extract_between(text, Between(open="<a>", close="</a>", strip=False)) == (
+        found[1] if found else None
+    )
 
 
 @given(TAGGED)
 def test_the_last_pair_holds_no_opening_tag(text: str):
-    found = between(text, Between(open="<a>", close="</a>", pick="last", strip=False))
+    found = extract_between(text, Between(open="<a>", close="</a>", pick="last", strip=False))
     assert (found is None) == (re.search("<a>.*</a>", text, re.DOTALL) is None)
     assert found is None or ("<a>" not in found and "</a>" not in found)
 
@@ -42,13 +44,13 @@ def test_the_last_pair_holds_no_opening_tag(text: str):
     )
 )
 def test_a_box_gives_back_whatever_balanced_text_is_in_it(inner: str):
-    assert boxes(f"so \\boxed{{{inner}}} and \\boxed{{2}}") == [inner.strip(), "2"]
+    assert find_boxes(f"so \\boxed{{{inner}}} and \\boxed{{2}}") == [inner.strip(), "2"]
 
 
 @given(st.text("`~\nab ", max_size=40))
 def test_a_block_of_code_comes_back_from_its_fence(code: str):
     fence = "`" * (max((len(run) for run in re.findall("`+", code)), default=2) + 3)
-    assert code_block(f"see\n{fence}py\n{code}\n{fence}\nthere", CodeBlock()) == code
+    assert extract_code_block(f"see\n{fence}py\n{code}\n{fence}\nthere", CodeBlock()) == code
 
 
 @given(
@@ -57,21 +59,21 @@ def test_a_block_of_code_comes_back_from_its_fence(code: str):
 )
 @example(-0.0, "{}")
 def test_a_number_is_found_where_it_was_written(number: float, around: str):
-    (found,) = numbers_in(around.format(repr(number)))
-    assert float(plain(found)) == number
+    (found,) = find_numbers(around.format(repr(number)))
+    assert float(normalize_number(found)) == number
 
 
 @given(st.integers(0, 10**15))
 def test_thousands_read_as_without_their_commas(number: int):
     assert read_number(f"{number:,}") == number
-    assert list(numbers_in(f"{number:,}")) == [f"{number:,}"]
+    assert list(find_numbers(f"{number:,}")) == [f"{number:,}"]
 
 
 @pytest.mark.parametrize(
     "text", ["1" * 5000, "1," * 50000, "1,111" + ",111" * 50000, "e" * 9999, "." * 9999, "-" * 9999]
 )
 def test_numbers_of_any_length_are_found_without_delay_or_error(text: str):
-    assert all(read_number(found) is None or len(found) <= 1000 for found in numbers_in(text))
+    assert all(read_number(found) is None or len(found) <= 1000 for found in find_numbers(text))
 
 
 @given(SHORT, SHORT)
@@ -80,7 +82,7 @@ def test_the_common_subsequence_is_the_longest(left: str, right: str):
     for i, a in enumerate(left):
         for j, b in enumerate(right):
             table[i + 1][j + 1] = table[i][j] + 1 if a == b else max(table[i][j + 1], table[i + 1][j])
-    assert common(left, right) == table[-1][-1]
+    assert lcs_length(left, right) == table[-1][-1]
 
 
 @given(SHORT, SHORT)
@@ -127,7 +129,7 @@ def test_json_is_found_in_the_text_around_it(value: object, around: str):
 )
 @pytest.mark.parametrize("where", ["whole", "first", "last"])
 def test_what_is_no_json_is_told_apart_from_a_fault(text: str, where: str):
-    with pytest.raises(NoJson):
+    with pytest.raises(JsonNotFoundError):
         read_json(text, where)
 
 
@@ -135,10 +137,10 @@ def test_what_is_no_json_is_told_apart_from_a_fault(text: str, where: str):
     ("path", "expected"), [("", []), ("a.b", ["a", "b"]), ('[0]["x y"].z[-2]', [0, "x y", "z", -2])]
 )
 def test_paths_are_steps(path: str, expected: list[str | int]):
-    assert steps(path) == expected
+    assert parse_path(path) == expected
 
 
 @pytest.mark.parametrize("path", ["a..b", "a[", "[x]", "a b", "a[1"])
 def test_a_path_that_is_none_is_refused(path: str):
     with pytest.raises(ValueError, match="no step of a path"):
-        steps(path)
+        parse_path(path)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posttrain.runtime.rewards.tool_formats import READERS, Format, between_tags, listed, written
+from posttrain.runtime.rewards.tool_formats import PARSERS, Format, normalize_calls, parse_calls, parse_tagged
 
 NAMES = st.from_regex(r"[a-z_]{1,12}", fullmatch=True)
 VALUES = st.one_of(
@@ -73,13 +73,13 @@ def test_each_notation_reads_what_it_writes(calls: list[dict]):
         texts["pythonic"] = f"[{', '.join(map(said, calls))}]"
     if not any(mark in text for mark in ("<", ">", "[ARGS]") for text in map(str, calls)):
         for notation, text in texts.items():
-            assert written(text, notation, "<tool_call>", "</tool_call>") == calls, notation
+            assert parse_calls(text, notation, "<tool_call>", "</tool_call>") == calls, notation
 
 
-@pytest.mark.parametrize("notation", [*READERS, "tags", "any"])
+@pytest.mark.parametrize("notation", [*PARSERS, "tags", "any"])
 @pytest.mark.parametrize("text", ["", "I call nothing.", "f", "<", "\x00", "look (at this)", "()"])
 def test_a_text_without_a_call_gives_none(notation: Format, text: str):
-    assert written(text, notation, "<tool_call>", "</tool_call>") == []
+    assert parse_calls(text, notation, "<tool_call>", "</tool_call>") == []
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def test_a_text_without_a_call_gives_none(notation: Format, text: str):
 )
 def test_only_literals_are_arguments(text: str):
     with pytest.raises(ValueError, match=r"argument|could not be read|no name"):
-        written(text, "pythonic", "", "")
+        parse_calls(text, "pythonic", "", "")
 
 
 def test_a_call_without_its_end_is_refused():
     with pytest.raises(ValueError, match="not closed"):
-        between_tags('<tool_call>{"name": "f"}', "<tool_call>", "</tool_call>")
+        parse_tagged('<tool_call>{"name": "f"}', "<tool_call>", "</tool_call>")
 
 
 @pytest.mark.parametrize(
@@ -109,17 +109,17 @@ def test_a_call_without_its_end_is_refused():
 )
 def test_what_is_no_call_is_refused(value: object):
     if value == []:
-        assert listed(value) == []
+        assert normalize_calls(value) == []
         return
     with pytest.raises(ValueError, match="a call is a JSON object"):
-        listed(value)
+        normalize_calls(value)
 
 
-@pytest.mark.parametrize("notation", READERS)
+@pytest.mark.parametrize("notation", PARSERS)
 def test_deep_nesting_is_no_call(notation: Format):
     text = "f(a=" + "[" * 5000 + "]" * 5000 + ")"
     if notation == "pythonic":
         with pytest.raises(ValueError, match="could not be read"):
-            written(text, notation, "", "")
+            parse_calls(text, notation, "", "")
     else:
-        assert written(text, notation, "", "") == []
+        assert parse_calls(text, notation, "", "") == []

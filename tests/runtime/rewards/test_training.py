@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.recipe_command import RECIPE, TINY, product
-from tests.runtime.rewards.model_server import Model, serving
+from tests.recipe_command import RECIPE_COMMAND, TINY_RECIPE, product_path
+from tests.runtime.rewards.model_server import FakeJudge, run_judge
 
 from posttrain.runtime.events import read_events
 from posttrain.runtime.products import read_rows
@@ -31,7 +31,7 @@ stages:
     model: base
     data: sums.train
     reward: judged
-    params: {steps: 3, prompts: 4, generations: 4, learning_rate: 1.0e-3, max_tokens: 6}
+    params: {max_steps: 3, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6}
 """
 GRADE = """\
 def digits(text):
@@ -46,20 +46,20 @@ def by_length(body: dict[str, Any]) -> tuple[int, str]:
 
 
 def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Path):
-    shutil.copytree(TINY, tmp_path / "recipe")
+    shutil.copytree(TINY_RECIPE, tmp_path / "recipe")
     recipe = tmp_path / "recipe" / "recipe.yaml"
     head = recipe.read_text().partition("rewards:\n")[0]
     (tmp_path / "recipe" / "grade.py").write_text(GRADE)
-    with serving(Model(answer=by_length)) as model:
-        critic = f"{{provider: vllm, model: m, url: '{model.url}', key: {{env: JUDGE_KEY}}}}"
+    with run_judge(FakeJudge(answer=by_length)) as model:
+        critic = f"{{provider: vllm, model: m, url: '{model.url}', api_key: {{env: JUDGE_KEY}}}}"
         recipe.write_text(f"{head}endpoints:\n  critic: {critic}\n{NODES}")
-        command = [*RECIPE, "run", str(recipe), "--home", str(tmp_path / "home")]
+        command = [*RECIPE_COMMAND, "run", str(recipe), "--home", str(tmp_path / "home")]
         environment = {**os.environ, "JUDGE_KEY": "s3cret-of-the-judge"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(seen["headers"]["authorization"] == "Bearer s3cret-of-the-judge" for seen in model.seen)
+    assert all(seen["headers"]["authorization"] == "Bearer s3cret-of-the-judge" for seen in model.requests)
 
-    scored = read_rows(product(tmp_path / "home", "before"), "completions")
+    scored = read_rows(product_path(tmp_path / "home", "before"), "completions")
     assert len(scored) == 17
     for row in scored:
         length = len(row["completion"])
@@ -68,7 +68,7 @@ def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Pat
         assert row["reason:digits"] == f"{row['node:digits']:.0%} digits"
         assert row["node:returns"] == pytest.approx(row["node:digits"] + 0.1 * row["node:liked"])
 
-    events = read_events(product(tmp_path / "home", "grpo").parent / "record" / "events.jsonl")
+    events = read_events(product_path(tmp_path / "home", "grpo").parent / "record" / "events.jsonl")
     steps = [event["values"] for event in events if event["kind"] == "metrics"]
     assert len(steps) == 3
     for values in steps:
@@ -78,7 +78,7 @@ def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Pat
         )
         assert "spread/liked" in values
 
-    trace = sorted((product(tmp_path / "home", "grpo").parent / "record" / "trace").iterdir())
+    trace = sorted((product_path(tmp_path / "home", "grpo").parent / "record" / "trace").iterdir())
     assert [path.name for path in trace] == [f"step-{step:06}-0-rank-0.parquet" for step in range(3)]
     rows = parquet.read_table(trace[2].parent).to_pylist()
     assert [row["step"] for row in rows] == [0] * 16 + [1] * 16 + [2] * 16

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from posttrain.runtime.sandbox.bubblewrap import Bubblewrap
-from posttrain.runtime.sandbox.job import Box
+from posttrain.runtime.sandbox.job import Sandbox
 from posttrain.runtime.sandbox.limits import Limits, Verdict
 
 LIMITS = Limits(seconds=30.0, cpu_seconds=20, memory_mb=256, output_kb=256)
-SHORT = Limits(seconds=1.0, cpu_seconds=1, memory_mb=256)
-SEVERAL = Limits(seconds=1.0, cpu_seconds=1, memory_mb=512, processes=8)
-ROOM = Limits(seconds=30.0, cpu_seconds=20, memory_mb=256, disk_mb=8)
+SHORT_TIME = Limits(seconds=1.0, cpu_seconds=1, memory_mb=256)
+SEVERAL_PROCESSES = Limits(seconds=1.0, cpu_seconds=1, memory_mb=512, processes=8)
+DISK_SPACE = Limits(seconds=30.0, cpu_seconds=20, memory_mb=256, disk_mb=8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,23 +29,23 @@ class Attack:
     limits: Limits = LIMITS
     call: dict[str, Any] | None = None
 
-    def verdict_in(self, box: Box) -> Verdict | None:
+    def verdict_in(self, box: Sandbox) -> Verdict | None:
         if isinstance(box, Bubblewrap):
-            return None if self.limits.processes > 1 and not box.counting else self.verdict
-        return self.by_landlock
+            return None if self.limits.processes > 1 and not box.counts_processes else self.verdict
+        return self.landlock_verdict
 
     @property
-    def by_landlock(self) -> Verdict | None:
+    def landlock_verdict(self) -> Verdict | None:
         return self.verdict if self.landlock == "passed" else self.landlock
 
 
 _CALL = {"call": "f", "args": [1]}
-_KERNEL = "import ctypes\ncall = ctypes.CDLL(None, use_errno=True).syscall\n"
+_SYSCALL_PRELUDE = "import ctypes\ncall = ctypes.CDLL(None, use_errno=True).syscall\n"
 
 
-def _kernel(name: str, arguments: str = "0, 0, 0, 0, 0") -> str:
+def _syscall_program(name: str, arguments: str = "0, 0, 0, 0, 0") -> str:
     """A program that makes a system call by its number."""
-    return f"{_KERNEL}print(call(NUMBER_{name}, {arguments}))"
+    return f"{_SYSCALL_PRELUDE}print(call(NUMBER_{name}, {arguments}))"
 
 
 PROCESSES = [
@@ -67,7 +67,7 @@ PROCESSES = [
                 except OSError:
                     pass
         """,
-        limits=SEVERAL,
+        limits=SEVERAL_PROCESSES,
         verdict="timed_out",
         landlock=None,
         stopped_by="the limit on processes, the time, and the end of the box with all that is in it",
@@ -110,7 +110,7 @@ PROCESSES = [
                     time.sleep(600)
                 os._exit(0)
         """,
-        limits=SEVERAL,
+        limits=SEVERAL_PROCESSES,
         verdict="wrong",
         landlock=None,
         stopped_by="the end of the box with all that is in it",
@@ -194,7 +194,7 @@ TIME = [
             while True:
                 pass
         """,
-        limits=SHORT,
+        limits=SHORT_TIME,
         verdict="timed_out",
         stopped_by="the limit on a core's time, whose second word is SIGKILL",
     ),
@@ -202,7 +202,7 @@ TIME = [
         group="Time",
         name="sleep",
         program="import time\ntime.sleep(600)",
-        limits=SHORT,
+        limits=SHORT_TIME,
         verdict="timed_out",
         stopped_by="the wall clock",
     ),
@@ -210,7 +210,7 @@ TIME = [
         group="Time",
         name="stop itself",
         program="import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
-        limits=SHORT,
+        limits=SHORT_TIME,
         verdict="timed_out",
         stopped_by="the wall clock",
     ),
@@ -218,7 +218,7 @@ TIME = [
         group="Time",
         name="close every descriptor and wait",
         program="import os, time\nos.closerange(0, 64)\ntime.sleep(600)",
-        limits=SHORT,
+        limits=SHORT_TIME,
         verdict="timed_out",
         stopped_by="the wall clock",
     ),
@@ -226,7 +226,7 @@ TIME = [
         group="Time",
         name="read standard input for ever",
         program="import sys\nwhile True:\n    sys.stdin.read()",
-        limits=SHORT,
+        limits=SHORT_TIME,
         verdict="timed_out",
         stopped_by="input is a sealed file with an end; then the limit on a core's time",
     ),
@@ -264,7 +264,7 @@ MEMORY = [
     Attack(
         group="Memory",
         name="shared memory that outlives its owner",
-        program=_kernel("shmget", "0, 1 << 30, 0o1600"),
+        program=_syscall_program("shmget", "0, 1 << 30, 0o1600"),
         verdict="forbidden",
         stopped_by="the filter",
     ),
@@ -325,7 +325,7 @@ DISK = [
                 with open(f'/tmp/filler-{number}', 'wb') as file:
                     file.write(bytes(1 << 20))
         """,
-        limits=ROOM,
+        limits=DISK_SPACE,
         verdict="crashed",
         landlock=None,
         stopped_by="the size of the box's /tmp, which is memory and goes with it",
@@ -339,7 +339,7 @@ DISK = [
             os.symlink(canary, '/tmp/link')
             open('/tmp/link', 'w').write('gotcha')
         """,
-        limits=ROOM,
+        limits=DISK_SPACE,
         verdict="crashed",
         landlock=None,
         stopped_by="the link leads to a name in the box",
@@ -577,7 +577,7 @@ ANSWERS = [
         group="Answers",
         name="huge error output",
         program="import sys\nwhile True:\n    print('x' * 1000, file=sys.stderr)",
-        limits=SHORT,
+        limits=SHORT_TIME,
         verdict="timed_out",
         stopped_by="only its end is kept; the wall clock",
     ),
@@ -590,7 +590,7 @@ ANSWERS = [
     ),
 ]
 
-_REFUSED = (
+_FORBIDDEN_CALLS = (
     *("ptrace", "process_vm_readv", "mount", "unshare", "setns", "pivot_root", "chroot", "bpf"),
     *("io_uring_setup", "userfaultfd", "perf_event_open", "keyctl", "add_key", "init_module", "kexec_load"),
     *("reboot", "open_by_handle_at", "fanotify_init", "pidfd_open", "mq_open", "swapon", "syslog"),
@@ -600,23 +600,23 @@ KERNEL = [
         Attack(
             group="Kernel",
             name=name,
-            program=_kernel(name),
+            program=_syscall_program(name),
             verdict="forbidden",
             stopped_by="the filter",
         )
-        for name in _REFUSED
+        for name in _FORBIDDEN_CALLS
     ),
     Attack(
         group="Kernel",
         name="a namespace by clone",
-        program=_kernel("clone", "0x10000000 | 17"),
+        program=_syscall_program("clone", "0x10000000 | 17"),
         verdict="forbidden",
         stopped_by="the filter",
     ),
     Attack(
         group="Kernel",
         name="a call that is not known yet",
-        program=f"{_KERNEL}print(call(4000))",
+        program=f"{_SYSCALL_PRELUDE}print(call(4000))",
         verdict="wrong",
         stopped_by="the filter: what is not listed does not exist",
     ),
@@ -639,11 +639,11 @@ KERNEL = [
 ATTACKS = [*PROCESSES, *TIME, *MEMORY, *DISK, *SECRETS, *ANSWERS, *KERNEL]
 
 
-def table() -> str:
+def attack_table() -> str:
     """The attacks as the documentation shows them."""
     lines = ["| | what it tries | in namespaces | by Landlock | stopped by |", "|---|---|---|---|---|"]
     for attack in ATTACKS:
-        other = attack.by_landlock or "not allowed"
+        other = attack.landlock_verdict or "not allowed"
         cells = (attack.group, attack.name, attack.verdict, other, attack.stopped_by)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.conftest import need
-from tests.runtime.sandbox.attacks import ATTACKS, LIMITS, Attack, table
-from tests.runtime.sandbox.boxed import boxed, left_over, open_to_all
+from tests.conftest import require_service
+from tests.runtime.sandbox.attacks import ATTACKS, LIMITS, Attack, attack_table
+from tests.runtime.sandbox.boxed import leftover_processes, make_world_readable, run_in_sandbox
 
-from posttrain.runtime.sandbox.calls import NUMBERS
-from posttrain.runtime.sandbox.job import Box
-from posttrain.runtime.sandbox.limits import Ended
-from posttrain.runtime.sandbox.testing import Found
+from posttrain.runtime.sandbox.calls import SYSCALL_NUMBERS
+from posttrain.runtime.sandbox.job import Sandbox
+from posttrain.runtime.sandbox.limits import RunResult
+from posttrain.runtime.sandbox.testing import ProgramTestResult
 
 DOCS = Path(__file__).parents[3] / "docs" / "sandbox.md"
 _ANSWER = "an answer that only the test knows"
@@ -24,20 +24,20 @@ _SECRET = "a secret of the machine's"
 
 
 @dataclass(frozen=True)
-class Met:
+class AttackResults:
     """What became of every attack in one box, and what was there afterwards that was not before."""
 
-    found: dict[str, tuple[Ended, Found]]
+    found: dict[str, tuple[RunResult, ProgramTestResult]]
     canary: Path
     processes: list[str]
     files: list[str]
 
 
 @pytest.fixture(scope="module")
-def met(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Met:
+def met(box: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> AttackResults:
     """All attacks on one box, several at a time. The canary is a file that everybody may read and write."""
     folder = tmp_path_factory.mktemp("attacks")
-    open_to_all(folder)
+    make_world_readable(folder)
     canary = folder / "canary"
     canary.write_text(_SECRET)
     canary.chmod(0o666)
@@ -45,25 +45,25 @@ def met(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Met:
     attacks = [attack for attack in ATTACKS if attack.verdict_in(box) is not None]
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(4) as pool:
         patch.setenv("POSTTRAIN_TEST_SECRET", _SECRET)
-        found = list(pool.map(lambda attack: _tried(box, attack, canary), attacks))
+        found = list(pool.map(lambda attack: _run_attack(box, attack, canary), attacks))
     left = [path.name for path in set(Path(tempfile.gettempdir()).iterdir()) - before]
-    return Met(
+    return AttackResults(
         found={attack.name: one for attack, one in zip(attacks, found, strict=True)},
         canary=canary,
-        processes=left_over(),
+        processes=leftover_processes(),
         files=[name for name in left if name.startswith("posttrain-box") or name in ("link", "filler")],
     )
 
 
-def _tried(box: Box, attack: Attack, canary: Path) -> tuple[Ended, Found]:
+def _run_attack(box: Sandbox, attack: Attack, canary: Path) -> tuple[RunResult, ProgramTestResult]:
     test = {"stdin": f"{canary}\n", "stdout": _ANSWER}
     if attack.call:
         test = {**attack.call, "expected": _ANSWER}
-    return boxed(box, _numbered(attack.program), test, attack.limits)
+    return run_in_sandbox(box, _fill_syscall_numbers(attack.program), test, attack.limits)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_an_attack_is_contained(attack: Attack, box: Box, met: Met):
+def test_an_attack_is_contained(attack: Attack, box: Sandbox, met: AttackResults):
     expected = attack.verdict_in(box)
     if expected is None:
         return  # this box allows nothing of what it needs: see test_boxes.py
@@ -73,21 +73,23 @@ def test_an_attack_is_contained(attack: Attack, box: Box, met: Met):
     assert _ANSWER.encode() not in ended.output + ended.errors
 
 
-def test_nothing_is_left_of_them(met: Met):
+def test_nothing_is_left_of_them(met: AttackResults):
     assert met.processes == []
     assert met.files == []
     assert met.canary.read_text() == _SECRET
     assert met.canary.stat().st_mode & 0o777 == 0o666
 
 
-def _numbered(program: str) -> str:
+def _fill_syscall_numbers(program: str) -> str:
     machine = platform.machine()
-    return re.sub(r"NUMBER_(\w+)", lambda match: str(NUMBERS[match[1]][machine]), textwrap.dedent(program))
+    return re.sub(
+        r"NUMBER_(\w+)", lambda match: str(SYSCALL_NUMBERS[match[1]][machine]), textwrap.dedent(program)
+    )
 
 
-def test_calls_by_another_numbering(box: Box):
+def test_calls_by_another_numbering(box: Sandbox):
     """The 32-bit calls of x86-64, by the instruction that makes them, and the x32 ones."""
-    need("x86-64", platform.machine() == "x86_64" or None, "other machines have one numbering")
+    require_service("x86-64", platform.machine() == "x86_64" or None, "other machines have one numbering")
     by_instruction = """
         import ctypes, mmap
         room = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -97,7 +99,7 @@ def test_calls_by_another_numbering(box: Box):
     """
     by_number = "import ctypes\nprint(ctypes.CDLL(None).syscall(0x40000000 + 39))"
     for program in (by_instruction, by_number):
-        _, found = boxed(box, program, {"stdout": _ANSWER}, LIMITS)
+        _, found = run_in_sandbox(box, program, {"stdout": _ANSWER}, LIMITS)
         assert found.verdict == "forbidden"
 
 
@@ -106,6 +108,6 @@ def test_the_documentation_shows_these_attacks(pytestconfig: pytest.Config):
     before, _, rest = text.partition("<!-- attacks -->\n")
     shown, _, after = rest.partition("<!-- end -->\n")
     if pytestconfig.getoption("--regenerate"):
-        DOCS.write_text(f"{before}<!-- attacks -->\n{table()}<!-- end -->\n{after}")
+        DOCS.write_text(f"{before}<!-- attacks -->\n{attack_table()}<!-- end -->\n{after}")
         return
-    assert shown == table()
+    assert shown == attack_table()

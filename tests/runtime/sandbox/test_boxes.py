@@ -8,22 +8,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.conftest import need
+from tests.conftest import require_service
 from tests.recipe_command import wait_until
-from tests.runtime.sandbox.attacks import LIMITS, SEVERAL
-from tests.runtime.sandbox.boxed import boxed, left_over, open_to_all
+from tests.runtime.sandbox.attacks import LIMITS, SEVERAL_PROCESSES
+from tests.runtime.sandbox.boxed import leftover_processes, make_world_readable, run_in_sandbox
 
 from posttrain.runtime import sandbox
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.rewards.batch import Batch
 from posttrain.runtime.rewards.code_tests import CodeTests, run
 from posttrain.runtime.sandbox import boxes
-from posttrain.runtime.sandbox.boxes import box as chosen
+from posttrain.runtime.sandbox.boxes import select_sandbox as chosen
 from posttrain.runtime.sandbox.bubblewrap import Bubblewrap
-from posttrain.runtime.sandbox.calls import NUMBERS
-from posttrain.runtime.sandbox.job import Box
+from posttrain.runtime.sandbox.calls import SYSCALL_NUMBERS
+from posttrain.runtime.sandbox.job import Sandbox
 from posttrain.runtime.sandbox.limits import Limits
-from posttrain.runtime.sandbox.seccomp import Policy, Unsupported, compiled
+from posttrain.runtime.sandbox.seccomp import Policy, UnsupportedMachine, compile_filter
 
 _THREADS = """
     import threading
@@ -35,42 +35,44 @@ _THREADS = """
 """
 
 
-def test_an_ordinary_program_passes(box: Box):
+def test_an_ordinary_program_passes(box: Sandbox):
     program = "import heapq, math, collections, json, re, decimal, asyncio\nprint(int(input()) * 2)"
-    assert boxed(box, program, {"stdin": "21\n", "stdout": "42"}, LIMITS)[1].verdict == "passed"
+    assert run_in_sandbox(box, program, {"stdin": "21\n", "stdout": "42"}, LIMITS)[1].verdict == "passed"
 
 
-def test_a_function_is_called(box: Box):
+def test_a_function_is_called(box: Sandbox):
     program = (
         "class Solution:\n    def add(self, a, b=1):\n        print('noise')\n        return {a: (a, b)}"
     )
     test = {"call": "Solution.add", "args": [1], "kwargs": {"b": 2}, "expected": {"1": [1, 2]}}
-    assert boxed(box, program, test, LIMITS)[1].verdict == "passed"
+    assert run_in_sandbox(box, program, test, LIMITS)[1].verdict == "passed"
 
 
-def test_a_set_has_the_same_order_every_time(box: Box):
+def test_a_set_has_the_same_order_every_time(box: Sandbox):
     program = "print({f'word {n}' for n in range(20)})"
-    outputs = {boxed(box, program, {"stdout": ""}, LIMITS)[0].output for _ in range(3)}
+    outputs = {run_in_sandbox(box, program, {"stdout": ""}, LIMITS)[0].output for _ in range(3)}
     assert len(outputs) == 1
 
 
 @pytest.mark.parametrize("program", ["import numpy", "import posttrain"])
-def test_our_packages_are_not_there(program: str, box: Box):
-    found = boxed(box, program, {"stdout": ""}, LIMITS)[1]
+def test_our_packages_are_not_there(program: str, box: Sandbox):
+    found = run_in_sandbox(box, program, {"stdout": ""}, LIMITS)[1]
     assert found.verdict == "crashed"
     assert "ModuleNotFoundError" in found.reason
 
 
-def test_landlock_allows_less(box: Box):
+def test_landlock_allows_less(box: Sandbox):
     """Threads, processes and files where the box can bound them, and else none."""
-    counting = isinstance(box, Bubblewrap) and box.counting
-    threads = boxed(box, _THREADS, {"stdout": "20"}, LIMITS)[1]
-    forks = boxed(box, "import os\nif os.fork(): os.wait(); print(1)", {"stdout": "1"}, SEVERAL)[1]
+    counting = isinstance(box, Bubblewrap) and box.counts_processes
+    threads = run_in_sandbox(box, _THREADS, {"stdout": "20"}, LIMITS)[1]
+    forks = run_in_sandbox(
+        box, "import os\nif os.fork(): os.wait(); print(1)", {"stdout": "1"}, SEVERAL_PROCESSES
+    )[1]
     assert threads.verdict == ("passed" if counting else "crashed")
     assert forks.verdict == ("passed" if counting else "forbidden")
     program = "open('/tmp/x', 'w').write('hello')\nprint(open('/tmp/x').read())"
     room = Limits(disk_mb=1, seconds=30)
-    files = boxed(box, program, {"stdout": "hello"}, room)[1]
+    files = run_in_sandbox(box, program, {"stdout": "hello"}, room)[1]
     assert files.verdict == ("passed" if isinstance(box, Bubblewrap) else "crashed")
 
 
@@ -80,7 +82,7 @@ def test_without_bubblewrap_nothing_runs(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     trace = tmp_path / "ran"
     operands = {"of": [f"open({str(trace)!r}, 'w')"], "tests": [[{"stdout": ""}]]}
-    with pytest.raises(StepFault, match="bwrap is not installed") as raised:
+    with pytest.raises(StepError, match="bwrap is not installed") as raised:
         run(CodeTests(), operands, Batch(count=1))
     assert "apt-get install bubblewrap" in raised.value.advice
     assert not trace.exists()
@@ -90,7 +92,7 @@ def test_without_bubblewrap_nothing_runs(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_box_that_leaks_is_not_used(monkeypatch: pytest.MonkeyPatch, bubblewrap: Path):
     chosen.cache_clear()
     monkeypatch.setattr("posttrain.runtime.sandbox.bubblewrap._readable", lambda _: ["--bind", "/", "/"])
-    with pytest.raises(StepFault, match="files of the machine can be read") as raised:
+    with pytest.raises(StepError, match="files of the machine can be read") as raised:
         chosen("namespaces")
     assert "landlock" in raised.value.advice
     chosen.cache_clear()
@@ -100,7 +102,7 @@ def test_a_filter_that_lets_through_is_noticed(monkeypatch: pytest.MonkeyPatch, 
     chosen.cache_clear()
     everything = Policy(processes=True)
     monkeypatch.setattr("posttrain.runtime.sandbox.bubblewrap.Policy", lambda **_: everything)
-    with pytest.raises(StepFault, match="further processes can be had"):
+    with pytest.raises(StepError, match="further processes can be had"):
         chosen("namespaces")
     chosen.cache_clear()
 
@@ -108,12 +110,12 @@ def test_a_filter_that_lets_through_is_noticed(monkeypatch: pytest.MonkeyPatch, 
 def test_no_landlock_in_the_kernel(monkeypatch: pytest.MonkeyPatch):
     chosen.cache_clear()
     monkeypatch.setattr(boxes, "version", lambda: 0)
-    with pytest.raises(StepFault, match="the kernel has no Landlock"):
+    with pytest.raises(StepError, match="the kernel has no Landlock"):
         chosen("landlock")
     chosen.cache_clear()
 
 
-def test_a_client_that_is_killed_takes_its_programs_along(box: Box):
+def test_a_client_that_is_killed_takes_its_programs_along(box: Sandbox):
     """The program sleeps; its runner is killed; nothing is left."""
     kind = repr(box)
     code = f"""
@@ -128,14 +130,14 @@ boxed({kind}, "import time; time.sleep(600)", {{"stdout": ""}}, Limits(seconds=6
     client = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=root)
     assert client.stdout is not None
     client.stdout.readline()
-    wait_until(lambda: _below(client.pid), "the beginning of the program", client)
+    wait_until(lambda: _runs_below(client.pid), "the beginning of the program", client)
     client.kill()
     client.wait()
     client.stdout.close()
-    assert left_over() == []
+    assert leftover_processes() == []
 
 
-def _below(pid: int) -> bool:
+def _runs_below(pid: int) -> bool:
     """Whether a process that this one started runs the program."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -150,7 +152,7 @@ def _below(pid: int) -> bool:
     return False
 
 
-AS_ANOTHER = """
+OTHER_USER_PROGRAM = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from posttrain.runtime.sandbox.boxes import box
@@ -171,10 +173,14 @@ print(json.dumps(found))
 @pytest.mark.usefixtures("bubblewrap")
 def test_as_a_user_without_rights(tmp_path_factory: pytest.TempPathFactory):
     """What most users are: another user's process makes the box, by a Python that it may run."""
-    need("root, to become another", os.getuid() == 0 or None, "others run everything here as themselves")
-    python = need("a Python for all users", _everybodys_python(), "apt-get install python3 (3.11 or later)")
+    require_service(
+        "root, to become another", os.getuid() == 0 or None, "others run everything here as themselves"
+    )
+    python = require_service(
+        "a Python for all users", _world_python(), "apt-get install python3 (3.11 or later)"
+    )
     copy = tmp_path_factory.mktemp("another")
-    open_to_all(copy)
+    make_world_readable(copy)
     package = copy / "posttrain" / "runtime"
     shutil.copytree(Path(sandbox.__path__[0]), package / "sandbox")
     shutil.copy(Path(sandbox.__path__[0]).parent / "faults.py", package)
@@ -184,7 +190,7 @@ def test_as_a_user_without_rights(tmp_path_factory: pytest.TempPathFactory):
     )
     counted += " args=(9,), daemon=True).start()\n        n += 1\nexcept RuntimeError:\n    print(n)"
     programs = [["forks", forks, 4], ["threads", counted, 1], ["fine", "print(6 * 7)", 1]]
-    command = [python, "-c", AS_ANOTHER, str(copy), json.dumps(programs)]
+    command = [python, "-c", OTHER_USER_PROGRAM, str(copy), json.dumps(programs)]
     ended = subprocess.run(
         command,
         user=54321,
@@ -200,10 +206,10 @@ def test_as_a_user_without_rights(tmp_path_factory: pytest.TempPathFactory):
     assert found["forks"][:2] == ["exited", 7]
     assert found["threads"] == ["exited", 0, "32\n"]
     assert found["fine"] == ["exited", 0, "42\n"]
-    assert left_over() == []
+    assert leftover_processes() == []
 
 
-def _everybodys_python() -> str | None:
+def _world_python() -> str | None:
     for name in ("/usr/bin/python3", "/usr/local/bin/python3"):
         code = "import sys; sys.exit(sys.version_info < (3, 11))"
         if Path(name).exists() and subprocess.run([name, "-c", code], check=False).returncode == 0:
@@ -214,7 +220,7 @@ def _everybodys_python() -> str | None:
 def test_the_numbers_of_calls_are_the_kernels():
     header = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
     generic = Path("/usr/include/asm-generic/unistd.h")
-    need(
+    require_service(
         "the kernel's headers",
         (header.exists() and generic.exists()) or None,
         "apt-get install linux-libc-dev",
@@ -231,25 +237,25 @@ def test_the_numbers_of_calls_are_the_kernels():
                 if defined and fields[1].startswith(prefix):
                     known.setdefault(fields[1].removeprefix(prefix), int(fields[2]))
         known["newfstatat"] = known.get("newfstatat", known.get("fstatat", 0))
-        ours = {name: numbers[machine] for name, numbers in NUMBERS.items() if name in known}
+        ours = {name: numbers[machine] for name, numbers in SYSCALL_NUMBERS.items() if name in known}
         assert len(ours) > 200
         assert ours == {name: known[name] for name in ours}
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_no_jump_of_a_filter_is_too_far(machine: str):
-    for policy in (Policy(), Policy(processes=True), Policy(threads=False, alone=77)):
-        codes = compiled(policy, machine)
+    for policy in (Policy(), Policy(processes=True), Policy(threads=False, own_pid=77)):
+        codes = compile_filter(policy, machine)
         assert len(codes) % 8 == 0
         assert len(codes) // 8 < 4096
 
 
 def test_a_machine_that_is_not_known():
-    with pytest.raises(Unsupported, match="riscv64"):
-        compiled(Policy(), "riscv64")
+    with pytest.raises(UnsupportedMachine, match="riscv64"):
+        compile_filter(Policy(), "riscv64")
 
 
-def test_no_descriptor_leads_out(box: Box):
+def test_no_descriptor_leads_out(box: Sandbox):
     """But for the three that every program has; and what it reads cannot be written to."""
     program = """
         import fcntl, os
@@ -265,10 +271,10 @@ def test_no_descriptor_leads_out(box: Box):
         except OSError:
             print(found)
     """
-    assert boxed(box, program, {"stdin": "x", "stdout": "[0, 1, 2]"}, LIMITS)[1].verdict == "passed"
+    assert run_in_sandbox(box, program, {"stdin": "x", "stdout": "[0, 1, 2]"}, LIMITS)[1].verdict == "passed"
 
 
-def test_it_has_no_rights(box: Box):
+def test_it_has_no_rights(box: Sandbox):
     """No capabilities, not even those that root has; none to be had; and the filter is on."""
     program = """
         import ctypes
@@ -278,4 +284,4 @@ def test_it_has_no_rights(box: Box):
         print(list(data), libc.prctl(39, 0, 0, 0, 0), libc.prctl(21))
     """
     wanted = {"stdout": "[0, 0, 0, 0, 0, 0] 1 2"}
-    assert boxed(box, program, wanted, LIMITS)[1].verdict == "passed"
+    assert run_in_sandbox(box, program, wanted, LIMITS)[1].verdict == "passed"

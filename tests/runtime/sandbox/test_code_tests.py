@@ -4,20 +4,27 @@ import json
 from typing import Any
 
 import pytest
-from tests.runtime.rewards.scoring import attempt, codes, compiled, scored
+from tests.runtime.rewards.scoring import codes, compile_yaml_reward, compiled_graph, evaluate_graph
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.sandbox import running, testing
-from posttrain.runtime.sandbox.languages import language
-from posttrain.runtime.sandbox.limits import Ended, Limits
-from posttrain.runtime.sandbox.testing import NoTests, Terms, alike, equal, judged, read_tests
+from posttrain.runtime.sandbox.languages import load_language
+from posttrain.runtime.sandbox.limits import Limits, RunResult
+from posttrain.runtime.sandbox.testing import (
+    InvalidTests,
+    ProgramTestSettings,
+    judge_run,
+    outputs_match,
+    read_tests,
+    values_match,
+)
 from posttrain.spec.types import Interval
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
-DOUBLES = "print(int(input()) * 2)"
-EIGHT = [{"stdin": "4", "stdout": "8\n"}]
-ADDS = "def add(a, b):\n    return a + b"
+DOUBLE_PROGRAM = "print(int(input()) * 2)"
+DOUBLE_TESTS = [{"stdin": "4", "stdout": "8\n"}]
+ADD_PROGRAM = "def add(a, b):\n    return a + b"
 
 
 def node(**params: Any) -> dict[str, Any]:
@@ -33,7 +40,7 @@ def reward(**params: Any) -> dict[str, Any]:
 
 
 def scores(programs: list[Any], tests: list[Any], **params: Any) -> tuple[list[Any], list[Any]]:
-    found = scored(compiled(reward(**params)), {"completion": programs, "tests": tests})
+    found = evaluate_graph(compiled_graph(reward(**params)), {"completion": programs, "tests": tests})
     return found.values["code"], list(found.reasons["code"])
 
 
@@ -45,7 +52,8 @@ def test_the_share_of_tests_passed():
         {"call": "add", "args": [[1], [2]], "expected": [1, 2]},
     ]
     values, reasons = scores(
-        [ADDS, "def add(a, b): return None", None, DOUBLES], [tests] * 3 + [json.dumps(EIGHT)]
+        [ADD_PROGRAM, "def add(a, b): return None", None, DOUBLE_PROGRAM],
+        [tests] * 3 + [json.dumps(DOUBLE_TESTS)],
     )
     assert values == [0.75, 0.0, 0.0, 1.0]
     assert reasons[0] == "passed 3 of 4; test 3 wrong: gave '3', not '4'"
@@ -59,16 +67,18 @@ def test_all_or_nothing_stops_at_the_first_failure(monkeypatch: pytest.MonkeyPat
     real = running.run
     monkeypatch.setattr(testing, "run", lambda *given: runs.append(given) or real(*given))
     tests = [{"stdin": "1", "stdout": "2"}, {"stdin": "2", "stdout": "5"}, {"stdin": "3", "stdout": "6"}]
-    assert scores([DOUBLES], [tests], score="all")[0] == [0.0]
+    assert scores([DOUBLE_PROGRAM], [tests], score="all")[0] == [0.0]
     assert len(runs) == 2
-    assert scores([DOUBLES], [tests[:1]], score="all")[0] == [1.0]
+    assert scores([DOUBLE_PROGRAM], [tests[:1]], score="all")[0] == [1.0]
 
 
 def test_equal_pairs_and_programs_that_do_not_compile_run_once(monkeypatch: pytest.MonkeyPatch):
     runs: list[Any] = []
     real = running.run
     monkeypatch.setattr(testing, "run", lambda *given: runs.append(given) or real(*given))
-    values, reasons = scores([DOUBLES, DOUBLES, "print("], [EIGHT, EIGHT, EIGHT * 5], at_once=1)
+    values, reasons = scores(
+        [DOUBLE_PROGRAM, DOUBLE_PROGRAM, "print("], [DOUBLE_TESTS, DOUBLE_TESTS, DOUBLE_TESTS * 5], at_once=1
+    )
     assert values == [1.0, 1.0, 0.0]
     assert len(runs) == 2
     assert "does not compile: SyntaxError" in reasons[2]
@@ -89,10 +99,10 @@ def test_equal_pairs_and_programs_that_do_not_compile_run_once(monkeypatch: pyte
     ],
 )
 def test_tests_that_are_none_abstain_or_what_is_said(tests: Any):
-    assert scores([DOUBLES], [tests])[0] == [None]
-    assert scores([DOUBLES], [tests], on_error=-1.0)[0] == [-1.0]
-    with pytest.raises(StepFault, match="test"):
-        scores([DOUBLES], [tests], on_error="fail")
+    assert scores([DOUBLE_PROGRAM], [tests])[0] == [None]
+    assert scores([DOUBLE_PROGRAM], [tests], on_error=-1.0)[0] == [-1.0]
+    with pytest.raises(StepError, match="test"):
+        scores([DOUBLE_PROGRAM], [tests], on_error="fail")
 
 
 def test_a_test_out_of_time_counts_or_what_is_said():
@@ -104,7 +114,7 @@ def test_a_test_out_of_time_counts_or_what_is_said():
     assert reasons == ["passed 1 of 2; test 2 timed_out: took longer than 2 s"]
     assert scores([program], [tests], timeout_seconds=2, on_timeout="abstain")[0] == [None]
     assert scores([program], [tests], timeout_seconds=2, on_timeout=-0.5)[0] == [-0.5]
-    with pytest.raises(StepFault, match="timed_out"):
+    with pytest.raises(StepError, match="timed_out"):
         scores([program], [tests], timeout_seconds=2, on_timeout="fail")
 
 
@@ -116,8 +126,8 @@ def test_all_tests_of_a_program_have_one_time():
 
 
 def test_the_range_is_told():
-    assert compiled(reward()).ranges["code"] == Interval(0.0, 1.0)
-    assert compiled(reward(on_timeout=-0.5, on_error=2.0)).ranges["code"] == Interval(-0.5, 2.0)
+    assert compiled_graph(reward()).ranges["code"] == Interval(0.0, 1.0)
+    assert compiled_graph(reward(on_timeout=-0.5, on_error=2.0)).ranges["code"] == Interval(-0.5, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +141,14 @@ def test_the_range_is_told():
     ],
 )
 def test_parameters_that_do_not_go_together(params: dict[str, Any]):
-    assert codes(attempt(reward(**params)))
+    assert codes(compile_yaml_reward(reward(**params)))
 
 
 def test_a_box_that_does_not_start_is_no_fault_of_the_program():
-    terms = Terms(language=language("python"), limits=Limits())
-    (test,) = read_tests(EIGHT)
-    with pytest.raises(StepFault, match="does not start: bwrap: no room") as raised:
-        judged(Ended(how="not started", status=1, errors=b"bwrap: no room\n"), test, terms)
+    terms = ProgramTestSettings(language=load_language("python"), limits=Limits())
+    (test,) = read_tests(DOUBLE_TESTS)
+    with pytest.raises(StepError, match="does not start: bwrap: no room") as raised:
+        judge_run(RunResult(outcome="not started", status=1, errors=b"bwrap: no room\n"), test, terms)
     assert raised.value.retriable
 
 
@@ -154,9 +164,9 @@ def test_a_box_that_does_not_start_is_no_fault_of_the_program():
     ],
 )
 def test_what_a_status_means(status: int, verdict: str):
-    terms = Terms(language=language("python"), limits=Limits())
-    (test,) = read_tests(EIGHT)
-    assert judged(Ended(how="exited", status=status), test, terms).verdict == verdict
+    terms = ProgramTestSettings(language=load_language("python"), limits=Limits())
+    (test,) = read_tests(DOUBLE_TESTS)
+    assert judge_run(RunResult(outcome="exited", status=status), test, terms).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -173,7 +183,7 @@ def test_what_a_status_means(status: int, verdict: str):
     ],
 )
 def test_outputs(found: str, expected: str, compare: Any, same: bool):
-    assert alike(found, expected, compare, 1e-6) is same
+    assert outputs_match(found, expected, compare, 1e-6) is same
 
 
 @pytest.mark.parametrize(
@@ -192,7 +202,7 @@ def test_outputs(found: str, expected: str, compare: Any, same: bool):
     ],
 )
 def test_results(found: Any, expected: Any, same: bool):
-    assert equal(found, expected, 1e-6) is same
+    assert values_match(found, expected, 1e-6) is same
 
 
 def test_tests_of_a_table_have_nulls_for_what_they_lack():
@@ -200,6 +210,6 @@ def test_tests_of_a_table_have_nulls_for_what_they_lack():
         {"stdin": "1", "stdout": "2", "call": None, "args": None, "expected": None},
         {"stdin": None, "stdout": None, "call": "f", "args": [1], "expected": 2},
     ]
-    assert [test.way for test in read_tests(given)] == ["stdin", "call"]
-    with pytest.raises(NoTests, match="test 1"):
+    assert [test.input_mode for test in read_tests(given)] == ["stdin", "call"]
+    with pytest.raises(InvalidTests, match="test 1"):
         read_tests([{"stdin": "1", "stdout": "2", "call": "f", "expected": 1}])

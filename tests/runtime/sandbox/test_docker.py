@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.runtime.sandbox.boxed import open_to_all
+from tests.runtime.sandbox.boxed import make_world_readable
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.docker]
 
 ROOT = Path(__file__).parents[3]
-INSIDE = """
+CONTAINER_PROGRAM = """
 import json, sys
 sys.path[:0] = sys.argv[1:]
 from posttrain.runtime.faults import StepFault
@@ -48,13 +48,15 @@ print(json.dumps(found))
 """
 
 
-def inside(engine: "DockerClient", image: str, folder: Path, user: str, **options: Any) -> dict[str, Any]:
+def run_in_container(
+    engine: "DockerClient", image: str, folder: Path, user: str, **options: Any
+) -> dict[str, Any]:
     """What is found in a container with the options of the runner's, and this machine's Python in it."""
     from docker.types import Mount
 
-    (folder / "inside.py").write_text(INSIDE)
+    (folder / "inside.py").write_text(CONTAINER_PROGRAM)
     (folder / "secret").write_text("not for programs")
-    open_to_all(folder)
+    make_world_readable(folder)
     places = ["/usr", "/lib", "/lib64", sys.base_prefix, str(ROOT / "runtime"), str(ROOT / "spec")]
     mounts = [
         Mount(place, str(Path(place).resolve()), type="bind", read_only=True)
@@ -84,7 +86,7 @@ def inside(engine: "DockerClient", image: str, folder: Path, user: str, **option
     return json.loads(said.strip().splitlines()[-1])
 
 
-HELD = {
+CONTAINED = {
     "fine": ["exited", 0, "42\n"],
     "forks": ["exited", 159, ""],
     "reaches": ["exited", 159, ""],
@@ -98,17 +100,17 @@ HELD = {
 def test_landlock_holds_where_namespaces_are_not_allowed(
     user: str, docker_engine: "DockerClient", busybox_image: str, tmp_path: Path
 ):
-    found = inside(docker_engine, busybox_image, tmp_path, user)
+    found = run_in_container(docker_engine, busybox_image, tmp_path, user)
     fault, advice = found["namespaces"]
     assert "cannot be contained by namespaces here: bwrap: " in fault
     assert "containment: landlock" in advice
-    assert found["landlock"] == {**HELD, "kills": ["exited", 159, ""]}
+    assert found["landlock"] == {**CONTAINED, "kills": ["exited", 159, ""]}
 
 
 def test_namespaces_hold_where_the_engine_allows_them(
     docker_engine: "DockerClient", busybox_image: str, tmp_path: Path
 ):
     options = ["no-new-privileges:true", "seccomp=unconfined"]
-    found = inside(docker_engine, busybox_image, tmp_path, "54321:54321", security_opt=options)
+    found = run_in_container(docker_engine, busybox_image, tmp_path, "54321:54321", security_opt=options)
     # Its parent is the box's first process, which it cannot harm.
-    assert found["namespaces"] == {**HELD, "kills": ["exited", 0, ""]}
+    assert found["namespaces"] == {**CONTAINED, "kills": ["exited", 0, ""]}

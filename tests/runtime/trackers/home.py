@@ -10,22 +10,22 @@ from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.runs import new_run
 from posttrain.runtime.keeping.store import Product
 from posttrain.spec.keys import digest, key_parts
-from posttrain.spec.plan import Place, Plan, Step
+from posttrain.spec.plan import Plan, SourceLocation, Step
 
 VALUES: Mapping[str, Any] = {"kind": "train", "environment": {}}
 STEP = Step(
     id="sft",
     kind="train",
     entry="posttrain.runtime.methods.sft:run",
-    params={"method": "sft", "params": {"steps": 4, "learning_rate": None, "names": ["a", "b"]}},
-    place=Place(file="recipe.yaml", line=1, column=1),
+    params={"method": "sft", "params": {"max_steps": 4, "learning_rate": None, "names": ["a", "b"]}},
+    place=SourceLocation(file="recipe.yaml", line=1, column=1),
     key=digest(VALUES),
     key_parts=key_parts(VALUES),
     key_values=VALUES,
 )
 
 
-class Underway:
+class FakeTrainingRun:
     """A run of one stage, whose worker is played by the test."""
 
     def __init__(self, root: Path, *trackers: str) -> None:
@@ -34,12 +34,12 @@ class Underway:
             name="sums", description="", seed=0, steps=(STEP,), target={}, tracking=tuple(trackers)
         )
         self.run = new_run(self.home, self.plan, root / "recipe.yaml")
-        self.work = self.home.work(STEP.key)
+        self.work = self.home.workdir(STEP.key)
         workplace.prepare(self.work, STEP, {}, root)
         (self.work / "files").mkdir()
         self.events = EventWriter(self.work / "record" / "events.jsonl")
 
-    def again(self) -> None:
+    def restart(self) -> None:
         """Another run of the same recipe."""
         self.run = new_run(self.home, self.plan, self.run)
 

@@ -14,40 +14,40 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.conftest import need
+from tests.conftest import require_service
 from tests.recipe_command import wait_until
-from tests.runtime.trackers.home import STEP, Underway
+from tests.runtime.trackers.home import STEP, FakeTrainingRun
 
 from posttrain.runtime.trackers import follow
-from posttrain.runtime.trackers.tracking import Tracking
+from posttrain.runtime.trackers.tracking import TrackerLauncher
 
 pytestmark = pytest.mark.slow
 LOSSES = [(step, 1.0 / step) for step in (1, 2, 3, 4)]
 
 
-def tracked(tmp_path: Path, tracker: str, **environment: str) -> tuple[Underway, list[str]]:
+def run_interrupted(tmp_path: Path, tracker: str, **environment: str) -> tuple[FakeTrainingRun, list[str]]:
     """A stage that is cut off after two steps and ends in a second run, followed by real processes."""
     found = find_spec(tracker) if tracker else None
-    need(tracker, found, f"pip install {tracker}", apart=True)
-    underway = Underway(tmp_path, tracker)
+    require_service(tracker, found, f"pip install {tracker}", apart=True)
+    underway = FakeTrainingRun(tmp_path, tracker)
     notes: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        with Tracking(underway.plan, underway.home, underway.run, notes.append):
+        with TrackerLauncher(underway.plan, underway.home, underway.run, notes.append):
             underway.attempt(1, 2, 3)
-        underway.again()
-        with Tracking(underway.plan, underway.home, underway.run, notes.append):
+        underway.restart()
+        with TrackerLauncher(underway.plan, underway.home, underway.run, notes.append):
             underway.attempt(3, 4, resumed=2)
             underway.finish()
-        underway.again()
-        with Tracking(underway.plan, underway.home, underway.run, notes.append) as third:
+        underway.restart()
+        with TrackerLauncher(underway.plan, underway.home, underway.run, notes.append) as third:
             assert third._process is None, "everything has been sent"
     return underway, notes
 
 
 def test_tensorboard_shows_every_point_once(tmp_path: Path) -> None:
-    underway, notes = tracked(tmp_path, "tensorboard")
+    underway, notes = run_interrupted(tmp_path, "tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     (folder,) = (underway.home.root / "tracking" / "tensorboard" / "sums").iterdir()
@@ -60,7 +60,7 @@ def test_tensorboard_shows_every_point_once(tmp_path: Path) -> None:
 
 
 def test_wandb_keeps_one_run_offline(tmp_path: Path) -> None:
-    underway, notes = tracked(tmp_path, "wandb", WANDB_MODE="offline")
+    underway, notes = run_interrupted(tmp_path, "wandb", WANDB_MODE="offline")
     from wandb.proto.wandb_internal_pb2 import Record
 
     history: list[dict[str, str]] = []
@@ -97,7 +97,7 @@ def records(data: bytes) -> Iterator[bytes]:
 
 
 def test_trackio_keeps_one_run(tmp_path: Path) -> None:
-    underway, notes = tracked(tmp_path, "trackio")
+    underway, notes = run_interrupted(tmp_path, "trackio")
     kept = sqlite3.connect(underway.home.root / "tracking" / "trackio" / "sums.db")
     points = kept.execute("select run_name, step, metrics from metrics order by id").fetchall()
     assert {name for name, _, _ in points} == {f"sft-{STEP.key[:8]}"}
@@ -123,14 +123,14 @@ def check_mlflow(address: str) -> None:
 
 
 def test_mlflow_keeps_one_run_in_its_own_database(tmp_path: Path) -> None:
-    underway, notes = tracked(tmp_path, "mlflow")
+    underway, notes = run_interrupted(tmp_path, "mlflow")
     assert notes == []
     check_mlflow(f"sqlite:///{underway.home.root / 'tracking' / 'mlflow' / 'mlflow.db'}")
 
 
 @pytest.fixture
 def mlflow_server(tmp_path: Path) -> Iterator[str]:
-    need("mlflow", find_spec("mlflow"), "pip install mlflow", apart=True)
+    require_service("mlflow", find_spec("mlflow"), "pip install mlflow", apart=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -140,14 +140,14 @@ def mlflow_server(tmp_path: Path) -> Iterator[str]:
     with (tmp_path / "server.log").open("ab") as log:
         server = subprocess.Popen([*command, *place], stdout=log, stderr=log, start_new_session=True)
     try:
-        wait_until(lambda: answers(f"{address}/health"), "the server of MLflow", seconds=300)
+        wait_until(lambda: responds_ok(f"{address}/health"), "the server of MLflow", seconds=300)
         yield address
     finally:
         os.killpg(server.pid, 9)
         server.wait()
 
 
-def answers(address: str) -> bool:
+def responds_ok(address: str) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=2) as answer:
             return answer.status == 200
@@ -156,22 +156,22 @@ def answers(address: str) -> bool:
 
 
 def test_mlflow_keeps_one_run_on_a_server(tmp_path: Path, mlflow_server: str) -> None:
-    _, notes = tracked(tmp_path, "mlflow", MLFLOW_TRACKING_URI=mlflow_server)
+    _, notes = run_interrupted(tmp_path, "mlflow", MLFLOW_TRACKING_URI=mlflow_server)
     assert notes == []
     check_mlflow(mlflow_server)
 
 
 def test_a_server_that_is_gone_is_told_and_harms_nothing(tmp_path: Path) -> None:
-    need("mlflow", find_spec("mlflow"), "pip install mlflow", apart=True)
-    underway = Underway(tmp_path, "mlflow", "tensorboard")
+    require_service("mlflow", find_spec("mlflow"), "pip install mlflow", apart=True)
+    underway = FakeTrainingRun(tmp_path, "mlflow", "tensorboard")
     notes: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
         patch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        with Tracking(underway.plan, underway.home, underway.run, notes.append):
+        with TrackerLauncher(underway.plan, underway.home, underway.run, notes.append):
             underway.attempt(1, 2)
             underway.finish()
     assert any(note.startswith("tracking: sft: mlflow did not take all figures") for note in notes)
     assert not any("tensorboard" in note for note in notes)
-    sent = json.loads(follow.state_of(underway.home, STEP.key, "tensorboard").read_text())
+    sent = json.loads(follow.feed_state_path(underway.home, STEP.key, "tensorboard").read_text())
     assert sent == {"mark": [2, 1], "final": True}

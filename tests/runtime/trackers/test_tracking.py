@@ -6,17 +6,17 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.recipe_command import TINY, begin, call, wait_until, workers_of
+from tests.recipe_command import TINY_RECIPE, find_processes, run_command, start_command, wait_until
 
 from posttrain.runtime.trackers import tracking
-from posttrain.runtime.trackers.tracking import reachable
+from posttrain.runtime.trackers.tracking import installed_trackers
 
 
 def test_packages_that_are_missing_are_named_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"tensorboard"}
     monkeypatch.setattr(tracking, "find_spec", lambda module: module if module in there else None)
     notes: list[str] = []
-    assert reachable(["tensorboard", "wandb"], notes.append) == ["tensorboard"]
+    assert installed_trackers(["tensorboard", "wandb"], notes.append) == ["tensorboard"]
     assert notes == [
         "tracking: wandb gets no figures, its package is not installed: pip install 'posttrain[trackers]'"
     ]
@@ -32,14 +32,14 @@ def losses(home: Path, stage: str) -> list[int]:
 @pytest.mark.slow
 def test_a_run_that_is_killed_and_goes_on_is_tracked_as_one(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    longer = ("--set", "stages.grpo.params.steps=45")
-    client = begin("run", TINY, "--home", home, *longer, log=tmp_path / "log")
+    longer = ("--set", "stages.grpo.params.max_steps=45")
+    client = start_command("run", TINY_RECIPE, "--home", home, *longer, log=tmp_path / "log")
     sent = home / "tracking" / "sent"
     wait_until(lambda: sent.is_dir() and len(list(sent.glob("*.json"))) >= 3, "figures of grpo", client)
     os.kill(client.pid, signal.SIGKILL)
     client.wait()
-    wait_until(lambda: not workers_of(home), "the end of all processes")
-    again = call("run", TINY, "--home", home, *longer)
+    wait_until(lambda: not find_processes(home), "the end of all processes")
+    again = run_command("run", TINY_RECIPE, "--home", home, *longer)
     assert again.returncode == 0, again.stdout + again.stderr
     assert losses(home, "sft") == list(range(1, 13))
     assert losses(home, "grpo") == list(range(1, 46))
@@ -50,6 +50,6 @@ def test_a_run_that_is_killed_and_goes_on_is_tracked_as_one(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_trackers_are_no_part_of_a_key(tmp_path: Path) -> None:
-    assert call("run", TINY, "--home", tmp_path).returncode == 0
-    again = call("run", TINY, "--home", tmp_path, "--set", "tracking=[]")
+    assert run_command("run", TINY_RECIPE, "--home", tmp_path).returncode == 0
+    again = run_command("run", TINY_RECIPE, "--home", tmp_path, "--set", "tracking=[]")
     assert "nothing to run" in again.stdout

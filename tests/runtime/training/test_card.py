@@ -1,18 +1,18 @@
 """The card of an exported model tells the stages that made it, and nothing of the machine."""
 
 import pytest
-from tests.runtime.methods.workbench import Bench, recipe
+from tests.runtime.methods.workbench import StageHarness, recipe
 
-from posttrain.runtime.verbs.card import card
+from posttrain.runtime.verbs.card import render_card
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_card_tells_how_the_model_was_made(bench: Bench) -> None:
-    params = "params: {steps: 3, batch: 8, learning_rate: 1.0e-3, max_length: 64}"
+def test_a_card_tells_how_the_model_was_made(bench: StageHarness) -> None:
+    params = "params: {max_steps: 3, batch_size: 8, learning_rate: 1.0e-3, max_length: 64}"
     made = bench.run(
         recipe(
-            f"better: {{train: dpo, model: sft, data: sums.train, adapter: {{rank: 4}}, {params}}}",
+            f"better: {{train: dpo, model: sft, data: sums.train, adapter: {{r: 4}}, {params}}}",
             "whole: {export: better}",
         )
     )
@@ -29,6 +29,6 @@ def test_a_card_tells_how_the_model_was_made(bench: Bench) -> None:
 
 def test_a_published_base_is_named_for_the_hub() -> None:
     params = {"from": "ORG/NAME", "revision": "1" * 40}
-    text = card([({"id": "models.base", "kind": "model", "params": params}, {})])
+    text = render_card([({"id": "models.base", "kind": "model", "params": params}, {})])
     assert "base_model: ORG/NAME" in text
     assert f"Taken from `ORG/NAME` at revision {'1' * 40}." in text

@@ -4,7 +4,7 @@ exact when the stage is killed."""
 from pathlib import Path
 
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, metrics, recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan, metrics, recipe
 
 from posttrain.runtime import checkpoints
 from posttrain.runtime.keeping.store import Product
@@ -15,8 +15,10 @@ _EVAL = (
     "{eval: %s, data: sums.test, reward: solution, metrics: {format: format, score: {mean: returns}},"
     " sampling: {max_tokens: 6, temperature: %s}}"
 )
-_SFT = "steps: 12, learning_rate: 5.0e-3, batch: 16, max_length: 64, checkpoint_every: 3, keep_checkpoints: 1"
-_GRPO = "steps: 8, prompts: 8, generations: 4, learning_rate: 2.0e-3, max_tokens: 6, checkpoint_every: 4"
+_SFT = (
+    "max_steps: 12, learning_rate: 5.0e-3, batch_size: 16, max_length: 64, save_steps: 3, save_total_limit: 1"
+)
+_GRPO = "max_steps: 8, num_prompts: 8, num_generations: 4, learning_rate: 2.0e-3, max_completion_length: 6, save_steps: 4"
 
 
 def stages(evaluate: str = "", method: str = "sft", temperature: float = 0.7) -> str:
@@ -33,25 +35,25 @@ def values(product: Product, name: str) -> list[float]:
 
 
 @pytest.mark.parametrize("method", ["sft", "grpo"])
-def test_weights_are_the_same_with_and_without_evaluations(method: str, bench: Bench) -> None:
+def test_weights_are_the_same_with_and_without_evaluations(method: str, bench: StageHarness) -> None:
     plain = bench.run(stages(method=method))["it"]
-    measured = bench.run(stages("every: 2, evals: [check]", method))["it"]
+    measured = bench.run(stages("eval_steps: 2, evals: [check]", method))["it"]
     assert measured.key != plain.key
-    assert measured.content == plain.content
+    assert measured.content_digest == plain.content_digest
     assert len(values(measured, "format")) == (6 if method == "sft" else 4)
 
 
-def test_the_last_evaluation_is_what_the_eval_stage_finds(bench: Bench) -> None:
-    made = bench.run(stages("every: 5, evals: [check]"))
+def test_the_last_evaluation_is_what_the_eval_stage_finds(bench: StageHarness) -> None:
+    made = bench.run(stages("eval_steps: 5, evals: [check]"))
     found = made["check"].facts["metrics"]
     assert len(values(made["it"], "score")) == 3  # after 5, 10 and 12 steps
     assert values(made["it"], "score")[-1] == found["score"]["value"]
     assert values(made["it"], "format")[-1] == found["format"]["value"]
 
 
-def test_the_best_weights_are_the_product(bench: Bench) -> None:
+def test_the_best_weights_are_the_product(bench: StageHarness) -> None:
     """With `better: lower`, the best are some of the first: they are not those of the last step."""
-    wanted = "every: 3, evals: [check], metric: check.score, keep: best, better: lower"
+    wanted = "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false"
     made = bench.run(stages(wanted))
     found = values(made["it"], "score")
     assert made["it"].facts["best"] == {
@@ -64,82 +66,91 @@ def test_the_best_weights_are_the_product(bench: Bench) -> None:
     assert made["check"].facts["metrics"]["score"]["value"] == min(found)
 
 
-def test_training_ends_early(bench: Bench) -> None:
-    wanted = "every: 2, evals: [check], metric: check.score, patience: 1, better: lower, gain: 10"
+def test_training_ends_early(bench: StageHarness) -> None:
+    wanted = "eval_steps: 2, evals: [check], metric_for_best_model: check.score, early_stopping_patience: 1, greater_is_better: false, early_stopping_threshold: 10"
     product = bench.run(stages(wanted))["it"]
     assert product.facts["steps"] == 4
     assert len(metrics(product, "loss")) == 4
 
 
 CASES = {
-    "sft, the best": ("sft", "every: 3, evals: [check], metric: check.score, keep: best, better: lower"),
+    "sft, the best": (
+        "sft",
+        "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false",
+    ),
     "sft, the best, ended early": (
         "sft",
-        "every: 3, evals: [check], metric: check.score, keep: best, better: lower, patience: 2",
+        "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false, early_stopping_patience: 2",
     ),
-    "sft, between checkpoints": ("sft", "every: 2, evals: [check], metric: check.format, keep: best"),
-    "grpo, the best": ("grpo", "every: 4, evals: [check], metric: check.score, keep: best"),
+    "sft, between checkpoints": (
+        "sft",
+        "eval_steps: 2, evals: [check], metric_for_best_model: check.format, keep: best",
+    ),
+    "grpo, the best": (
+        "grpo",
+        "eval_steps: 4, evals: [check], metric_for_best_model: check.score, keep: best",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: Bench) -> None:
+def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: StageHarness) -> None:
     method, wanted = CASES[case]
-    plan = compiled(stages(wanted, method))
+    plan = compile_plan(stages(wanted, method))
     step = plan.step("it")
-    undisturbed = bench.made(plan, step)
-    bench.forget(step)
-    bench.lay_out(plan, step)
-    bench.killed(step, at=4)
-    bench.lay_out(plan, step)
+    undisturbed = bench.run_step(plan, step)
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
+    bench.kill_after_checkpoint(step, at=4)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     assert any(event["kind"] == "resumed" for event in bench.events(step))
     again = bench.commit(step)
-    assert again.content == undisturbed.content
+    assert again.content_digest == undisturbed.content_digest
     assert again.facts == undisturbed.facts
     assert values(again, "score") == values(undisturbed, "score")
 
 
-def test_a_stage_killed_after_it_ended_early_has_only_its_product_to_write(bench: Bench) -> None:
-    wanted = "every: 2, evals: [check], metric: check.score, patience: 1, better: lower, gain: 9"
-    plan = compiled(stages(wanted))
+def test_a_stage_killed_after_it_ended_early_has_only_its_product_to_write(bench: StageHarness) -> None:
+    wanted = "eval_steps: 2, evals: [check], metric_for_best_model: check.score, early_stopping_patience: 1, greater_is_better: false, early_stopping_threshold: 9"
+    plan = compile_plan(stages(wanted))
     step = plan.step("it")
-    undisturbed = bench.made(plan, step)
-    bench.forget(step)
-    bench.lay_out(plan, step)
+    undisturbed = bench.run_step(plan, step)
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0
     (bench.work(step) / "receipt.json").unlink()  # as if it had died just before it wrote this
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
-    assert bench.commit(step).content == undisturbed.content
+    assert bench.commit(step).content_digest == undisturbed.content_digest
 
 
-def sealed(work: Path) -> list[int]:
+def checkpoint_steps(work: Path) -> list[int]:
     found = [path for path in (work / "checkpoints").iterdir() if (path / checkpoints.MANIFEST).exists()]
-    return sorted(checkpoints.step_of(path) for path in found)
+    return sorted(checkpoints.checkpoint_step(path) for path in found)
 
 
-def test_best_and_last_checkpoints_are_kept_and_no_others(bench: Bench) -> None:
-    wanted = "every: 3, evals: [check], metric: check.score, keep: best, better: lower, gain: 8"
-    plan = compiled(stages(wanted))
+def test_best_and_last_checkpoints_are_kept_and_no_others(bench: StageHarness) -> None:
+    wanted = "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false, early_stopping_threshold: 8"
+    plan = compile_plan(stages(wanted))
     step = plan.step("it")
-    bench.forget(step)
-    bench.lay_out(plan, step)
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
-    assert sealed(bench.work(step)) == [3, 12]
+    assert checkpoint_steps(bench.work(step)) == [3, 12]
 
 
-def test_damage_to_the_best_begins_where_all_is_whole(bench: Bench) -> None:
-    wanted = "every: 3, evals: [check], metric: check.score, keep: best, better: lower, gain: 7"
-    plan = compiled(stages(wanted))
+def test_damage_to_the_best_begins_where_all_is_whole(bench: StageHarness) -> None:
+    wanted = "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false, early_stopping_threshold: 7"
+    plan = compile_plan(stages(wanted))
     step = plan.step("it")
-    undisturbed = bench.made(plan, step)
-    bench.forget(step)
-    bench.lay_out(plan, step)
-    bench.killed(step, at=6)
+    undisturbed = bench.run_step(plan, step)
+    bench.reset_step(step)
+    bench.prepare_step(plan, step)
+    bench.kill_after_checkpoint(step, at=6)
     best = bench.work(step) / "checkpoints" / "checkpoint-3"
     (best / checkpoints.MANIFEST).unlink()
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 0, bench.failure(step)
     assert not [event for event in bench.events(step) if event["kind"] == "resumed"]
-    assert bench.commit(step).content == undisturbed.content
+    assert bench.commit(step).content_digest == undisturbed.content_digest

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.training.examining import Row, check_rows, columns_read, remarks
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.training.examining import Row, match_columns, row_warnings, validate_rows
 from posttrain.spec.extension import Method
 
 
@@ -17,29 +17,33 @@ def method(name: str) -> Method:
     return found
 
 
-def said(*turns: str) -> list[dict[str, str]]:
+def question_turns(*turns: str) -> list[dict[str, str]]:
     """Turns in which the words of the user end with a question mark."""
     return [{"role": "user" if turn.endswith("?") else "assistant", "content": turn} for turn in turns]
 
 
-def noted(rows: Sequence[Row]) -> list[str]:
-    return [message for message, _ in remarks({name: [row[name] for row in rows] for name in rows[0]})]
+def warnings_for(rows: Sequence[Row]) -> list[str]:
+    return [message for message, _ in row_warnings({name: [row[name] for row in rows] for name in rows[0]})]
 
 
 @pytest.mark.parametrize(
     ("name", "row", "columns"),
     [
-        ("sft", {"prompt": "1?", "messages": said("1?", "2")}, {"messages"}),
-        ("sft", {"prompt": "1?", "completion": "2", "messages": said("1?", "2")}, {"prompt", "completion"}),
+        ("sft", {"prompt": "1?", "messages": question_turns("1?", "2")}, {"messages"}),
+        (
+            "sft",
+            {"prompt": "1?", "completion": "2", "messages": question_turns("1?", "2")},
+            {"prompt", "completion"},
+        ),
         ("sft", {"text": "1? 2", "answer": 2}, {"text"}),
         (
             "dpo",
-            {"prompt": "1?", "chosen": said("1?", "2"), "rejected": said("1?", "3")},
+            {"prompt": "1?", "chosen": question_turns("1?", "2"), "rejected": question_turns("1?", "3")},
             {"chosen", "rejected"},
         ),
         (
             "dpo",
-            {"prompt": "1?", "chosen": said("2"), "rejected": said("3")},
+            {"prompt": "1?", "chosen": question_turns("2"), "rejected": question_turns("3")},
             {"prompt", "chosen", "rejected"},
         ),
         (
@@ -47,23 +51,23 @@ def noted(rows: Sequence[Row]) -> list[str]:
             {"prompt": "1?", "chosen": "2", "rejected": "3", "completion": "2", "label": True},
             {"prompt", "chosen", "rejected"},
         ),
-        ("grpo", {"prompt": said("1?"), "answer": "2"}, {"prompt"}),
+        ("grpo", {"prompt": question_turns("1?"), "answer": "2"}, {"prompt"}),
     ],
 )
 def test_rows_are_read_by_the_first_set_that_they_have(name: str, row: Row, columns: set[str]) -> None:
     """A prompt that the conversations themselves begin with is not read a second time."""
-    assert set(columns_read([row], method(name))) == columns
+    assert set(match_columns([row], method(name))) == columns
 
 
 def test_columns_of_other_types_are_refused() -> None:
-    with pytest.raises(StepFault, match=r"the rows have prompt \(text\), completion \(integer\)") as told:
-        columns_read([{"prompt": "1?", "completion": 2}], method("sft"))
+    with pytest.raises(StepError, match=r"the rows have prompt \(text\), completion \(integer\)") as told:
+        match_columns([{"prompt": "1?", "completion": 2}], method("sft"))
     assert "rename or derive columns" in told.value.advice
 
 
 def test_the_form_is_that_of_the_first_value_that_there_is() -> None:
-    rows: list[Any] = [{"messages": None}, {"messages": []}, {"messages": said("1?", "2")}]
-    assert columns_read(rows, method("sft")) == {"messages": "messages"}
+    rows: list[Any] = [{"messages": None}, {"messages": []}, {"messages": question_turns("1?", "2")}]
+    assert match_columns(rows, method("sft")) == {"messages": "messages"}
 
 
 @pytest.mark.parametrize(
@@ -71,43 +75,57 @@ def test_the_form_is_that_of_the_first_value_that_there_is() -> None:
     [
         (
             "sft",
-            [{"messages": said("1?", "2")}, {"messages": None}],
+            [{"messages": question_turns("1?", "2")}, {"messages": None}],
             "1 of 2 rows have nothing in the column",
         ),
-        ("sft", [{"messages": said("1?")}], "no turn of the assistant's in `messages`; the first is row 1"),
+        (
+            "sft",
+            [{"messages": question_turns("1?")}],
+            "no turn of the assistant's in `messages`; the first is row 1",
+        ),
         ("sft", [{"messages": [{"role": "assistant", "content": None}]}], "a turn without text"),
-        ("dpo", [{"chosen": said("2"), "rejected": said("3")}], "no prompt"),
-        ("cpo", [{"chosen": said("1?", "2", "why?"), "rejected": said("1?", "3")}], "does not end with"),
+        ("dpo", [{"chosen": question_turns("2"), "rejected": question_turns("3")}], "no prompt"),
+        (
+            "cpo",
+            [{"chosen": question_turns("1?", "2", "why?"), "rejected": question_turns("1?", "3")}],
+            "does not end with",
+        ),
         ("ipo", [{"prompt": "1?", "chosen": "3", "rejected": "3"}], "are the same in all 1 rows"),
         ("orpo", [{"prompt": "1?", "chosen": " ", "rejected": "3"}], "`chosen` is empty in all 1 rows"),
     ],
 )
 def test_what_cannot_be_learnt_from_is_refused(name: str, rows: list[Row], message: str) -> None:
     how = method(name)
-    with pytest.raises(StepFault, match=message) as told:
-        check_rows(rows, columns_read(rows, how), how, template=True)
+    with pytest.raises(StepError, match=message) as told:
+        validate_rows(rows, match_columns(rows, how), how, template=True)
     assert told.value.advice
 
 
 def test_a_scorer_needs_no_prompt() -> None:
     how = method("reward_model")
-    rows = [{"chosen": said("2"), "rejected": said("3")}]
-    check_rows(rows, columns_read(rows, how), how, template=True)
+    rows = [{"chosen": question_turns("2"), "rejected": question_turns("3")}]
+    validate_rows(rows, match_columns(rows, how), how, template=True)
 
 
 def test_conversations_need_a_template() -> None:
     how = method("sft")
-    rows = [{"messages": said("1?", "2")}]
-    with pytest.raises(StepFault, match="the model has no chat template"):
-        check_rows(rows, columns_read(rows, how), how, template=False)
+    rows = [{"messages": question_turns("1?", "2")}]
+    with pytest.raises(StepError, match="the model has no chat template"):
+        validate_rows(rows, match_columns(rows, how), how, template=False)
 
 
 def test_sound_rows_are_passed_in_silence() -> None:
-    assert noted([{"prompt": "1?", "completion": "2"}, {"prompt": "2?", "completion": "3"}]) == []
-    assert noted([{"prompt": said("1?"), "chosen": said("2"), "rejected": said("3")}] * 2) == []
-    assert noted([{"messages": said("1?", "2")}]) == []
+    assert warnings_for([{"prompt": "1?", "completion": "2"}, {"prompt": "2?", "completion": "3"}]) == []
     assert (
-        noted(
+        warnings_for(
+            [{"prompt": question_turns("1?"), "chosen": question_turns("2"), "rejected": question_turns("3")}]
+            * 2
+        )
+        == []
+    )
+    assert warnings_for([{"messages": question_turns("1?", "2")}]) == []
+    assert (
+        warnings_for(
             [
                 {"prompt": "1?", "completion": "2", "label": True},
                 {"prompt": "1?", "completion": "3", "label": False},
@@ -118,17 +136,18 @@ def test_sound_rows_are_passed_in_silence() -> None:
 
 
 def test_what_is_striking_is_remarked() -> None:
-    assert noted([{"prompt": "1?", "completion": ""}, {"prompt": "2?", "completion": "3"}]) == [
+    assert warnings_for([{"prompt": "1?", "completion": ""}, {"prompt": "2?", "completion": "3"}]) == [
         "1 of 2 rows have an empty `completion`: the model learns to say nothing"
     ]
     assert (
-        "every `completion` begins with its prompt" in noted([{"prompt": "1?", "completion": "1? 2"}] * 2)[0]
+        "every `completion` begins with its prompt"
+        in warnings_for([{"prompt": "1?", "completion": "1? 2"}] * 2)[0]
     )
-    turns = [{"role": "bot", "content": "2"}, *said("1?", "2", "3?")]
-    assert noted([{"messages": turns}]) == [
+    turns = [{"role": "bot", "content": "2"}, *question_turns("1?", "2", "3?")]
+    assert warnings_for([{"messages": turns}]) == [
         "`messages` has turns of `bot`, which chat templates may leave out or refuse",
         "1 of 1 conversations end with a turn that the assistant does not answer",
     ]
-    assert noted([{"prompt": "1?", "completion": "2", "label": False}] * 2) == [
+    assert warnings_for([{"prompt": "1?", "completion": "2", "label": False}] * 2) == [
         "`label` is false in all 2 rows: nothing is told apart"
     ]

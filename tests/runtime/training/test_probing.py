@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.recipe_command import TINY, begin, call, wait_until
+from tests.recipe_command import TINY_RECIPE, run_command, start_command, wait_until
 
-from posttrain.runtime.training.probing import Wanted, figures, sampling_of
+from posttrain.runtime.training.probing import ProbeOptions, probe_sampling, probe_statistics
 
 
 def row(item: int, text: str, reward: float | None, finish: str = "stop") -> dict[str, Any]:
@@ -21,7 +21,7 @@ def test_figures_tell_shares_and_what_could_be_learnt() -> None:
         row(1, "2", 0.5),
         row(1, "<a>3", None),
     ]
-    told = figures(flat, ["right"], "right", ["<a>", "</a>"])
+    told = probe_statistics(flat, ["right"], "right", ["<a>", "</a>"])
     assert told["ended"] == 0.75
     assert told["distinct"] == 0.75  # half of the first prompt's, all of the second's
     assert told["tags"] == {"<a>": 0.75, "</a>": 0.0}
@@ -32,23 +32,25 @@ def test_figures_tell_shares_and_what_could_be_learnt() -> None:
 
 
 def test_completions_are_drawn_as_the_stage_draws_them() -> None:
-    params = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 12}
-    assert sampling_of(params, Wanted())["temperature"] == 0.7
-    assert sampling_of(params, Wanted(temperature=0.0, max_tokens=3))["max_tokens"] == 3
-    assert sampling_of(params, Wanted(temperature=0.0))["temperature"] == 0.0
-    assert sampling_of({}, Wanted())["max_tokens"] == 256
+    params = {"temperature": 0.7, "top_p": 0.9, "max_completion_length": 12}
+    assert probe_sampling(params, ProbeOptions())["temperature"] == 0.7
+    assert probe_sampling(params, ProbeOptions(temperature=0.0, max_tokens=3))["max_tokens"] == 3
+    assert probe_sampling(params, ProbeOptions(temperature=0.0))["temperature"] == 0.0
+    assert probe_sampling({}, ProbeOptions())["max_tokens"] == 256
 
 
 @pytest.mark.slow
 def test_a_stage_under_way_and_a_finished_one_are_probed(tmp_path: Path) -> None:
-    long = ("--set", "stages.grpo.params.steps=3000", "--set", "stages.grpo.params.keep_checkpoints=9999")
-    client = begin("run", TINY, "--home", tmp_path, *long, log=tmp_path / "log")
+    long = ("--set", "stages.grpo.params.max_steps=3000", "--set", "stages.grpo.params.save_total_limit=9999")
+    client = start_command("run", TINY_RECIPE, "--home", tmp_path, *long, log=tmp_path / "log")
     try:
         wait_until(lambda: any(tmp_path.glob("work/*/checkpoints/*/complete.json")), "a checkpoint", client)
-        wait_until(lambda: call("path", "before", "--home", tmp_path).returncode == 0, "the eval", client)
+        wait_until(
+            lambda: run_command("path", "before", "--home", tmp_path).returncode == 0, "the eval", client
+        )
         sealed = "work/*/checkpoints/checkpoint-3/complete.json"
         wait_until(lambda: any(tmp_path.glob(sealed)), "a checkpoint of grpo", client)
-        probed = call("probe", "grpo", "--home", tmp_path, "--json", "--samples", "2")
+        probed = run_command("probe", "grpo", "--home", tmp_path, "--json", "--samples", "2")
     finally:
         client.kill()
         client.wait()
@@ -60,8 +62,8 @@ def test_a_stage_under_way_and_a_finished_one_are_probed(tmp_path: Path) -> None
     assert len(told["samples"]) == 16
     assert told["nodes"].keys() >= {"format", "right"}
 
-    finished = call("probe", "sft", "--home", tmp_path, "--max-tokens", "1")
+    finished = run_command("probe", "sft", "--home", tmp_path, "--max-tokens", "1")
     assert finished.returncode == 0, finished.stderr
     assert "0% ended by themselves" in finished.stdout
     assert "all were cut at their longest length" in finished.stdout
-    assert call("probe", "gropo", "--home", tmp_path).returncode == 2
+    assert run_command("probe", "gropo", "--home", tmp_path).returncode == 2

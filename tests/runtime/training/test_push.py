@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.methods.workbench import Bench, compiled, recipe
+from tests.runtime.methods.workbench import StageHarness, compile_plan, recipe
 
-from posttrain.runtime.verbs.push import NOTE
+from posttrain.runtime.verbs.push import MARKER_FILE
 from posttrain.spec.plan import Step
 
 pytestmark = pytest.mark.slow
@@ -25,31 +25,31 @@ def export(push: str, source: str = "base") -> str:
     return recipe(f"out: {{export: {source}, push: {{{push}}}}}")
 
 
-def failed(bench: Bench, text: str) -> Any:
-    plan = compiled(text)
+def failed(bench: StageHarness, text: str) -> Any:
+    plan = compile_plan(text)
     step = plan.step("out")
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
     assert bench.wait(step) == 1
     return bench.failure(step)
 
 
-def test_a_folder_beside_the_home_gets_the_files(bench: Bench) -> None:
+def test_a_folder_beside_the_home_gets_the_files(bench: StageHarness) -> None:
     product = bench.run(export("folder: models/first"))["out"]
     place = bench.home.root.parent / "models" / "first"
     names = {path.name for path in product.files.iterdir()}
-    assert {path.name for path in place.iterdir()} == names | {NOTE}
+    assert {path.name for path in place.iterdir()} == names | {MARKER_FILE}
     assert all((place / name).read_bytes() == (product.files / name).read_bytes() for name in names)
     assert [path.name for path in place.parent.iterdir()] == ["first"]
 
 
-def test_an_earlier_export_there_is_replaced(bench: Bench) -> None:
+def test_an_earlier_export_there_is_replaced(bench: StageHarness) -> None:
     bench.run(export("folder: models/twice"))
     bench.run(export("folder: models/twice", source="sft"))
     place = bench.home.root.parent / "models" / "twice"
     assert "## sft: sft" in (place / "README.md").read_text()
 
 
-def test_what_is_the_users_own_is_never_replaced(bench: Bench) -> None:
+def test_what_is_the_users_own_is_never_replaced(bench: StageHarness) -> None:
     place = bench.home.root.parent / "mine"
     place.mkdir()
     (place / "letter").write_text("dear")
@@ -57,11 +57,11 @@ def test_what_is_the_users_own_is_never_replaced(bench: Bench) -> None:
     assert (place / "letter").read_text() == "dear"
 
 
-class Hub(ThreadingHTTPServer):
+class FakeHub(ThreadingHTTPServer):
     """As much of the hub's interface as a repository that takes a commit."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
+        super().__init__(("127.0.0.1", 0), HubHandler)
         self.seen: list[tuple[str, str, Any]] = []
         self.files: dict[str, bytes] = {}
         # What was put into the store of large files, by its digest.
@@ -77,8 +77,8 @@ def _mode(path: str) -> str:
     return "lfs" if path.endswith(".safetensors") else "regular"
 
 
-class Answer(BaseHTTPRequestHandler):
-    server: Hub
+class HubHandler(BaseHTTPRequestHandler):
+    server: FakeHub
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -139,8 +139,8 @@ class Answer(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with Hub() as server:
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    with FakeHub() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         monkeypatch.setenv("OUR_TOKEN", TOKEN)
@@ -151,16 +151,16 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 _HUB = "hub: someone/out, revision: draft, token: {env: OUR_TOKEN}"
 
 
-def written(bench: Bench, step: Step) -> Iterator[Path]:
+def step_files(bench: StageHarness, step: Step) -> Iterator[Path]:
     """All that a run leaves of a step."""
     for root in (bench.home.root, bench.work(step)):
         yield from (path for path in root.rglob("*") if path.is_file())
 
 
-def test_the_hub_gets_the_files_in_one_commit(bench: Bench, hub: Hub) -> None:
-    plan = compiled(export(_HUB))
+def test_the_hub_gets_the_files_in_one_commit(bench: StageHarness, hub: FakeHub) -> None:
+    plan = compile_plan(export(_HUB))
     step = plan.step("out")
-    product = bench.made(plan, step)
+    product = bench.run_step(plan, step)
     assert product.facts["pushed"] == {"hub": "someone/out", "commit": COMMIT}
     assert hub.files == {path.name: path.read_bytes() for path in product.files.iterdir()}
     assert list(hub.large.values()) == [(product.files / "model.safetensors").read_bytes()]
@@ -174,10 +174,10 @@ def test_the_hub_gets_the_files_in_one_commit(bench: Bench, hub: Hub) -> None:
     assert hub.seen[0][2][0]["visibility"] == "private"
     assert {token for path, token, _ in hub.seen if "validate" not in path} == {TOKEN}
     assert step.secrets == ("OUR_TOKEN",)
-    assert not [path for path in written(bench, step) if TOKEN.encode() in path.read_bytes()]
+    assert not [path for path in step_files(bench, step) if TOKEN.encode() in path.read_bytes()]
 
 
-def test_a_hub_that_refuses_is_told_of_in_its_own_words(bench: Bench, hub: Hub) -> None:
+def test_a_hub_that_refuses_is_told_of_in_its_own_words(bench: StageHarness, hub: FakeHub) -> None:
     hub.status = 403
     told = failed(bench, export(_HUB.replace("draft", "refused")))
     assert "this token may not write" in told["message"]
@@ -186,26 +186,26 @@ def test_a_hub_that_refuses_is_told_of_in_its_own_words(bench: Bench, hub: Hub) 
     assert hub.files == {}
 
 
-def test_a_push_that_failed_is_made_when_the_stage_runs_again(bench: Bench, hub: Hub) -> None:
-    plan = compiled(export(_HUB.replace("draft", "again")))
+def test_a_push_that_failed_is_made_when_the_stage_runs_again(bench: StageHarness, hub: FakeHub) -> None:
+    plan = compile_plan(export(_HUB.replace("draft", "again")))
     step = plan.step("out")
-    bench.lay_out(plan, step)
+    bench.prepare_step(plan, step)
     hub.status = 500
     assert bench.wait(step) == 1
     assert bench.failure(step)["retriable"] is True
     hub.status = 200
-    product = bench.made(plan, step)
+    product = bench.run_step(plan, step)
     assert hub.files == {path.name: path.read_bytes() for path in product.files.iterdir()}
 
 
-def test_a_token_that_is_not_set_is_asked_for(bench: Bench) -> None:
+def test_a_token_that_is_not_set_is_asked_for(bench: StageHarness) -> None:
     told = failed(bench, export("hub: someone/out, token: {env: NOT_SET_ANYWHERE}"))
     assert "`NOT_SET_ANYWHERE`" in told["message"]
 
 
 def test_only_the_hub_needs_the_network_and_the_name_of_the_token_changes_nothing() -> None:
     folder, first, second, plain = (
-        compiled(text).step("out")
+        compile_plan(text).step("out")
         for text in (
             export("folder: out"),
             export(_HUB),

@@ -1,9 +1,9 @@
 """What can be wrong with a benchmark."""
 
-from posttrain.compiler.diagnosis.examples import MINIMAL
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE
 from posttrain.spec.diagnostic import Code
 
-_OWN = """\
+_CUSTOM_TASK = """\
 task: sums
 dataset_path: json
 dataset_kwargs: {data_files: {test: sums.jsonl}}
@@ -17,9 +17,9 @@ metadata: {version: 1.0}
 _ROW = '{"question": "1+1=", "choices": ["2", "3"], "answer": 0}\n'
 
 
-def benchmarked(stage: str, declared: str = "") -> str:
+def benchmark_example(stage: str, declared: str = "") -> str:
     """The small recipe with a benchmark, and with more declarations before its stages."""
-    return f"{MINIMAL.replace('stages:', f'{declared}stages:')}  quoted: {{benchmark: sft, {stage}}}\n"
+    return f"{MINIMAL_RECIPE.replace('stages:', f'{declared}stages:')}  quoted: {{benchmark: sft, {stage}}}\n"
 
 
 UNKNOWN_TASK = Code(
@@ -30,8 +30,8 @@ UNKNOWN_TASK = Code(
     " the recipe that hold a task of your own (`tasks/mine.yaml`). The names are checked against a table of"
     " the release. A task is put once. A group that changes its members has no table of them here: name the"
     " members.",
-    wrong=benchmarked("tasks: [helaswag]"),
-    right=benchmarked("tasks: [hellaswag]"),
+    wrong=benchmark_example("tasks: [helaswag]"),
+    right=benchmark_example("tasks: [hellaswag]"),
 )
 BAD_TASK_FILE = Code(
     "PT0686",
@@ -42,25 +42,25 @@ BAD_TASK_FILE = Code(
     " Data files are named relative to the recipe's folder, the others relative to the task file. What cannot"
     " be found in the text of the task, such as a module that its Python imports, is named under `files`."
     " `!function` names a function of a file: anything else would run code that no key holds.",
-    wrong=benchmarked("tasks: [wrong.yaml]"),
-    right=benchmarked("tasks: [sums.yaml]"),
-    beside=(
-        ("sums.yaml", _OWN),
+    wrong=benchmark_example("tasks: [wrong.yaml]"),
+    right=benchmark_example("tasks: [sums.yaml]"),
+    files=(
+        ("sums.yaml", _CUSTOM_TASK),
         ("sums.jsonl", _ROW),
-        ("wrong.yaml", _OWN + "process_results: !function os.system\n"),
+        ("wrong.yaml", _CUSTOM_TASK + "process_results: !function os.system\n"),
     ),
 )
-NEEDS_LIKELIHOOD = Code(
+NEEDS_LOGLIKELIHOOD = Code(
     "PT0687",
     "a task that asks an endpoint for likelihoods",
     "error",
     "A task of multiple choice, or one that measures a perplexity, compares how likely the model holds given"
     " texts. Endpoints write text and tell no likelihood of a given one. Put such tasks to models; many have"
     " a variant that lets the model write its answer.",
-    wrong=benchmarked(
+    wrong=benchmark_example(
         "tasks: [hellaswag]", "endpoints:\n  big: {provider: vllm, url: http://localhost:8000, model: m}\n"
     ).replace("benchmark: sft", "benchmark: big"),
-    right=benchmarked(
+    right=benchmark_example(
         "tasks: [gsm8k]", "endpoints:\n  big: {provider: vllm, url: http://localhost:8000, model: m}\n"
     ).replace("benchmark: sft", "benchmark: big"),
 )
@@ -72,7 +72,7 @@ UNSAFE_CODE = Code(
     " the step may do. Others fetch the code of a metric from the hub (`hf_evaluate`), which no key holds."
     " Either has to be said: `unsafe_code: true`, best in a container. A reward's `code_tests` runs programs"
     " in a sandbox.",
-    wrong=benchmarked("tasks: [humaneval]"),
-    right=benchmarked("tasks: [humaneval], unsafe_code: true"),
+    wrong=benchmark_example("tasks: [humaneval]"),
+    right=benchmark_example("tasks: [humaneval], unsafe_code: true"),
 )
-CODES = (UNKNOWN_TASK, BAD_TASK_FILE, NEEDS_LIKELIHOOD, UNSAFE_CODE)
+CODES = (UNKNOWN_TASK, BAD_TASK_FILE, NEEDS_LOGLIKELIHOOD, UNSAFE_CODE)

@@ -1,100 +1,100 @@
 """Adapters: whether their modules exist, and whether what is written about them has an effect."""
 
-from posttrain.compiler.checks.examples import MINIMAL, training
-from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.checks.trl import arguments_of
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.checks.examples import MINIMAL_RECIPE, training_example
+from posttrain.compiler.checks.subject import TrainedModel
+from posttrain.compiler.checks.trl import config_arguments
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.facts.parameters import linear_names
+from posttrain.compiler.facts.parameters import linear_module_names
 from posttrain.spec.diagnostic import Code
 
 _STAGE = "{train: sft, model: base, data: sums.train, adapter: {%s}}"
-_QUANTISE = ("tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4")
-NO_TARGET = Code(
+_QUANTIZE = ("tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4")
+UNKNOWN_TARGET_MODULE = Code(
     "PT0641",
     "an adapter on modules that the model does not have",
     "error",
     "An adapter goes on linear modules by the last part of their name, and these differ by architecture:"
     " q_proj, k_proj, v_proj and o_proj in Llama, Mistral, Qwen and Gemma; c_attn in GPT-2;"
-    " query_key_value in Pythia, BLOOM and Falcon. `targets: auto` knows them.",
-    wrong=training(_STAGE % "targets: [c_attn]"),
-    right=training(_STAGE % "targets: auto"),
+    " query_key_value in Pythia, BLOOM and Falcon. `target_modules: auto` knows them.",
+    wrong=training_example(_STAGE % "target_modules: [c_attn]"),
+    right=training_example(_STAGE % "target_modules: auto"),
 )
-SCALE = Code(
+LORA_SCALE = Code(
     "PT0636",
     "an adapter's scale far from practice",
     "warning",
     "What an adapter adds is multiplied by alpha / rank. One to two is common; far above it, training is"
     " as unstable as with too high a learning rate, and far below as slow as with too low a one.",
-    wrong=training(_STAGE % "rank: 4, alpha: 512"),
-    right=training(_STAGE % "rank: 16, alpha: 32"),
+    wrong=training_example(_STAGE % "r: 4, lora_alpha: 512"),
+    right=training_example(_STAGE % "r: 16, lora_alpha: 32"),
 )
-DROPOUT = Code(
+DISABLED_DROPOUT = Code(
     "PT0645",
     "a dropout that is turned off",
     "warning",
     "Methods that compare log-probabilities turn every dropout off, that of the adapter too: with it, the"
     " same text would have another probability each time. `trl: {disable_dropout: false}` keeps it.",
-    wrong=training("{train: dpo, model: base, data: sums.train, adapter: {dropout: 0.1}}"),
-    right=training("{train: dpo, model: base, data: sums.train, adapter: {dropout: 0.0}}"),
+    wrong=training_example("{train: dpo, model: base, data: sums.train, adapter: {lora_dropout: 0.1}}"),
+    right=training_example("{train: dpo, model: base, data: sums.train, adapter: {lora_dropout: 0.0}}"),
 )
-QUANTISED = Code(
+QUANTIZED_TRAINING = Code(
     "PT0644",
     "quantised weights that are to be trained",
     "error",
     "Weights in 8 or 4 bits are frozen: an adapter over them can be trained, they cannot.",
-    wrong=MINIMAL.replace(
+    wrong=MINIMAL_RECIPE.replace(
         "tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4"
     ),
-    right=training(_STAGE % "kind: lora")
+    right=training_example(_STAGE % "type: lora")
     .replace("tokenizer: {init: characters}", "tokenizer: {init: characters}\n    quantize: nf4")
     .replace("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n"),
 )
-CODES = (SCALE, NO_TARGET, QUANTISED, DROPOUT)
-_LEAST_SCALE, _GREATEST_SCALE = 0.25, 8.0
+CODES = (LORA_SCALE, UNKNOWN_TARGET_MODULE, QUANTIZED_TRAINING, DISABLED_DROPOUT)
+_MIN_SCALE, _MAX_SCALE = 0.25, 8.0
 
 
-def check_targets(subject: Subject, findings: Findings) -> None:
+def check_target_modules(subject: TrainedModel, findings: Diagnostics) -> None:
     adapter = subject.adapter
-    if adapter is None or not subject.adapted:
+    if adapter is None or not subject.has_adapter:
         return
-    path = (*subject.adapter_path, "targets")
-    if isinstance(adapter.targets, str) or subject.shape is None:
+    path = (*subject.adapter_path, "target_modules")
+    if isinstance(adapter.target_modules, str) or subject.shape is None:
         return
-    names = linear_names(subject.shape)
-    for index, target in enumerate(adapter.targets):
+    names = linear_module_names(subject.shape)
+    for index, target in enumerate(adapter.target_modules):
         if target.rpartition(".")[2] not in names:
             help, meant = hint(target, names, what="modules of this model")
             message = f"{subject.shape.architecture.model_type} has no linear modules named `{target}`"
-            findings.add(NO_TARGET, (*path, index), message, help=help, replace=meant)
+            findings.add(UNKNOWN_TARGET_MODULE, (*path, index), message, help=help, replace=meant)
 
 
-def check_scale(subject: Subject, findings: Findings) -> None:
+def check_lora_scale(subject: TrainedModel, findings: Diagnostics) -> None:
     adapter = subject.adapter
-    if adapter is None or not subject.adapted:
+    if adapter is None or not subject.has_adapter:
         return
-    scale = adapter.alpha / (adapter.rank**0.5 if adapter.rank_stable else adapter.rank)
-    if not _LEAST_SCALE <= scale <= _GREATEST_SCALE:
-        over = "the square root of rank" if adapter.rank_stable else "rank"
+    scale = adapter.lora_alpha / (adapter.r**0.5 if adapter.use_rslora else adapter.r)
+    if not _MIN_SCALE <= scale <= _MAX_SCALE:
+        over = "the square root of rank" if adapter.use_rslora else "rank"
         message = f"alpha / {over} is {scale:g}: what the adapter adds is multiplied by it"
-        usual = 2 * round(adapter.rank**0.5) if adapter.rank_stable else 2 * adapter.rank
-        help = f"alpha: {usual} is a common choice for rank {adapter.rank}"
-        findings.add(SCALE, (*subject.adapter_path, "alpha"), message, help=help)
+        usual = 2 * round(adapter.r**0.5) if adapter.use_rslora else 2 * adapter.r
+        help = f"alpha: {usual} is a common choice for rank {adapter.r}"
+        findings.add(LORA_SCALE, (*subject.adapter_path, "lora_alpha"), message, help=help)
 
 
-def check_dropout(subject: Subject, findings: Findings) -> None:
+def check_lora_dropout(subject: TrainedModel, findings: Diagnostics) -> None:
     adapter, kind = subject.adapter, subject.method.trl
-    if adapter is None or kind is None or not subject.adapted or adapter.dropout == 0:
+    if adapter is None or kind is None or not subject.has_adapter or adapter.lora_dropout == 0:
         return
-    off = arguments_of(kind).get("disable_dropout", {}).get("default", False)
+    off = config_arguments(kind).get("disable_dropout", {}).get("default", False)
     if subject.stage.trl.get("disable_dropout", off):
         message = f"{subject.method.name} turns dropout off, so the adapter's has no effect"
-        findings.add(DROPOUT, (*subject.adapter_path, "dropout"), message, help="remove it")
+        findings.add(DISABLED_DROPOUT, (*subject.adapter_path, "lora_dropout"), message, help="remove it")
 
 
-def check_quantised(subject: Subject, findings: Findings) -> None:
-    if subject.origin is None or subject.origin.quantize == "none" or subject.adapted:
+def check_quantized_training(subject: TrainedModel, findings: Diagnostics) -> None:
+    if subject.base_model is None or subject.base_model.quantize == "none" or subject.has_adapter:
         return
-    message = f"the weights are loaded as {subject.origin.quantize}, and cannot be trained themselves"
-    help = "add `adapter: {kind: lora}`, or remove `quantize`"
-    findings.add(QUANTISED, (*subject.path, "train"), message, help=help)
+    message = f"the weights are loaded as {subject.base_model.quantize}, and cannot be trained themselves"
+    help = "add `adapter: {type: lora}`, or remove `quantize`"
+    findings.add(QUANTIZED_TRAINING, (*subject.path, "train"), message, help=help)

@@ -2,33 +2,33 @@
 
 from collections.abc import Mapping
 
-from posttrain.compiler.checks.examples import training
-from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.checks.examples import training_example
+from posttrain.compiler.checks.subject import TrainedModel
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.spec.diagnostic import Code
 
 _DPO = "{train: dpo, model: base, data: sums.train, params: {%s}}"
-_GRPO = "{train: grpo, model: base, data: sums.train, reward: right, params: {steps: 9, %s}}"
-FAR_BETA = Code(
+_GRPO = "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 9, %s}}"
+UNUSUAL_BETA = Code(
     "PT0632",
     "a beta far from practice",
     "warning",
     "Beta says how tightly the model is held to its reference (in simpo and cpo, how steep the preference"
     " is). dpo, ipo and kto use 0.1 to 0.3, simpo 2 to 2.5, reinforcement learning 0 to 0.1. Far below, the"
     " model drifts off; far above, it hardly moves.",
-    wrong=training(_DPO % "beta: 10"),
-    right=training(_DPO % "beta: 0.1"),
+    wrong=training_example(_DPO % "beta: 10"),
+    right=training_example(_DPO % "beta: 0.1"),
 )
-SMALL_BATCH = Code(
+SMALL_BATCH_SIZE = Code(
     "PT0633",
     "a small batch for learning from preferences",
     "warning",
-    "Each pair carries little, and noise: effective batches of 16 to 32 and more are used. `batch` counts"
-    " the rows of an optimizer step; `micro_batch` says how many of them are in memory at once, so a"
+    "Each pair carries little, and noise: effective batches of 16 to 32 and more are used. `batch_size` counts"
+    " the rows of an optimizer step; `micro_batch_size` says how many of them are in memory at once, so a"
     " large batch need not take more memory. Models that start from random weights are not judged.",
-    wrong=training("{train: dpo, model: base, data: sums.train, params: {batch: 2}}", hub=True),
-    right=training(
-        "{train: dpo, model: base, data: sums.train, params: {batch: 32, micro_batch: 2}}", hub=True
+    wrong=training_example("{train: dpo, model: base, data: sums.train, params: {batch_size: 2}}", hub=True),
+    right=training_example(
+        "{train: dpo, model: base, data: sums.train, params: {batch_size: 32, micro_batch_size: 2}}", hub=True
     ),
 )
 FEW_GENERATIONS = Code(
@@ -37,21 +37,21 @@ FEW_GENERATIONS = Code(
     "warning",
     "grpo judges a completion beside the others of its prompt. With two or three of them the comparison is"
     " mostly chance, and most groups hold no difference at all; 8 to 16 are common.",
-    wrong=training(_GRPO % "generations: 2"),
-    right=training(_GRPO % "generations: 8"),
+    wrong=training_example(_GRPO % "num_generations: 2"),
+    right=training_example(_GRPO % "num_generations: 8"),
 )
-COLD_SAMPLING = Code(
+LOW_TEMPERATURE = Code(
     "PT0635",
     "completions that hardly differ",
     "warning",
     "Reinforcement learning compares completions of the same prompt. At a low temperature they come out"
     " alike, their rewards too, and nothing is learnt; 0.7 to 1.0 is common, and the losses are derived"
     " for 1.0.",
-    wrong=training(_GRPO % "temperature: 0.1"),
-    right=training(_GRPO % "temperature: 1.0"),
+    wrong=training_example(_GRPO % "temperature: 0.1"),
+    right=training_example(_GRPO % "temperature: 1.0"),
 )
-CODES = (FAR_BETA, SMALL_BATCH, FEW_GENERATIONS, COLD_SAMPLING)
-_BETAS: Mapping[str, tuple[float, float, float]] = {
+CODES = (UNUSUAL_BETA, SMALL_BATCH_SIZE, FEW_GENERATIONS, LOW_TEMPERATURE)
+_BETA_RANGES: Mapping[str, tuple[float, float, float]] = {
     "dpo": (0.01, 1.0, 0.1),
     "ipo": (0.01, 1.0, 0.1),
     "kto": (0.01, 1.0, 0.1),
@@ -62,40 +62,44 @@ _BETAS: Mapping[str, tuple[float, float, float]] = {
     "rloo": (0.0, 0.5, 0.05),
     "ppo": (0.0, 0.5, 0.05),
 }
-_FROM_PAIRS = ("dpo", "ipo", "kto", "orpo", "cpo", "simpo", "reward_model")
-_LEAST_BATCH, _LEAST_GENERATIONS, _LEAST_TEMPERATURE = 8, 4, 0.4
+_PREFERENCE_METHODS = ("dpo", "ipo", "kto", "orpo", "cpo", "simpo", "reward_model")
+_MIN_BATCH_SIZE, _MIN_GENERATIONS, _MIN_TEMPERATURE = 8, 4, 0.4
 
 
-def check_beta(subject: Subject, findings: Findings) -> None:
+def check_beta(subject: TrainedModel, findings: Diagnostics) -> None:
     # Where a loss takes the mean over tokens, as SimPO's does, beta is of another size.
-    kind = "simpo" if subject.value("loss") == "sigmoid_norm" else subject.method.name
-    beta, usual = subject.value("beta"), _BETAS.get(kind)
+    kind = "simpo" if subject.param_value("loss_type") == "sigmoid_norm" else subject.method.name
+    beta, usual = subject.param_value("beta"), _BETA_RANGES.get(kind)
     if beta is None or usual is None or usual[0] <= beta <= usual[1]:
         return
     low, high, common = usual
     message = f"a beta of {beta:g} is far from what {subject.method.name} is used with: {low:g} to {high:g}"
-    findings.add(FAR_BETA, subject.at("beta"), message, help=f"{common:g} is a common choice")
+    findings.add(UNUSUAL_BETA, subject.param_path("beta"), message, help=f"{common:g} is a common choice")
 
 
-def check_batch(subject: Subject, findings: Findings) -> None:
-    batch = subject.value("batch")
-    if batch is None or subject.method.name not in _FROM_PAIRS or subject.scratch:
+def check_batch_size(subject: TrainedModel, findings: Diagnostics) -> None:
+    batch = subject.param_value("batch_size")
+    if batch is None or subject.method.name not in _PREFERENCE_METHODS or subject.from_scratch:
         return
-    if batch < _LEAST_BATCH:
+    if batch < _MIN_BATCH_SIZE:
         message = f"a batch of {batch} is small for {subject.method.name}: 16 to 32 rows are common"
-        help = f"write batch: 32 and micro_batch: {batch}, which takes no more memory"
-        findings.add(SMALL_BATCH, subject.at("batch"), message, help=help)
+        help = f"write batch_size: 32 and micro_batch_size: {batch}, which takes no more memory"
+        findings.add(SMALL_BATCH_SIZE, subject.param_path("batch_size"), message, help=help)
 
 
-def check_group(subject: Subject, findings: Findings) -> None:
-    generations = subject.value("generations")
-    if subject.method.name == "grpo" and generations is not None and generations < _LEAST_GENERATIONS:
+def check_num_generations(subject: TrainedModel, findings: Diagnostics) -> None:
+    generations = subject.param_value("num_generations")
+    if subject.method.name == "grpo" and generations is not None and generations < _MIN_GENERATIONS:
         message = f"{generations} completions of a prompt leave little to compare"
-        findings.add(FEW_GENERATIONS, subject.at("generations"), message, help="8 is a common choice")
+        findings.add(
+            FEW_GENERATIONS, subject.param_path("num_generations"), message, help="8 is a common choice"
+        )
 
 
-def check_temperature(subject: Subject, findings: Findings) -> None:
-    temperature = subject.value("temperature")
-    if temperature is not None and temperature < _LEAST_TEMPERATURE:
+def check_temperature(subject: TrainedModel, findings: Diagnostics) -> None:
+    temperature = subject.param_value("temperature")
+    if temperature is not None and temperature < _MIN_TEMPERATURE:
         message = f"at a temperature of {temperature:g} the completions of a prompt hardly differ"
-        findings.add(COLD_SAMPLING, subject.at("temperature"), message, help="1.0 is a common choice")
+        findings.add(
+            LOW_TEMPERATURE, subject.param_path("temperature"), message, help="1.0 is a common choice"
+        )

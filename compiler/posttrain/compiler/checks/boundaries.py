@@ -1,31 +1,31 @@
 """Checkpoints that land where the method can resume exactly."""
 
-from posttrain.compiler.checks.examples import training
-from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.checks.examples import training_example
+from posttrain.compiler.checks.subject import TrainedModel
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.spec.diagnostic import Code
 
 _STAGE = (
     "{train: grpo, model: base, data: sums.train, reward: right,"
-    " params: {steps: 40, buffer: 4, checkpoint_every: %d}}"
+    " params: {max_steps: 40, optimizer_steps_per_generation: 4, save_steps: %d}}"
 )
-ROUNDED = Code(
+ROUNDED_SAVE_STEPS = Code(
     "PT0639",
     "checkpoints moved to where a stage resumes exactly",
     "note",
-    "Completions that are written at once are learnt from over `buffer` x `iterations` steps. A run that"
+    "Completions that are written at once are learnt from over `optimizer_steps_per_generation` x `num_iterations` steps. A run that"
     " went on from the middle of them would write others, so checkpoints are made after every so many"
     " of these steps, rounded up.",
-    wrong=training(_STAGE % 10),
-    right=training(_STAGE % 12),
+    wrong=training_example(_STAGE % 10),
+    right=training_example(_STAGE % 12),
 )
-CODES = (ROUNDED,)
+CODES = (ROUNDED_SAVE_STEPS,)
 
 
-def check_boundary(subject: Subject, findings: Findings) -> None:
-    every, boundary = subject.value("checkpoint_every"), subject.training.boundary
+def check_save_steps(subject: TrainedModel, findings: Diagnostics) -> None:
+    every, boundary = subject.param_value("save_steps"), subject.training.boundary
     if every is None or boundary is None or every % boundary == 0:
         return
     rounded = -(-every // boundary) * boundary
     message = f"checkpoints are made every {rounded} steps: the method resumes exactly every {boundary}"
-    findings.add(ROUNDED, subject.at("checkpoint_every"), message)
+    findings.add(ROUNDED_SAVE_STEPS, subject.param_path("save_steps"), message)

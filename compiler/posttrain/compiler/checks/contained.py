@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from posttrain.compiler.diagnosis.examples import minimal
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.resolution.names import Named
-from posttrain.compiler.rewards.graph import Graph
-from posttrain.compiler.text.tree import Path
+from posttrain.compiler.diagnosis.examples import minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.resolution.names import ResolvedRecipe
+from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.text.tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.making import Generate
 from posttrain.spec.measuring import Evaluate
@@ -21,7 +21,7 @@ _NODE = "{code_tests: {of: completion, tests: {text: '[]'}%s}}"
 def _example(more: str) -> str:
     right = "returns: {score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}"
     held = ("datasets:", f"container: {{image: '{_IMAGE}'}}\ndatasets:")
-    return minimal(held, (right, f"returns: {_NODE % more}"), ("text, answer: text", "text"))
+    return minimal_recipe(held, (right, f"returns: {_NODE % more}"), ("text, answer: text", "text"))
 
 
 NO_SANDBOX = Code(
@@ -38,31 +38,31 @@ NO_SANDBOX = Code(
 CODES = (NO_SANDBOX,)
 
 
-def check_contained(named: Named, graphs: Mapping[str, Graph], findings: Findings) -> None:
+def check_sandboxes(named: ResolvedRecipe, graphs: Mapping[str, RewardGraph], findings: Diagnostics) -> None:
     """Report rewards whose programs would have no sandbox, once for each node."""
     reported: set[tuple[str, str]] = set()
-    for stage, reward in _scored(named):
-        for node in _programs(graphs.get(reward)):
+    for stage, reward in _container_rewards(named):
+        for node in _code_test_nodes(graphs.get(reward)):
             if (reward, node["id"]) not in reported:
                 reported.add((reward, node["id"]))
                 _report(stage, reward, str(node["id"]).partition(".")[0], named, findings)
 
 
-def _report(stage: str, reward: str, node: str, named: Named, findings: Findings) -> None:
-    path: Path = ("rewards", reward, "nodes", node)
+def _report(stage: str, reward: str, node: str, named: ResolvedRecipe, findings: Diagnostics) -> None:
+    path: KeyPath = ("rewards", reward, "nodes", node)
     if node not in named.recipe.rewards[reward].nodes:
         path = ("rewards", reward, "returns")
     message = f"the stage `{stage}` scores with this in a container, where its sandbox cannot be made"
     findings.add(NO_SANDBOX, path, message, help="add `containment: landlock` to `code_tests`")
 
 
-def _programs(graph: Graph | None) -> Iterator[Mapping[str, Any]]:
+def _code_test_nodes(graph: RewardGraph | None) -> Iterator[Mapping[str, Any]]:
     for node in graph.nodes if graph is not None else ():
         if node["op"] == "code_tests" and node["params"]["containment"] == "namespaces":
             yield node
 
 
-def _scored(named: Named) -> Iterator[tuple[str, str]]:
+def _container_rewards(named: ResolvedRecipe) -> Iterator[tuple[str, str]]:
     """The stages that run in a container, each with the rewards that it scores with."""
     stages = named.recipe.stages
     for name, stage in stages.items():
@@ -70,10 +70,10 @@ def _scored(named: Named) -> Iterator[tuple[str, str]]:
             continue
         during = stage.evaluate.evals if isinstance(stage, Train) and stage.evaluate is not None else ()
         for one in (stage, *(stages[each] for each in during if each in stages)):
-            reward = _reward(one)
+            reward = _stage_reward(one)
             if reward is not None:
                 yield name, reward
 
 
-def _reward(stage: AnyStage) -> str | None:
+def _stage_reward(stage: AnyStage) -> str | None:
     return stage.reward if isinstance(stage, Train | Evaluate | Generate) else None

@@ -6,10 +6,10 @@ A test holds this to what the methods pass: none of their arguments may be missi
 from collections.abc import Mapping
 
 _SEED = "the recipe's `seed` decides it"
-_BATCH = "set `params.batch` and `params.micro_batch`"
-_STEPS = "set `params.steps`, or `params.epochs` where the method has it"
+_BATCH = "set `params.batch_size` and `params.micro_batch_size`"
+_STEPS = "set `params.max_steps`, or `params.epochs` where the method has it"
 _PRECISION = "set `params.precision`"
-_SAVING = "set `params.checkpoint_every` and `params.keep_checkpoints`: a checkpoint must resume exactly"
+_SAVING = "set `params.save_steps` and `params.save_total_limit`: a checkpoint must resume exactly"
 _LOGGING = "every step is logged, to the trackers that `tracking` names"
 _HUB = "write an `export` stage: stages keep their products in the store"
 _MODEL = "say it where the model is declared, under `models`"
@@ -17,7 +17,7 @@ _TOKENS = "the tokenizer's own is taken; write {{ eos_token }} in a chat templat
 _HARDWARE = "say it under `hardware`: processes and strategy are planned"
 _EVALUATION = "write an `eval` stage"
 _RESUME = "posttrain resumes by itself, and exactly"
-_MICRO = "set `params.micro_batch`: a batch that shrinks by itself cannot be planned"
+_MICRO = "set `params.micro_batch_size`: a batch that shrinks by itself cannot be planned"
 
 _SHARED: Mapping[str, str] = {
     "output_dir": "stages keep their products in the store",
@@ -29,12 +29,12 @@ _SHARED: Mapping[str, str] = {
     "gradient_accumulation_steps": _BATCH,
     "auto_find_batch_size": _MICRO,
     "learning_rate": "set `params.learning_rate`",
-    "lr_scheduler_type": "set `params.schedule`",
-    "lr_scheduler_kwargs": "set `params.floor` and `params.decay`",
+    "lr_scheduler_type": "set `params.lr_scheduler_type`",
+    "lr_scheduler_kwargs": "set `params.min_lr_ratio` and `params.decay_ratio`",
     "warmup_steps": "set `params.warmup_steps`",
-    "warmup_ratio": "set `params.warmup`",
+    "warmup_ratio": "set `params.warmup_steps`, which also takes a share of the steps",
     "weight_decay": "set `params.weight_decay`",
-    "max_grad_norm": "set `params.clip`",
+    "max_grad_norm": "set `params.max_grad_norm`",
     "bf16": _PRECISION,
     "fp16": _PRECISION,
     "gradient_checkpointing": "set `params.gradient_checkpointing`",
@@ -83,8 +83,8 @@ _SHARED: Mapping[str, str] = {
         ("use_cpu", "fsdp", "fsdp_config", "deepspeed", "parallelism_config", "local_rank"), _HARDWARE
     ),
     "remove_unused_columns": "the columns that the method and its reward read are kept",
-    "use_liger_kernel": "set `params.liger`",
-    "torch_compile": "set `params.compile`",
+    "use_liger_kernel": "set `params.use_liger_kernel`",
+    "torch_compile": "set `params.torch_compile`",
     "resume_from_checkpoint": _RESUME,
     "ignore_data_skip": _RESUME,
     "restore_callback_states_from_checkpoint": _RESUME,
@@ -96,15 +96,15 @@ _SHARED: Mapping[str, str] = {
 }
 _LENGTH = {"max_length": "set `params.max_length`"}
 _REFERENCE = {
-    "sync_ref_model": "set `params.reference_every`",
-    "ref_model_sync_steps": "set `params.reference_every`",
-    "ref_model_mixup_alpha": "set `params.reference_pull`",
+    "sync_ref_model": "set `params.ref_model_sync_steps`",
+    "ref_model_sync_steps": "set `params.ref_model_sync_steps`",
+    "ref_model_mixup_alpha": "set `params.ref_model_mixup_alpha`",
 }
 _BETA = {"beta": "set `params.beta`"}
-_LOSS = {"loss_type": "set `params.loss`"}
+_LOSS = {"loss_type": "set `params.loss_type`"}
 _SMOOTHING = {"label_smoothing": "set `params.label_smoothing`"}
-_PLACED = "say it under the stage's `placement: {rollouts: ...}`"
-_SERVED = "the stage starts a server of its own: `placement: {rollouts: {mode: server}}`"
+_ROLLOUTS_HELP = "say it under the stage's `placement: {rollouts: ...}`"
+_SERVER_HELP = "the stage starts a server of its own: `placement: {rollouts: {mode: server}}`"
 _ROLLOUT = {
     **_BETA,
     **_REFERENCE,
@@ -116,7 +116,7 @@ _ROLLOUT = {
             "vllm_tensor_parallel_size",
             "vllm_enable_sleep_mode",
         ),
-        _PLACED,
+        _ROLLOUTS_HELP,
     ),
     **dict.fromkeys(
         (
@@ -126,26 +126,26 @@ _ROLLOUT = {
             "vllm_server_timeout",
             "vllm_group_port",
         ),
-        _SERVED,
+        _SERVER_HELP,
     ),
     "reward_weights": "weigh the nodes in the reward graph",
-    "num_train_epochs": "set `params.epochs`, or `params.steps`",
-    "per_device_train_batch_size": "set `params.prompts`, `params.generations` and `params.micro_batch`",
-    "gradient_accumulation_steps": "set `params.micro_batch`",
-    "steps_per_generation": "set `params.buffer`",
-    "generation_batch_size": "set `params.buffer`",
-    "num_iterations": "set `params.iterations`",
-    "num_generations": "set `params.generations`",
-    "max_completion_length": "set `params.max_tokens`",
+    "num_train_epochs": "set `params.epochs`, or `params.max_steps`",
+    "per_device_train_batch_size": "set `params.num_prompts`, `params.num_generations` and `params.micro_batch_size`",
+    "gradient_accumulation_steps": "set `params.micro_batch_size`",
+    "steps_per_generation": "set `params.optimizer_steps_per_generation`",
+    "generation_batch_size": "set `params.optimizer_steps_per_generation`",
+    "num_iterations": "set `params.num_iterations`",
+    "num_generations": "set `params.num_generations`",
+    "max_completion_length": "set `params.max_completion_length`",
     "temperature": "set `params.temperature`",
     "top_p": "set `params.top_p`",
     "top_k": "set `params.top_k`",
     "min_p": "set `params.min_p`",
-    "mask_truncated_completions": "set `params.skip_cut`",
+    "mask_truncated_completions": "set `params.mask_truncated_completions`",
     "epsilon": "set `params.epsilon`",
     "epsilon_high": "set `params.epsilon_high`",
 }
-_OWN: Mapping[str, Mapping[str, str]] = {
+_BY_CONFIG: Mapping[str, Mapping[str, str]] = {
     "SFTConfig": {
         **_LENGTH,
         "packing": "set `params.packing`",
@@ -154,7 +154,7 @@ _OWN: Mapping[str, Mapping[str, str]] = {
         "completion_only_loss": "set `params.loss_on`",
         "assistant_only_loss": "set `params.loss_on`",
     },
-    "RewardConfig": {**_LENGTH, "center_rewards_coefficient": "set `params.centre`"},
+    "RewardConfig": {**_LENGTH, "center_rewards_coefficient": "set `params.center_rewards_coefficient`"},
     "DPOConfig": {
         **_LENGTH,
         **_BETA,
@@ -168,39 +168,39 @@ _OWN: Mapping[str, Mapping[str, str]] = {
         **_BETA,
         **_LOSS,
         **_REFERENCE,
-        "desirable_weight": "set `params.wanted_weight`",
-        "undesirable_weight": "set `params.unwanted_weight`",
+        "desirable_weight": "set `params.desirable_weight`",
+        "undesirable_weight": "set `params.undesirable_weight`",
     },
     "ORPOConfig": {**_LENGTH, **_BETA},
     "CPOConfig": {
         **_LENGTH,
         **_BETA,
         **_SMOOTHING,
-        "loss_type": "set `params.loss`, or take the method `simpo`",
-        "cpo_alpha": "set `params.imitation`",
+        "loss_type": "set `params.loss_type`, or take the method `simpo`",
+        "cpo_alpha": "set `params.cpo_alpha`",
         "simpo_gamma": "take the method `simpo` and set `params.margin`",
     },
     "GRPOConfig": {
         **_ROLLOUT,
         **_LOSS,
         "delta": "set `params.delta`",
-        "scale_rewards": "set `params.scale`",
-        "importance_sampling_level": "set `params.ratio`",
-        "entropy_coef": "set `params.entropy`",
+        "scale_rewards": "set `params.scale_rewards`",
+        "importance_sampling_level": "set `params.importance_sampling_level`",
+        "entropy_coef": "set `params.entropy_coef`",
     },
     "RLOOConfig": {
         **_ROLLOUT,
-        "normalize_advantages": "set `params.normalize`",
-        "reward_clip_range": "set `params.reward_range`",
+        "normalize_advantages": "set `params.normalize_advantages`",
+        "reward_clip_range": "set `params.reward_clip_range`",
     },
 }
 
 
-def owner_of(argument: str, kind: str) -> str | None:
+def recipe_equivalent(argument: str, kind: str) -> str | None:
     """What a recipe says instead of giving this argument; None when it may be given."""
-    return _OWN.get(kind, {}).get(argument) or _SHARED.get(argument)
+    return _BY_CONFIG.get(kind, {}).get(argument) or _SHARED.get(argument)
 
 
-def owned(kind: str) -> set[str]:
+def reserved_args(kind: str) -> set[str]:
     """All the arguments of a configuration class that are not given under `trl`."""
-    return {*_SHARED, *_OWN[kind]}
+    return {*_SHARED, *_BY_CONFIG[kind]}

@@ -5,22 +5,22 @@ A test holds this to what the trainers set in them: none of their keys may be mi
 
 from collections.abc import Mapping
 
-_BATCH = "set `params.batch` and `params.micro_batch`"
-_LENGTH = "set `params.max_tokens`"
-_COUNT = "set `params.generations`"
+_BATCH = "set `params.batch_size` and `params.micro_batch_size`"
+_LENGTH = "set `params.max_completion_length`"
+_COUNT = "set `params.num_generations`"
 _SEED = "the recipe's `seed` decides what is drawn; all completions of a prompt would be drawn by this one"
-_DRAWN = "completions are drawn one by one: what is learnt goes by the chance that each of them had"
+_SAMPLING = "completions are drawn one by one: what is learnt goes by the chance that each of them had"
 _MODEL = "say it where the model is declared, under `models`"
-_ANSWER = "the trainer reads tokens and their log-probabilities, and asks for no less and no more"
-_ASKED = "the trainer says what is asked for, of whom, and how it is handed back"
-_WHOLE = "what is learnt goes by the whole prompt: cut prompts in the dataset's steps"
+_RESPONSE = "the trainer reads tokens and their log-probabilities, and asks for no less and no more"
+_REQUEST = "the trainer says what is asked for, of whom, and how it is handed back"
+_FULL_PROMPT = "what is learnt goes by the whole prompt: cut prompts in the dataset's steps"
 _HUB = "transformers takes its code from the hub, and posttrain runs no code that comes from there"
 _COMPILED = "the trainer sets it: what writes is not compiled"
 _NO_TOKENIZER = "transformers needs the tokenizer for it, which the trainer does not give it"
 _RENDERED = "the trainer sets it: prompts are rendered for completions to be written, and whole"
 
 
-def _itself(argument: str) -> str:
+def _separate_argument(argument: str) -> str:
     return f"it is an argument of its own: write `trl: {{{argument}: ...}}`"
 
 
@@ -29,12 +29,12 @@ _GENERATION: Mapping[str, str] = {
     **dict.fromkeys(("n", "num_return_sequences"), _COUNT),
     **{name: f"set `params.{name}`" for name in ("temperature", "top_p", "top_k", "min_p")},
     "seed": _SEED,
-    "max_time": "a completion that ends by the clock is another one each time: set `params.max_tokens`",
-    **{name: _itself(name) for name in ("repetition_penalty", "cache_implementation")},
-    "continuous_batching_config": _itself("transformers_continuous_batching_config"),
+    "max_time": "a completion that ends by the clock is another one each time: set `params.max_completion_length`",
+    **{name: _separate_argument(name) for name in ("repetition_penalty", "cache_implementation")},
+    "continuous_batching_config": _separate_argument("transformers_continuous_batching_config"),
     **dict.fromkeys(
         ("do_sample", "num_beams", "use_beam_search", "early_stopping", "length_penalty"),
-        _DRAWN,
+        _SAMPLING,
     ),
     **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), _MODEL),
     **dict.fromkeys(
@@ -56,7 +56,7 @@ _GENERATION: Mapping[str, str] = {
             "return_tokens_as_token_ids",
             "return_token_offsets",
         ),
-        _ANSWER,
+        _RESPONSE,
     ),
     **dict.fromkeys(
         (
@@ -73,9 +73,9 @@ _GENERATION: Mapping[str, str] = {
             "skip_clone",
             "output_text_buffer_length",
         ),
-        _ASKED,
+        _REQUEST,
     ),
-    **dict.fromkeys(("truncate_prompt_tokens", "truncation_side", "add_special_tokens"), _WHOLE),
+    **dict.fromkeys(("truncate_prompt_tokens", "truncation_side", "add_special_tokens"), _FULL_PROMPT),
     **dict.fromkeys(
         (
             "low_memory",
@@ -93,7 +93,7 @@ _GENERATION: Mapping[str, str] = {
     "token_healing": _NO_TOKENIZER,
     "prompt_lookup_num_tokens": "transformers does it for one prompt at a time alone",
 }
-_OWNED: Mapping[str, Mapping[str, str]] = {
+_RESERVED: Mapping[str, Mapping[str, str]] = {
     "accelerator_config": {
         "split_batches": _BATCH,
         "use_configured_state": "say it under `hardware`: processes and strategy are planned",
@@ -129,11 +129,11 @@ _OWNED: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def owner_within(argument: str, key: str) -> str | None:
+def nested_recipe_equivalent(argument: str, key: str) -> str | None:
     """What a recipe says instead of giving this key; None when it may be given."""
-    return _OWNED.get(argument, {}).get(key)
+    return _RESERVED.get(argument, {}).get(key)
 
 
-def owned_within(argument: str) -> set[str]:
+def nested_reserved_keys(argument: str) -> set[str]:
     """All the keys within an argument that are not given there."""
-    return set(_OWNED.get(argument, ()))
+    return set(_RESERVED.get(argument, ()))

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from posttrain.compiler.checks.examples import published
-from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.checks.examples import published_example
+from posttrain.compiler.checks.subject import TrainedModel
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.spec.diagnostic import Code
 
-FAR_RATE = Code(
+UNUSUAL_LEARNING_RATE = Code(
     "PT0631",
     "a learning rate far from practice",
     "warning",
@@ -16,13 +16,17 @@ FAR_RATE = Code(
     " billions of parameters take 1e-5 to 5e-5 in sft and 5e-7 to 1e-6 in dpo; an adapter about ten"
     " times as much, and models of a few hundred million parameters too. Models that start from random"
     " weights are not judged.",
-    wrong=published(("params: {epochs: 1, batch: 4}", "params: {batch: 4, learning_rate: 0.05}")),
-    right=published(("params: {epochs: 1, batch: 4}", "params: {batch: 4, learning_rate: 2.0e-5}")),
+    wrong=published_example(
+        ("params: {epochs: 1, batch_size: 4}", "params: {batch_size: 4, learning_rate: 0.05}")
+    ),
+    right=published_example(
+        ("params: {epochs: 1, batch_size: 4}", "params: {batch_size: 4, learning_rate: 2.0e-5}")
+    ),
 )
-CODES = (FAR_RATE,)
+CODES = (UNUSUAL_LEARNING_RATE,)
 # The rates for all weights of a model of billions of parameters beyond which one should have a
 # reason, and a rate that is usual.
-_USUAL: Mapping[str, tuple[float, float, float]] = {
+_TYPICAL_RATES: Mapping[str, tuple[float, float, float]] = {
     "sft": (1e-6, 2e-4, 2e-5),
     "reward_model": (5e-7, 1e-4, 1e-5),
     "dpo": (5e-8, 1e-5, 1e-6),
@@ -35,32 +39,37 @@ _USUAL: Mapping[str, tuple[float, float, float]] = {
     "rloo": (5e-8, 1e-5, 1e-6),
     "ppo": (5e-8, 1e-5, 1e-6),
 }
-_ADAPTER = 10.0
-_SMALL = 10.0  # for models below this many parameters, and those whose size is not known
-_SMALL_SIZE = 800_000_000
+_ADAPTER_FACTOR = 10.0
+_SMALL_MODEL_FACTOR = 10.0  # for models below this many parameters, and those whose size is not known
+_SMALL_MODEL_PARAMETERS = 800_000_000
 
 
-def check_rate(subject: Subject, findings: Findings) -> None:
-    rate = subject.value("learning_rate")
-    usual = _USUAL.get(subject.method.name)
-    if rate is None or usual is None or subject.scratch or subject.origin is None:
+def check_learning_rate(subject: TrainedModel, findings: Diagnostics) -> None:
+    rate = subject.param_value("learning_rate")
+    usual = _TYPICAL_RATES.get(subject.method.name)
+    if rate is None or usual is None or subject.from_scratch or subject.base_model is None:
         return
     low, high, common = usual
-    if subject.adapted:
+    if subject.has_adapter:
         # An adapter at the rate of all weights learns slowly, and is not yet far off.
-        low, high, common = low * 4, high * _ADAPTER, common * _ADAPTER
-    if subject.size is None or subject.size < _SMALL_SIZE:
-        high *= _SMALL
+        low, high, common = low * 4, high * _ADAPTER_FACTOR, common * _ADAPTER_FACTOR
+    if subject.num_parameters is None or subject.num_parameters < _SMALL_MODEL_PARAMETERS:
+        high *= _SMALL_MODEL_FACTOR
     if low <= rate <= high:
         return
-    what = "an adapter" if subject.adapted else "all weights"
+    what = "an adapter" if subject.has_adapter else "all weights"
     side = "high" if rate > high else "low"
     message = (
         f"a learning rate of {rate:g} is very {side} for {subject.method.name} on {what}"
-        f"{_size(subject.size)}: {low:g} to {high:g} is used"
+        f"{_size_text(subject.num_parameters)}: {low:g} to {high:g} is used"
     )
-    findings.add(FAR_RATE, subject.at("learning_rate"), message, help=f"{common:g} is a common choice")
+    findings.add(
+        UNUSUAL_LEARNING_RATE,
+        subject.param_path("learning_rate"),
+        message,
+        help=f"{common:g} is a common choice",
+    )
 
 
-def _size(size: int | None) -> str:
+def _size_text(size: int | None) -> str:
     return f" of {size / 1e9:.2g}B parameters" if size else ""

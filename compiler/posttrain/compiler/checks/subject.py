@@ -5,11 +5,11 @@ from typing import Any
 
 from posttrain.compiler.facts import parameters
 from posttrain.compiler.facts.shapes import Shape
-from posttrain.compiler.resolution.lineage import Line
-from posttrain.compiler.resolution.names import Named
-from posttrain.compiler.stages.training import Training
-from posttrain.compiler.text.tree import Path
-from posttrain.spec.declared import is_given
+from posttrain.compiler.resolution.lineage import Lineage
+from posttrain.compiler.resolution.names import ResolvedRecipe
+from posttrain.compiler.stages.training import CheckedTraining
+from posttrain.compiler.text.tree import KeyPath
+from posttrain.spec.declared import is_explicitly_set
 from posttrain.spec.extension import Method
 from posttrain.spec.hardware import Placement, Rollouts
 from posttrain.spec.models import Adapter, Model
@@ -18,20 +18,20 @@ from posttrain.spec.training import Train
 
 
 @record(kw_only=True)
-class Subject:
+class TrainedModel:
     name: str
-    training: Training
+    training: CheckedTraining
     # The declared model that the line begins with; None when it is mistaken, or a script made it.
-    origin: Model | None
+    base_model: Model | None
     # Its shape: known for models made from nothing, and for published ones of the table.
     shape: Shape | None
     adapter: Adapter | None
     # Where the adapter is declared.
-    adapter_path: Path
+    adapter_path: KeyPath
     # The stage that the model comes from, when it is a training stage.
-    before: str | None
+    previous_stage: str | None
     # Whether the target has GPUs.
-    gpus: bool
+    has_gpus: bool
 
     @property
     def stage(self) -> Train:
@@ -42,82 +42,82 @@ class Subject:
         return self.training.method
 
     @property
-    def path(self) -> Path:
+    def path(self) -> KeyPath:
         return ("stages", self.name)
 
-    def at(self, param: str) -> Path:
+    def param_path(self, param: str) -> KeyPath:
         """The path of one of the method's parameters."""
         return (*self.path, "params", param)
 
-    def value(self, param: str) -> Any:
+    def param_value(self, param: str) -> Any:
         """A parameter's value; None for those that the method does not have."""
         return getattr(self.training.params, param, None)
 
-    def written(self, param: str) -> bool:
+    def is_param_given(self, param: str) -> bool:
         """Whether the recipe gives the parameter itself."""
-        return is_given(self.training.params, param)
+        return is_explicitly_set(self.training.params, param)
 
     @property
-    def scratch(self) -> bool:
+    def from_scratch(self) -> bool:
         """Whether the model began with random weights: practice with published ones says nothing."""
-        return self.origin is not None and self.origin.init is not None
+        return self.base_model is not None and self.base_model.init is not None
 
     @property
-    def adapted(self) -> bool:
-        return self.adapter is not None and self.adapter.kind != "full"
+    def has_adapter(self) -> bool:
+        return self.adapter is not None and self.adapter.type != "full"
 
-    def engine(self, wanted: str, gpus: bool) -> str:
+    def choose_rollout_engine(self, wanted: str, gpus: bool) -> str:
         """What writes the completions that the stage learns from: what is wanted, or else what can."""
         if wanted != "auto":
             return wanted
-        able = "vllm" in self.method.footprint.engines and not self.in_eight_bits
+        able = "vllm" in self.method.footprint.engines and not self.is_int8
         return "vllm" if gpus and able else "transformers"
 
     @property
-    def writer(self) -> str:
+    def rollout_engine(self) -> str:
         """That engine; a server of vLLM's is another one."""
         placement = self.stage.placement
         rollouts = placement.rollouts if isinstance(placement, Placement) else Rollouts()
-        engine = self.engine(rollouts.engine, self.gpus)
+        engine = self.choose_rollout_engine(rollouts.engine, self.has_gpus)
         return "server" if engine == "vllm" and rollouts.mode == "server" else engine
 
     @property
-    def in_eight_bits(self) -> bool:
-        return self.origin is not None and self.origin.quantize == "int8"
+    def is_int8(self) -> bool:
+        return self.base_model is not None and self.base_model.quantize == "int8"
 
     @property
-    def size(self) -> int | None:
-        return parameters.count(self.shape) if self.shape else None
+    def num_parameters(self) -> int | None:
+        return parameters.count_parameters(self.shape) if self.shape else None
 
     @property
-    def context(self) -> int | None:
+    def context_length(self) -> int | None:
         """The longest sequence that the model takes."""
         return self.shape.positions if self.shape else None
 
 
-def subjects(
-    named: Named,
-    trainings: Mapping[str, Training],
-    known: Mapping[str, Line],
+def trained_models(
+    named: ResolvedRecipe,
+    trainings: Mapping[str, CheckedTraining],
+    known: Mapping[str, Lineage],
     shapes: Mapping[str, Shape],
-) -> tuple[Subject, ...]:
+) -> tuple[TrainedModel, ...]:
     """The training stages whose model is not mistaken, with what their lines begin with."""
-    found: list[Subject] = []
+    found: list[TrainedModel] = []
     for name, training in trainings.items():
         line = known.get(f"stage:{name}")
         if line is None:
             continue
         ref = named.refs.get((f"stage:{name}", "model"))
         found.append(
-            Subject(
+            TrainedModel(
                 name=name,
                 training=training,
-                origin=named.recipe.models.get(line.origin) if line.origin else None,
+                base_model=named.recipe.models.get(line.origin) if line.origin else None,
                 shape=shapes.get(line.origin) if line.origin else None,
                 adapter=line.adapter,
                 adapter_path=line.adapter_path,
-                before=ref.name if ref is not None and ref.name in trainings else None,
-                gpus=named.recipe.hardware.gpus is not None,
+                previous_stage=ref.name if ref is not None and ref.name in trainings else None,
+                has_gpus=named.recipe.hardware.gpus is not None,
             )
         )
     return tuple(found)

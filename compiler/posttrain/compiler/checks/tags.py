@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from posttrain.compiler.diagnosis.examples import minimal
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.diagnosis.suggest import nearest
-from posttrain.compiler.resolution.lineage import Line
-from posttrain.compiler.resolution.names import Named
-from posttrain.compiler.rewards.graph import Graph
+from posttrain.compiler.diagnosis.examples import minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.diagnosis.suggest import closest_match
+from posttrain.compiler.resolution.lineage import Lineage
+from posttrain.compiler.resolution.names import ResolvedRecipe
+from posttrain.compiler.rewards.graph import RewardGraph
 from posttrain.compiler.text.source import ReadFile
-from posttrain.compiler.text.tree import Leaf, Path, at, walk
+from posttrain.compiler.text.tree import KeyPath, ScalarNode, node_at, walk_nodes
 from posttrain.spec.diagnostic import Code, Label
 from posttrain.spec.making import Generate
 from posttrain.spec.measuring import Evaluate
@@ -23,7 +23,7 @@ _BETWEEN = (
     "math_equal: {of: completion,",
     "math_equal: {of: {between: {of: completion, open: <answer>, close: </answer>}},",
 )
-UNWRITABLE = Code(
+UNTOKENIZABLE_TAG = Code(
     "PT0811",
     "a tag that the model cannot write",
     "error",
@@ -31,39 +31,41 @@ UNWRITABLE = Code(
     " character in it never comes out of the model, so a reward that looks for it gives every completion"
     " the same. Name the tag among the tokenizer's `words`, which makes it one token, or add its"
     " characters to the `alphabet`.",
-    wrong=minimal((_TOKENIZER, _LETTERS % ""), _BETWEEN),
-    right=minimal((_TOKENIZER, _LETTERS % ", words: [<answer>, </answer>]"), _BETWEEN),
+    wrong=minimal_recipe((_TOKENIZER, _LETTERS % ""), _BETWEEN),
+    right=minimal_recipe((_TOKENIZER, _LETTERS % ", words: [<answer>, </answer>]"), _BETWEEN),
 )
-OTHER_TAGS = Code(
+MISMATCHED_TAGS = Code(
     "PT0812",
     "tags that the model is not told",
     "warning",
     "The model's tags, template and words say how completions are written, and the reward looks for"
     " something else: a model that does as it is told is not rewarded for it.",
-    wrong=minimal((_TOKENIZER, _TOKENIZER + "\n    tags: {answer: [<solution>, </solution>]}"), _BETWEEN),
-    right=minimal((_TOKENIZER, _TOKENIZER + "\n    tags: {answer: [<answer>, </answer>]}"), _BETWEEN),
+    wrong=minimal_recipe(
+        (_TOKENIZER, _TOKENIZER + "\n    tags: {answer: [<solution>, </solution>]}"), _BETWEEN
+    ),
+    right=minimal_recipe((_TOKENIZER, _TOKENIZER + "\n    tags: {answer: [<answer>, </answer>]}"), _BETWEEN),
 )
-CODES = (UNWRITABLE, OTHER_TAGS)
+CODES = (UNTOKENIZABLE_TAG, MISMATCHED_TAGS)
 _TAG = re.compile(r"</?[A-Za-z_][\w-]*>")
 
 
 def check_tags(
-    named: Named,
-    graphs: Mapping[str, Graph],
-    known: Mapping[str, Line],
+    named: ResolvedRecipe,
+    graphs: Mapping[str, RewardGraph],
+    known: Mapping[str, Lineage],
     read: ReadFile,
-    findings: Findings,
+    findings: Diagnostics,
 ) -> None:
     """Hold every model to the tags of the rewards that its completions are scored by."""
-    for name, reward in _scored(named, known):
+    for name, reward in _model_rewards(named, known):
         graph = graphs.get(reward)
-        for tag in _looked_for(graph) if graph is not None else ():
-            where = _place(reward, tag, findings)
-            _check_writable(name, tag, where, named, findings)
-            _check_told(name, tag, where, named, read, findings)
+        for tag in _required_tags(graph) if graph is not None else ():
+            where = _tag_path(reward, tag, findings)
+            _check_tokenizable(name, tag, where, named, findings)
+            _check_declared(name, tag, where, named, read, findings)
 
 
-def _scored(named: Named, known: Mapping[str, Line]) -> list[tuple[str, str]]:
+def _model_rewards(named: ResolvedRecipe, known: Mapping[str, Lineage]) -> list[tuple[str, str]]:
     """Each declared model with each reward that scores what it, or a stage made from it, writes."""
     found: dict[tuple[str, str], None] = {}
     for (owner, role), ref in named.refs.items():
@@ -76,7 +78,7 @@ def _scored(named: Named, known: Mapping[str, Line]) -> list[tuple[str, str]]:
     return list(found)
 
 
-def _looked_for(graph: Graph) -> Iterator[str]:
+def _required_tags(graph: RewardGraph) -> Iterator[str]:
     """The tags that a graph looks for in completions. A piece of a column's text is no such tag."""
     of_completion: set[str] = set()
     for node in graph.nodes:
@@ -99,25 +101,27 @@ def _reads_completion(operands: Mapping[str, object], of_completion: set[str]) -
     return given.get("read") == "completion" or given.get("node") in of_completion
 
 
-def _place(reward: str, tag: str, findings: Findings) -> Path:
+def _tag_path(reward: str, tag: str, findings: Diagnostics) -> KeyPath:
     """Where in the reward the tag is written."""
-    path: Path = ("rewards", reward)
-    below = walk(at(findings.root, path)[0], path)
-    return next((p for p, node in below if isinstance(node, Leaf) and node.value == tag), path)
+    path: KeyPath = ("rewards", reward)
+    below = walk_nodes(node_at(findings.root, path)[0], path)
+    return next((p for p, node in below if isinstance(node, ScalarNode) and node.value == tag), path)
 
 
-def _check_writable(name: str, tag: str, where: Path, named: Named, findings: Findings) -> None:
+def _check_tokenizable(
+    name: str, tag: str, where: KeyPath, named: ResolvedRecipe, findings: Diagnostics
+) -> None:
     tokenizer = named.recipe.models[name].tokenizer
-    lacking = unwritable(tag, tokenizer) if tokenizer is not None else ""
+    lacking = missing_characters(tag, tokenizer) if tokenizer is not None else ""
     if lacking:
         listed = " ".join(lacking)
         message = f"`{name}` can never write `{tag}`: its tokenizer has no {listed}"
         help = f"add `{tag}` to the words of its tokenizer"
         span = findings.span(("models", name, "tokenizer"), key=True)
-        findings.add(UNWRITABLE, where, message, help=help, labels=(Label(span, "its tokenizer"),))
+        findings.add(UNTOKENIZABLE_TAG, where, message, help=help, labels=(Label(span, "its tokenizer"),))
 
 
-def unwritable(text: str, tokenizer: Tokenizer) -> str:
+def missing_characters(text: str, tokenizer: Tokenizer) -> str:
     """The characters of a text that a tokenizer of characters does not have."""
     if tokenizer.init != "characters":
         return ""
@@ -126,26 +130,28 @@ def unwritable(text: str, tokenizer: Tokenizer) -> str:
     return "".join(dict.fromkeys(character for character in text if character not in tokenizer.alphabet))
 
 
-def _check_told(name: str, tag: str, where: Path, named: Named, read: ReadFile, findings: Findings) -> None:
+def _check_declared(
+    name: str, tag: str, where: KeyPath, named: ResolvedRecipe, read: ReadFile, findings: Diagnostics
+) -> None:
     model = named.recipe.models[name]
-    declared, others = _declared(model), _others(model, read)
+    declared, others = _declared_tags(model), _other_tags(model, read)
     if tag in declared or tag in others or any(tag in text for text in declared):
         return
     alike = [word for word in (*declared, *others) if word.startswith("</") == tag.startswith("</")]
-    near = nearest(tag, alike)
+    near = closest_match(tag, alike)
     if near is None and not declared:
         return
     message = f"the reward looks for `{tag}`, and `{name}` is told other tags"
     help = f"did you mean `{near}`?" if near else f"its tags: {', '.join(declared)}"
-    findings.add(OTHER_TAGS, where, message, help=help, replace=near)
+    findings.add(MISMATCHED_TAGS, where, message, help=help, replace=near)
 
 
-def _declared(model: Model) -> list[str]:
+def _declared_tags(model: Model) -> list[str]:
     tags = model.tags
     return [] if tags is None else [*(tags.think or ()), *(tags.answer or ())]
 
 
-def _others(model: Model, read: ReadFile) -> list[str]:
+def _other_tags(model: Model, read: ReadFile) -> list[str]:
     """What else looks like a tag: words of the tokenizer, and the text of the template."""
     words = model.tokenizer.words if model.tokenizer is not None else []
     data = read(model.chat_template) if model.chat_template is not None else None

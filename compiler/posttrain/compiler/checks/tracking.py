@@ -1,10 +1,10 @@
 """The trackers that `tracking` names exist."""
 
-from posttrain.compiler.diagnosis.examples import minimal
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.examples import minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.reading.shape import Shaped
-from posttrain.compiler.text.source import Request
+from posttrain.compiler.reading.shape import TypedRecipe
+from posttrain.compiler.text.source import CompileRequest
 from posttrain.spec.diagnostic import Code
 
 UNKNOWN_TRACKER = Code(
@@ -13,13 +13,13 @@ UNKNOWN_TRACKER = Code(
     "error",
     "`tracking` lists where figures are sent while a run goes on: trackers that come with posttrain, or that"
     " an installed package adds. An empty list sends them nowhere.",
-    wrong=minimal(("datasets:", "tracking: [tensorbord]\ndatasets:")),
-    right=minimal(("datasets:", "tracking: [tensorboard]\ndatasets:")),
+    wrong=minimal_recipe(("datasets:", "tracking: [tensorbord]\ndatasets:")),
+    right=minimal_recipe(("datasets:", "tracking: [tensorboard]\ndatasets:")),
 )
 CODES = (UNKNOWN_TRACKER,)
 
 
-def check_tracking(recipe: Shaped, request: Request, findings: Findings) -> None:
+def check_tracking(recipe: TypedRecipe, request: CompileRequest, findings: Diagnostics) -> None:
     if "tracking" not in recipe.root.entries:
         return
     known = request.catalog.names("tracker")

@@ -12,27 +12,27 @@ from posttrain.compiler.checks import (
     rates,
     trl,
 )
-from posttrain.compiler.checks.subject import Subject
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.resolution.names import Named
-from posttrain.compiler.stages.training import Training
+from posttrain.compiler.checks.subject import TrainedModel
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.resolution.names import ResolvedRecipe
+from posttrain.compiler.stages.training import CheckedTraining
 from posttrain.spec.extension import Catalog
 
-Check = Callable[[Subject, Findings], None]
+Check = Callable[[TrainedModel, Diagnostics], None]
 _CHECKS: tuple[Check, ...] = (
-    trl.check_trl,
-    rates.check_rate,
+    trl.check_trl_args,
+    rates.check_learning_rate,
     amounts.check_beta,
-    amounts.check_batch,
-    amounts.check_group,
+    amounts.check_batch_size,
+    amounts.check_num_generations,
     amounts.check_temperature,
-    lengths.check_lengths,
-    boundaries.check_boundary,
-    adapters.check_targets,
-    adapters.check_scale,
-    adapters.check_quantised,
-    adapters.check_dropout,
-    head.check_head,
+    lengths.check_training_lengths,
+    boundaries.check_save_steps,
+    adapters.check_target_modules,
+    adapters.check_lora_scale,
+    adapters.check_quantized_training,
+    adapters.check_lora_dropout,
+    head.check_lm_head_adapter,
     carrying.check_reference,
 )
 CODES = (
@@ -47,18 +47,18 @@ CODES = (
 )
 
 
-def check_trainings(
-    named: Named,
-    trainings: Mapping[str, Training],
-    trained: Sequence[Subject],
+def check_training_stages(
+    named: ResolvedRecipe,
+    trainings: Mapping[str, CheckedTraining],
+    trained: Sequence[TrainedModel],
     catalog: Catalog,
-    findings: Findings,
+    findings: Diagnostics,
 ) -> None:
     """Hold every training stage, beside what it comes from, to all checks."""
     found = {subject.name: subject for subject in trained}
     for subject in trained:
         for check in _CHECKS:
             check(subject, findings)
-        carrying.check_carried(subject, found.get(subject.before or ""), findings)
-    carrying.check_writers(named, trainings, findings)
-    carrying.check_scorers(named, trainings, catalog, findings)
+        carrying.check_existing_adapter(subject, found.get(subject.previous_stage or ""), findings)
+    carrying.check_generative_models(named, trainings, findings)
+    carrying.check_scoring_models(named, trainings, catalog, findings)

@@ -8,42 +8,42 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from posttrain.compiler.checks.owned_within import owner_within
-from posttrain.compiler.checks.subject import Subject
+from posttrain.compiler.checks.owned_within import nested_recipe_equivalent
+from posttrain.compiler.checks.subject import TrainedModel
 from posttrain.compiler.checks.trl_given import Problem, value_problems
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.facts.tables import table
-from posttrain.compiler.text.tree import Leaf, Node, Path, at
+from posttrain.compiler.facts.tables import load_table
+from posttrain.compiler.text.tree import KeyPath, Node, ScalarNode, node_at
 from posttrain.spec.record import record
 
 Keys = Mapping[str, Mapping[str, Any]]
 
 
-def _optimizer(subject: Subject) -> str | None:
-    entry = table("trl")["shared"]["optim"]
+def _optimizer(subject: TrainedModel) -> str | None:
+    entry = load_table("trl")["shared"]["optim"]
     named = subject.stage.trl.get("optim", entry["default"])
     return named if named in entry["choices"] else None
 
 
 # Which of an argument's sets of keys counts for a stage; None where that is not known.
-_DECIDED: Mapping[str, Callable[[Subject], str | None]] = {
+_SELECTORS: Mapping[str, Callable[[TrainedModel], str | None]] = {
     "architecture": lambda subject: subject.shape.architecture.model_type if subject.shape else None,
     "method": lambda subject: subject.method.trl,
     "optim": _optimizer,
-    "writer": lambda subject: subject.writer,
+    "writer": lambda subject: subject.rollout_engine,
 }
-_DECIDES = {
+_SELECTOR_TEXT = {
     "architecture": "the model's architecture",
     "method": "the method",
     "optim": "`trl: {optim: ...}`",
     "writer": "`placement: {rollouts: ...}`",
 }
-_NO_PAIR = "write `key=value,key=value`"
-_TRUTHS = ("true", "false", "1", "0", "yes", "no")
+_PAIR_HELP = "write `key=value,key=value`"
+_BOOLEAN_WORDS = ("true", "false", "1", "0", "yes", "no")
 
 
 @record(kw_only=True)
-class Scope:
+class KeyScope:
     """An argument, or a key within one, and the keys that it takes."""
 
     name: str
@@ -51,126 +51,132 @@ class Scope:
     case: str = ""
     known: Keys
     # The cases in which it takes others, with what decides.
-    elsewhere: Mapping[str, Keys]
-    decides: str = ""
-    open: bool = False
+    other_cases: Mapping[str, Keys]
+    selector: str = ""
+    accepts_any: bool = False
     # Written in one text, so that all of it stands in one place.
     pairs: bool = False
 
 
-def within(subject: Subject, name: str, value: Any, path: Path, root: Node) -> Iterator[Problem]:
+def find_nested_problems(
+    subject: TrainedModel, name: str, value: Any, path: KeyPath, root: Node
+) -> Iterator[Problem]:
     """What is wrong within an argument that the table looks into."""
-    told = table("trl_within")["arguments"].get(name)
+    told = load_table("trl_within")["arguments"].get(name)
     if told is None:
         return
-    yield from _unread(subject, name, told, path)
+    yield from _check_used(subject, name, told, path)
     scope = _scope(name, told, subject)
     if scope.pairs and isinstance(value, str):
-        yield from _pairs(scope, value, path, root)
+        yield from _check_pairs(scope, value, path, root)
     elif isinstance(value, dict):
-        yield from _mapping(scope, cast("Mapping[str, Any]", value), path, root)
+        yield from _check_mapping(scope, cast("Mapping[str, Any]", value), path, root)
 
 
-def _unread(subject: Subject, name: str, told: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+def _check_used(
+    subject: TrainedModel, name: str, told: Mapping[str, Any], path: KeyPath
+) -> Iterator[Problem]:
     """An argument that is looked at only if another one is true."""
     where, switch = told.get("read_if", ("", ""))
-    on = subject.value(switch) if where == "params" else subject.stage.trl.get(switch)
+    on = subject.param_value(switch) if where == "params" else subject.stage.trl.get(switch)
     if switch and not on:
         message = f"`{name}` has no effect: nothing reads it while `{switch}` is not true"
         help = f"set `{where}.{switch}`, or take it out"
-        yield Problem(what="unread", path=path, message=message, help=help)
+        yield Problem(kind="unread", path=path, message=message, help=help)
 
 
-def _scope(name: str, told: Mapping[str, Any], subject: Subject) -> Scope:
-    scope = Scope(name=name, known={}, elsewhere={}, open="open" in told, pairs="written" in told)
+def _scope(name: str, told: Mapping[str, Any], subject: TrainedModel) -> KeyScope:
+    scope = KeyScope(name=name, known={}, other_cases={}, accepts_any="open" in told, pairs="written" in told)
     if "by" not in told:
-        return replace(scope, known=_set(told["set"]))
-    sets = {case: _set(one) for case, one in _cases(told["sets"]).items()}
-    case = _DECIDED[told["by"]](subject)
+        return replace(scope, known=_key_set(told["set"]))
+    sets = {case: _key_set(one) for case, one in _cases(told["sets"]).items()}
+    case = _SELECTORS[told["by"]](subject)
     if case is None:
         every = {key: entry for keys in sets.values() for key, entry in keys.items()}
         return replace(scope, known=every)
     others = {other: keys for other, keys in sets.items() if other != case}
-    return replace(scope, case=case, known=sets.get(case, {}), elsewhere=others, decides=_DECIDES[told["by"]])
+    return replace(
+        scope, case=case, known=sets.get(case, {}), elsewhere=others, decides=_SELECTOR_TEXT[told["by"]]
+    )
 
 
 def _cases(sets: Mapping[str, str] | str) -> Mapping[str, str]:
     """The cases, by the names of their sets; or those of a library that stands apart."""
-    return table("trl_within")["apart"][sets]["cases"] if isinstance(sets, str) else sets
+    return load_table("trl_within")["apart"][sets]["cases"] if isinstance(sets, str) else sets
 
 
-def _set(name: str) -> Keys:
-    facts = table("trl_within")
+def _key_set(name: str) -> Keys:
+    facts = load_table("trl_within")
     found = [part["sets"][name] for part in (facts, *facts["apart"].values()) if name in part["sets"]]
     return found[0]
 
 
-def _mapping(scope: Scope, value: Mapping[str, Any], path: Path, root: Node) -> Iterator[Problem]:
+def _check_mapping(scope: KeyScope, value: Mapping[str, Any], path: KeyPath, root: Node) -> Iterator[Problem]:
     for key, item in value.items():
         below = (*path, key)
-        problem = _key(scope, key, below)
+        problem = _check_key(scope, key, below)
         if problem is not None:
             yield problem
         elif key in scope.known:
             entry = scope.known[key]
-            wrong = list(value_problems(key, item, entry, below, at(root, below)[0]))
+            wrong = list(value_problems(key, item, entry, below, node_at(root, below)[0]))
             yield from wrong
             if "set" in entry and isinstance(item, dict) and not wrong:
-                inner = Scope(name=key, known=_set(entry["set"]), elsewhere={})
-                yield from _mapping(inner, cast("Mapping[str, Any]", item), below, root)
+                inner = KeyScope(name=key, known=_key_set(entry["set"]), other_cases={})
+                yield from _check_mapping(inner, cast("Mapping[str, Any]", item), below, root)
 
 
-def _key(scope: Scope, key: str, path: Path) -> Problem | None:
+def _check_key(scope: KeyScope, key: str, path: KeyPath) -> Problem | None:
     """A key that is posttrain's own, or that is none."""
-    owner = owner_within(scope.name, key)
+    owner = nested_recipe_equivalent(scope.name, key)
     if owner is not None:
         message = f"`{key}` is not given under `{scope.name}`"
-        return Problem(what="owned", path=path, message=message, help=owner)
-    if key in scope.known or scope.open:
+        return Problem(kind="owned", path=path, message=message, help=owner)
+    if key in scope.known or scope.accepts_any:
         return None
-    help, meant = _meant(scope, key)
+    help, meant = _suggest_key(scope, key)
     message = f"`{scope.name}`{f' for `{scope.case}`' if scope.case else ''} has no key `{key}`"
-    return Problem(what="unknown", path=path, message=message, help=help, replace=meant)
+    return Problem(kind="unknown", path=path, message=message, help=help, replace=meant)
 
 
-def _meant(scope: Scope, key: str) -> tuple[str, str | None]:
-    others = [f"`{case}`" for case, keys in scope.elsewhere.items() if key in keys]
+def _suggest_key(scope: KeyScope, key: str) -> tuple[str, str | None]:
+    others = [f"`{case}`" for case, keys in scope.other_cases.items() if key in keys]
     if others:
-        return f"it has one for {', '.join(others[:3])}: {scope.decides} decides", None
+        return f"it has one for {', '.join(others[:3])}: {scope.selector} decides", None
     if not scope.known:
         return "it takes none here", None
     help, meant = hint(key, scope.known, what="keys here")
-    owner = owner_within(scope.name, meant) if meant else None
+    owner = nested_recipe_equivalent(scope.name, meant) if meant else None
     return (f"{help} {owner}", None) if owner is not None else (help, meant)
 
 
-def _pairs(scope: Scope, value: str, path: Path, root: Node) -> Iterator[Problem]:
+def _check_pairs(scope: KeyScope, value: str, path: KeyPath, root: Node) -> Iterator[Problem]:
     """`key=value,key=value`, told at the place of the whole text."""
     for pair in value.replace(" ", "").split(",") if value else ():
         key, equals, item = pair.partition("=")
         if not equals or "=" in item:
             message = f"`{pair}` is no pair of a key and a value"
-            yield Problem(what="wrong", path=path, message=message, help=_NO_PAIR, key=False)
+            yield Problem(kind="wrong", path=path, message=message, help=_PAIR_HELP, key=False)
             continue
-        problem = _key(scope, key, path)
+        problem = _check_key(scope, key, path)
         if problem is not None:
             yield replace(problem, key=False, replace=None)
             continue
-        found = replace(_leaf(at(root, path)[0]), value=item, text=item)
+        found = replace(_leaf(node_at(root, path)[0]), value=item, text=item)
         entry = scope.known[key]
-        read = _read(item, entry["type"])
+        read = _parse_value(item, entry["type"])
         yield from (replace(one, replace=None) for one in value_problems(key, read, entry, path, found))
 
 
-def _leaf(node: Node) -> Leaf:
-    assert isinstance(node, Leaf), "a text stands in one place"
+def _leaf(node: Node) -> ScalarNode:
+    assert isinstance(node, ScalarNode), "a text stands in one place"
     return node
 
 
-def _read(text: str, kinds: list[str]) -> Any:
+def _parse_value(text: str, kinds: list[str]) -> Any:
     """A value within a text, as what it is read as; the text where it cannot be."""
     if "boolean" in kinds:
-        return text.lower() in _TRUTHS or text
+        return text.lower() in _BOOLEAN_WORDS or text
     try:
         return int(text) if "integer" in kinds else float(text) if "number" in kinds else text
     except ValueError:

@@ -2,33 +2,35 @@
 
 from collections.abc import Iterator
 
-from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.resolution.names import Named
-from posttrain.compiler.text.tree import Mapped
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.resolution.names import ResolvedRecipe
+from posttrain.compiler.text.tree import MappingNode
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.making import Generate
 from posttrain.spec.measuring import Evaluate
 from posttrain.spec.training import Train
 
-UNUSED = Code(
+UNUSED_DECLARATION = Code(
     "PT0304",
     "a declaration that nothing uses",
     "warning",
     "No stage goes back to it, so it is checked but not made. Things that come from a file which the recipe"
     " extends are not reported: a library need not be used up.",
-    wrong=minimal(("rewards:", "  spare: {from: {arithmetic: {digits: 2, count: 10}}}\nrewards:")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("rewards:", "  spare: {from: {arithmetic: {digits: 2, count: 10}}}\nrewards:")),
+    right=MINIMAL_RECIPE,
 )
 UNUSED_VARIABLE = Code(
     "PT0305",
     "a variable that nothing uses",
     "warning",
     "No ${vars.NAME} names it, so setting it changes nothing.",
-    wrong=minimal(("name: demo", "name: demo\nvars: {size: 64}")),
-    right=minimal(("name: demo", "name: demo\nvars: {size: 64}"), ("hidden: 64", 'hidden: "${vars.size}"')),
+    wrong=minimal_recipe(("name: demo", "name: demo\nvars: {size: 64}")),
+    right=minimal_recipe(
+        ("name: demo", "name: demo\nvars: {size: 64}"), ("hidden_size: 64", 'hidden: "${vars.size}"')
+    ),
 )
-CODES = (UNUSED, UNUSED_VARIABLE)
+CODES = (UNUSED_DECLARATION, UNUSED_VARIABLE)
 _SECTIONS = (
     ("models", "model"),
     ("datasets", "dataset"),
@@ -37,28 +39,28 @@ _SECTIONS = (
 )
 
 
-def check_unused(named: Named, file: str, findings: Findings) -> None:
+def check_unused(named: ResolvedRecipe, file: str, findings: Diagnostics) -> None:
     """Report declarations of `file` that no stage needs. With errors about, the use may be among them."""
-    if findings.failed:
+    if findings.has_errors:
         return
     needed = _needed(named)
     for section, thing in _SECTIONS:
         for name in getattr(named.recipe, section):
             path = (section, name)
             if f"{thing}:{name}" not in needed and findings.span(path, key=True).file == file:
-                findings.add(UNUSED, path, f"nothing uses the {thing} `{name}`", key=True)
+                findings.add(UNUSED_DECLARATION, path, f"nothing uses the {thing} `{name}`", key=True)
 
 
-def check_unused_variables(root: Mapped, used: set[str], file: str, findings: Findings) -> None:
+def check_unused_variables(root: MappingNode, used: set[str], file: str, findings: Diagnostics) -> None:
     entry = root.entries.get("vars")
-    if findings.failed or entry is None or not isinstance(entry.node, Mapped):
+    if findings.has_errors or entry is None or not isinstance(entry.node, MappingNode):
         return
     for name, declared in entry.node.entries.items():
         if f"vars.{name}" not in used and declared.key_span.file == file:
-            findings.at_span(UNUSED_VARIABLE, declared.key_span, f"nothing names ${{vars.{name}}}")
+            findings.add_at_span(UNUSED_VARIABLE, declared.key_span, f"nothing names ${{vars.{name}}}")
 
 
-def _needed(named: Named) -> set[str]:
+def _needed(named: ResolvedRecipe) -> set[str]:
     """What stages are made from, and what that is made from."""
     needed = {*_rewards(named), *_environments(named)}
     made_from: dict[str, list[str]] = {}
@@ -70,13 +72,13 @@ def _needed(named: Named) -> set[str]:
     return needed
 
 
-def _rewards(named: Named) -> Iterator[str]:
+def _rewards(named: ResolvedRecipe) -> Iterator[str]:
     for stage in named.recipe.stages.values():
         if isinstance(stage, Train | Evaluate | Generate) and stage.reward is not None:
             yield f"reward:{stage.reward}"
 
 
-def _environments(named: Named) -> Iterator[str]:
+def _environments(named: ResolvedRecipe) -> Iterator[str]:
     for stage in named.recipe.stages.values():
         if isinstance(stage, Train | Evaluate) and stage.environment is not None:
             yield f"environment:{stage.environment}"

@@ -1,6 +1,6 @@
 """What can be wrong with a dataset."""
 
-from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE, minimal_recipe
 from posttrain.spec.diagnostic import Code
 
 UNKNOWN_SOURCE = Code(
@@ -9,16 +9,16 @@ UNKNOWN_SOURCE = Code(
     "error",
     "`from` names where rows come from: one source with its parameters, such as `files`, `hub` or"
     " `arithmetic`, or by its bare name another dataset or a stage that writes rows.",
-    wrong=minimal(("{arithmetic:", "{arithmetics:")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("{arithmetic:", "{arithmetics:")),
+    right=MINIMAL_RECIPE,
 )
 UNKNOWN_STEP = Code(
     "PT0402",
     "an unknown data step",
     "error",
     "A data step is a mapping of one key, the step's name, to its value.",
-    wrong=minimal(("- split:", "- splits:")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("- split:", "- splits:")),
+    right=MINIMAL_RECIPE,
 )
 BAD_SQL = Code(
     "PT0403",
@@ -27,32 +27,32 @@ BAD_SQL = Code(
     "`where`, `derive`, `sort` and `join` take SQL expressions over the columns before the step. They"
     " are bound against those columns at compile time. Only a single expression is taken: it can"
     " reach no file, no network and nothing random.",
-    wrong=minimal(("- split:", "- where: length(anser) <= 3\n      - split:")),
-    right=minimal(("- split:", "- where: length(answer) <= 3\n      - split:")),
+    wrong=minimal_recipe(("- split:", "- where: length(anser) <= 3\n      - split:")),
+    right=minimal_recipe(("- split:", "- where: length(answer) <= 3\n      - split:")),
 )
-NO_COLUMN = Code(
+UNKNOWN_COLUMN = Code(
     "PT0404",
     "a column that is not there",
     "error",
     "The rows have no column of this name at this point: check the source, and the steps before.",
-    wrong=minimal(("- split:", "- select: [prompts, answer]\n      - split:")),
-    right=minimal(("- split:", "- select: [prompt, completion, answer]\n      - split:")),
+    wrong=minimal_recipe(("- split:", "- select: [prompts, answer]\n      - split:")),
+    right=minimal_recipe(("- split:", "- select: [prompt, completion, answer]\n      - split:")),
 )
-NO_PART = Code(
+UNKNOWN_PART = Code(
     "PT0405",
     "a part that the dataset does not have",
     "error",
     "Parts are made by the step `split`: those that it names, and `train` for the rest.",
-    wrong=minimal(("data: sums.test", "data: sums.valid")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("data: sums.test", "data: sums.valid")),
+    right=MINIMAL_RECIPE,
 )
 TOO_FEW_ROWS = Code(
     "PT0406",
     "more rows asked for than there are",
     "error",
     "The source is known to give fewer rows than a step takes out of it.",
-    wrong=minimal(("test: 100", "test: 500")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("test: 100", "test: 500")),
+    right=MINIMAL_RECIPE,
 )
 BAD_STEP = Code(
     "PT0407",
@@ -60,8 +60,8 @@ BAD_STEP = Code(
     "error",
     "Each step takes values of its own form: `split: {test: 200}`, `select: [a, b]`,"
     " `rename: {old: new}`, `sample: 1000`, `derive: {column: expression}`.",
-    wrong=minimal(("split: {test: 100}", "split: 100")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("split: {test: 100}", "split: 100")),
+    right=MINIMAL_RECIPE,
 )
 MISSING_COLUMN = Code(
     "PT0408",
@@ -69,8 +69,8 @@ MISSING_COLUMN = Code(
     "error",
     "Each method and each reward reads named columns of a type. Rename or derive them in the dataset's"
     " steps.",
-    wrong=minimal(("- split:", "- rename: {answer: solution}\n      - split:")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("- split:", "- rename: {answer: solution}\n      - split:")),
+    right=MINIMAL_RECIPE,
 )
 _SUMS, _HUNDRED = "{arithmetic: {digits: 2, count: 200}}", "test: 100"
 _ROW = '{"prompt": "1+1", "completion": "2", "answer": "2"}\n'
@@ -80,16 +80,16 @@ UNSUITABLE_ROWS = Code(
     "error",
     "Files of rows are read when the recipe is compiled: their columns are told from the content, or held"
     " to those that `columns` declares. Parquet, Zstandard and large files need `columns`.",
-    wrong=minimal((_SUMS, "{files: cut.jsonl}"), (_HUNDRED, "test: 1")),
-    right=minimal((_SUMS, "{files: rows.jsonl}"), (_HUNDRED, "test: 1")),
-    beside=(("rows.jsonl", _ROW * 5), ("cut.jsonl", _ROW * 4 + _ROW[:20])),
+    wrong=minimal_recipe((_SUMS, "{files: cut.jsonl}"), (_HUNDRED, "test: 1")),
+    right=minimal_recipe((_SUMS, "{files: rows.jsonl}"), (_HUNDRED, "test: 1")),
+    files=(("rows.jsonl", _ROW * 5), ("cut.jsonl", _ROW * 4 + _ROW[:20])),
 )
 CODES = (
     UNKNOWN_SOURCE,
     UNKNOWN_STEP,
     BAD_SQL,
-    NO_COLUMN,
-    NO_PART,
+    UNKNOWN_COLUMN,
+    UNKNOWN_PART,
     TOO_FEW_ROWS,
     BAD_STEP,
     MISSING_COLUMN,

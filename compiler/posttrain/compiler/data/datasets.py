@@ -5,18 +5,18 @@ from dataclasses import field, replace
 from typing import Any, cast
 
 from posttrain.compiler.data import codes
-from posttrain.compiler.data.generated import written_columns
-from posttrain.compiler.data.steps import after_mistake, check_step_names, lowered_step, part_of
-from posttrain.compiler.data.tables import Table
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.data.generated import generated_columns
+from posttrain.compiler.data.steps import check_part, check_step_names, lower_step, table_after_error
+from posttrain.compiler.data.tables import TableSchema
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.files import rows_file
+from posttrain.compiler.files import large_user_file
 from posttrain.compiler.reading.validate import validate
-from posttrain.compiler.resolution.names import Named, Ref
+from posttrain.compiler.resolution.names import Ref, ResolvedRecipe
 from posttrain.compiler.seeds import seed_for
-from posttrain.compiler.text.source import Request
-from posttrain.compiler.text.tree import Path, at
-from posttrain.spec.declared import written
+from posttrain.compiler.text.source import CompileRequest
+from posttrain.compiler.text.tree import KeyPath, node_at
+from posttrain.spec.declared import dump_declaration
 from posttrain.spec.extension import Extension, Params, Source
 from posttrain.spec.making import Generate
 from posttrain.spec.plan import UserFile
@@ -26,72 +26,82 @@ _ALL = frozenset({"all"})
 
 
 @record(kw_only=True)
-class Rows:
+class CompiledDataset:
     """A dataset as compiled."""
 
-    table: Table
+    table: TableSchema
     # The source with its parameters; None when the rows come from another dataset or stage.
     source: Source | None
     params: Mapping[str, Any]
     operations: tuple[Mapping[str, Any], ...]
     # Extensions that the operations name, for versions and environment of the key.
-    used: tuple[Extension, ...] = ()
+    extensions: tuple[Extension, ...] = ()
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
     # Whether the source gives the same rows for good.
     pinned: bool = True
 
 
-def check_datasets(named: Named, request: Request, findings: Findings) -> dict[str, Rows]:
+def check_datasets(
+    named: ResolvedRecipe, request: CompileRequest, findings: Diagnostics
+) -> dict[str, CompiledDataset]:
     """Every dataset that could be understood, in the order of their making."""
-    done: dict[str, Rows] = {}
+    done: dict[str, CompiledDataset] = {}
     for node in named.order:
         thing, _, name = node.partition(":")
         if thing == "dataset":
-            rows = _dataset(name, named, request, findings, done)
+            rows = _compile_dataset(name, named, request, findings, done)
             if rows is not None:
                 done[name] = rows
     return done
 
 
-def table_of(ref: Ref, done: Mapping[str, Rows], named: Named) -> Table | None:
+def table_of(ref: Ref, done: Mapping[str, CompiledDataset], named: ResolvedRecipe) -> TableSchema | None:
     """What is known of the rows that a reference names."""
-    if ref.thing == "dataset":
+    if ref.kind == "dataset":
         return done[ref.name].table if ref.name in done else None
-    return generated(ref, done, named)
+    return generated_table(ref, done, named)
 
 
-def generated(ref: Ref, done: Mapping[str, Rows], named: Named) -> Table | None:
+def generated_table(
+    ref: Ref, done: Mapping[str, CompiledDataset], named: ResolvedRecipe
+) -> TableSchema | None:
     """The rows that a generate stage writes: those it reads, with what is written beside them."""
     source = named.refs.get((f"stage:{ref.name}", "data"))
     below = table_of(source, done, named) if source else None
     stage = named.recipe.stages.get(ref.name)
     if below is None or not isinstance(stage, Generate):
         return None
-    columns = written_columns(stage, below.columns)
-    asked = below.expected(source.part if source else None)
+    columns = generated_columns(stage, below.columns)
+    asked = below.expected_rows(source.part if source else None)
     if asked is None:
-        return Table(columns=columns, exact=False)
-    written = asked * (stage.sampling.samples if stage.keep == "all" else 1)
-    about = below.about or "as many rows as are asked for"
-    return Table(columns=columns, parts={"all": written}, exact=False, guessed=_ALL, about=about)
+        return TableSchema(columns=columns, exact=False)
+    written = asked * (stage.sampling.n if stage.keep == "all" else 1)
+    about = below.estimate_source or "as many rows as are asked for"
+    return TableSchema(
+        columns=columns, parts={"all": written}, exact=False, estimated_parts=_ALL, estimate_source=about
+    )
 
 
-def _dataset(
-    name: str, named: Named, request: Request, findings: Findings, done: Mapping[str, Rows]
-) -> Rows | None:
-    start = _start(name, named, request, findings, done)
+def _compile_dataset(
+    name: str,
+    named: ResolvedRecipe,
+    request: CompileRequest,
+    findings: Diagnostics,
+    done: Mapping[str, CompiledDataset],
+) -> CompiledDataset | None:
+    start = _initial_dataset(name, named, request, findings, done)
     if start is None:
         check_step_names(named.recipe.datasets[name].steps, 0, ("datasets", name, "steps"), request, findings)
         return None
-    others = _others(name, named, done, findings)
-    table, operations, used = start.table, list(start.operations), list(start.used)
+    others = _other_tables(name, named, done, findings)
+    table, operations, used = start.table, list(start.operations), list(start.extensions)
     steps, mistaken = named.recipe.datasets[name].steps, False
-    path: Path = ("datasets", name, "steps")
+    path: KeyPath = ("datasets", name, "steps")
     for index, step in enumerate(steps):
         seed = seed_for(named.recipe.seed, f"dataset:{name}:{index}")
-        lowered = lowered_step(step, (*path, index), table, seed, others, request, findings)
+        lowered = lower_step(step, (*path, index), table, seed, others, request, findings)
         if lowered is None:
-            mistaken, kept = True, after_mistake(step, table)
+            mistaken, kept = True, table_after_error(step, table)
             if kept is None:
                 check_step_names(steps, index + 1, path, request, findings)
                 return None
@@ -102,38 +112,42 @@ def _dataset(
         used += [op] if op else []
     if mistaken:
         return None
-    return Rows(
+    return CompiledDataset(
         table=table,
         source=start.source,
         params=start.params,
         operations=tuple(operations),
-        used=tuple(used),
+        extensions=tuple(used),
         files=start.files,
         pinned=start.pinned,
     )
 
 
-def _start(
-    name: str, named: Named, request: Request, findings: Findings, done: Mapping[str, Rows]
-) -> Rows | None:
+def _initial_dataset(
+    name: str,
+    named: ResolvedRecipe,
+    request: CompileRequest,
+    findings: Diagnostics,
+    done: Mapping[str, CompiledDataset],
+) -> CompiledDataset | None:
     """The rows before the first step."""
     given = named.recipe.datasets[name].from_
-    path: Path = ("datasets", name, "from")
+    path: KeyPath = ("datasets", name, "from")
     if isinstance(given, str):
         ref = named.refs.get((f"dataset:{name}", "from"))
         table = table_of(ref, done, named) if ref else None
-        if ref is None or table is None or not part_of(ref, table, path, findings):
+        if ref is None or table is None or not check_part(ref, table, path, findings):
             return None
-        rows = table.expected(ref.part)
-        return Rows(
-            table=Table(
+        rows = table.expected_rows(ref.part)
+        return CompiledDataset(
+            table=TableSchema(
                 columns=table.columns,
                 parts={"all": rows},
                 exact=table.exact,
-                guessed=_ALL if table.guesses(ref.part) else frozenset(),
-                about=table.about,
-                gaps=table.gaps,
-                all_come=table.all_come and ref.part is None,
+                estimated_parts=_ALL if table.is_estimated(ref.part) else frozenset(),
+                estimate_source=table.estimate_source,
+                null_counts=table.null_counts,
+                all_rows_kept=table.all_rows_kept and ref.part is None,
             ),
             source=None,
             params={},
@@ -142,22 +156,24 @@ def _start(
     found = _from_source(given, path, request, findings)
     if found is None or found.source is None or found.table.rows is not None:
         return found
-    return replace(found, table=_guessed(found, named.recipe.datasets[name].size))
+    return replace(found, table=_estimated_table(found, named.recipe.datasets[name].size))
 
 
-def _guessed(found: Rows, size: int | None) -> Table:
+def _estimated_table(found: CompiledDataset, size: int | None) -> TableSchema:
     """The table with the number of rows that estimates go by, where one is given or published."""
     count, about = size, "as `size` says"
     if count is None and found.source is not None and found.source.name == "hub":
-        from posttrain.compiler.facts.rows import published_rows
+        from posttrain.compiler.facts.rows import published_row_count
 
-        count, about = published_rows(found.params), "as published"
+        count, about = published_row_count(found.params), "as published"
     if count is None:
         return found.table
     return replace(found.table, parts={"all": count}, guessed=_ALL, about=about)
 
 
-def _from_source(given: Any, path: Path, request: Request, findings: Findings) -> Rows | None:
+def _from_source(
+    given: Any, path: KeyPath, request: CompileRequest, findings: Diagnostics
+) -> CompiledDataset | None:
     catalog = request.catalog
     if not isinstance(given, dict) or len(cast(dict[str, Any], given)) != 1:
         message = "`from` is a name, or one source with its parameters"
@@ -170,13 +186,13 @@ def _from_source(given: Any, path: Path, request: Request, findings: Findings) -
         message = f"there is no source `{kind}`"
         findings.add(codes.UNKNOWN_SOURCE, (*path, kind), message, key=True, help=help, replace=meant)
         return None
-    params = validate(source.params, at(findings.root, (*path, kind))[0], (*path, kind), findings)
+    params = validate(source.params, node_at(findings.root, (*path, kind))[0], (*path, kind), findings)
     if params is None:
         return None
     files: dict[str, UserFile] = {}
     contents: list[bytes] = []
     for index, file in enumerate(source.files(params)):
-        found = rows_file(file, (*path, kind), request, findings, whole=not source.beginnings)
+        found = large_user_file(file, (*path, kind), request, findings, whole=not source.infers_from_prefix)
         if found is None:
             return None
         files[f"rows{index}"], content = found
@@ -184,44 +200,46 @@ def _from_source(given: Any, path: Path, request: Request, findings: Findings) -
     table = _source_table(source, params, contents, (*path, kind), findings)
     if table is None:
         return None
-    return Rows(
+    return CompiledDataset(
         table=table,
         source=source,
-        params=written(params),
+        params=dump_declaration(params),
         operations=(),
-        used=(source,),
+        extensions=(source,),
         files=files,
         pinned=source.pinned(params),
     )
 
 
 def _source_table(
-    source: Source, params: Params, contents: list[bytes], path: Path, findings: Findings
-) -> Table | None:
+    source: Source, params: Params, contents: list[bytes], path: KeyPath, findings: Diagnostics
+) -> TableSchema | None:
     """What is known of a source's rows, from its parameters or from its files' content."""
     if source.infer is None:
-        return Table(columns=source.columns(params) or {}, parts={"all": source.rows(params)})
+        return TableSchema(columns=source.columns(params) or {}, parts={"all": source.rows(params)})
     try:
         told = source.infer(params, contents)
     except ValueError as error:
         findings.add(codes.UNSUITABLE_ROWS, path, str(error))
         return None
-    return Table(columns=told.columns, parts={"all": told.rows}, gaps=told.gaps)
+    return TableSchema(columns=told.columns, parts={"all": told.rows}, null_counts=told.nulls)
 
 
-def _others(name: str, named: Named, done: Mapping[str, Rows], findings: Findings) -> dict[str, Table]:
+def _other_tables(
+    name: str, named: ResolvedRecipe, done: Mapping[str, CompiledDataset], findings: Diagnostics
+) -> dict[str, TableSchema]:
     """The other datasets that steps read. `join` and `mix` are reported here for parts that are not there."""
-    others: dict[str, Table] = {}
+    others: dict[str, TableSchema] = {}
     for role, ref in named.by_owner.get(f"dataset:{name}", {}).items():
         table = table_of(ref, done, named)
         if table is None:
             continue
         index, _, key = role.partition(".")
-        path: Path = ("datasets", name, "steps", int(index)) if index.isdigit() else ()
+        path: KeyPath = ("datasets", name, "steps", int(index)) if index.isdigit() else ()
         step = named.recipe.datasets[name].steps[int(index)] if path else {}
-        if "join" in step and not part_of(ref, table, (*path, "join", "with"), findings):
+        if "join" in step and not check_part(ref, table, (*path, "join", "with"), findings):
             continue
-        if "mix" in step and not part_of(ref, table, (*path, "mix", key), findings, key=True):
+        if "mix" in step and not check_part(ref, table, (*path, "mix", key), findings, key=True):
             continue
         others[f"{ref.name}.{ref.part}" if ref.part else ref.name] = table
     return others

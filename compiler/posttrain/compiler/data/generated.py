@@ -13,7 +13,7 @@ _PAIR: Columns = {
 _DIALOGUE: Columns = {"messages": "messages", "turns": "integer", "finish": "text"}
 
 
-def written_columns(stage: Generate, below: Columns) -> Columns:
+def generated_columns(stage: Generate, below: Columns) -> Columns:
     """The columns of the rows that are read, with what is written beside them."""
     if stage.dialogue is not None:
         added = _DIALOGUE

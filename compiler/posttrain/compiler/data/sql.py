@@ -21,7 +21,7 @@ _TO_SQL = {
 }
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT")
 # What would give other rows each time that a step runs.
-_UNSTEADY = re.compile(
+_NONDETERMINISTIC = re.compile(
     r"\b(random|uuid|gen_random_uuid|uuidv4|uuidv7|now|today|current_timestamp|current_date"
     r"|current_time|transaction_timestamp|nextval|setseed|getenv|current_setting|getvariable)\b",
     re.IGNORECASE,
@@ -39,7 +39,7 @@ class SqlError(ValueError):
         self.unknown = unknown
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -49,12 +49,12 @@ def sql_type(type: Type) -> str:
     return _TO_SQL[type]
 
 
-def type_of(sql: str) -> Type:
+def column_type(sql: str) -> Type:
     """The column type that a DuckDB type stands for."""
     if sql.startswith("STRUCT(") and "role" in sql and "content" in sql and sql.endswith("[]"):
         return "messages"
     if sql.endswith("[]"):
-        return f"list<{type_of(sql[:-2])}>"
+        return f"list<{column_type(sql[:-2])}>"
     if sql in _INTEGERS:
         return "integer"
     if sql in ("DOUBLE", "FLOAT") or sql.startswith("DECIMAL"):
@@ -66,7 +66,7 @@ def type_of(sql: str) -> Type:
 
 def check_expression(expression: str) -> None:
     """Refuse what is more than one steady expression."""
-    unsteady = _UNSTEADY.search(expression)
+    unsteady = _NONDETERMINISTIC.search(expression)
     if unsteady:
         raise SqlError(f"`{unsteady[0]}` gives another value each time; use the steps sample or split")
     try:
@@ -76,7 +76,7 @@ def check_expression(expression: str) -> None:
         if 'at or near ")"' in message and expression.count("(") == expression.count(")"):
             message = "the expression ends before it is complete"
         raise SqlError(message) from None
-    if len(statements) != 1 or ";" in _without_text(expression):
+    if len(statements) != 1 or ";" in _strip_literals(expression):
         raise SqlError("this is more than one expression")
 
 
@@ -86,14 +86,14 @@ def bind(query: str, tables: Mapping[str, Columns]) -> Columns:
     try:
         # Columns may have names that SQL does not take: none at all, or two that differ by case alone.
         for name, columns in tables.items():
-            shape = ", ".join(f"{quoted(c)} {sql_type(t)}" for c, t in columns.items())
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} ({shape})")
+            shape = ", ".join(f"{quote_identifier(c)} {sql_type(t)}" for c, t in columns.items())
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote_identifier(name)} ({shape})")
         rows = connection.execute(f"DESCRIBE {query}").fetchall()
     except Exception as error:
         message = _first_line(error)
         unknown = _UNKNOWN.match(message)
         raise SqlError(message, unknown[1] if unknown else "") from None
-    return {str(row[0]): type_of(str(row[1])) for row in rows}
+    return {str(row[0]): column_type(str(row[1])) for row in rows}
 
 
 @cache
@@ -112,7 +112,7 @@ def _connection() -> Any:
     )
 
 
-def _without_text(expression: str) -> str:
+def _strip_literals(expression: str) -> str:
     return re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", "", expression)
 
 

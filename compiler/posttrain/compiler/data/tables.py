@@ -6,15 +6,15 @@ from typing import Any
 
 from posttrain.compiler.data.sql import SqlError, bind, check_expression
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.spec.extension import Gap
+from posttrain.spec.extension import NullStats
 from posttrain.spec.record import record
 from posttrain.spec.types import Columns
 
-HIDDEN = {"__row": "integer", "__part": "text"}
+HIDDEN_COLUMNS = {"__row": "integer", "__part": "text"}
 
 
 @record(kw_only=True)
-class Table:
+class TableSchema:
     """What is known of rows at a point between two steps."""
 
     columns: Columns
@@ -23,20 +23,20 @@ class Table:
     # Whether the row counts are exact or only the most that there can be.
     exact: bool = True
     # Parts whose count is no more than a guess, good for estimates and for no check; and what it goes by.
-    guessed: frozenset[str] = frozenset()
-    about: str = ""
+    estimated_parts: frozenset[str] = frozenset()
+    estimate_source: str = ""
     # The columns that rows were seen to leave empty, and whether all those rows are sure to come this far.
-    gaps: Mapping[str, Gap] = field(default_factory=dict[str, Gap])
-    all_come: bool = True
+    null_counts: Mapping[str, NullStats] = field(default_factory=dict[str, NullStats])
+    all_rows_kept: bool = True
 
-    def bound(self, part: str | None) -> int | None:
+    def max_rows(self, part: str | None) -> int | None:
         """The most rows that there can be, of one part or of all; None where that is not known."""
-        return None if self.guesses(part) else self.expected(part)
+        return None if self.is_estimated(part) else self.expected_rows(part)
 
-    def guesses(self, part: str | None) -> bool:
-        return part in self.guessed if part else bool(self.guessed)
+    def is_estimated(self, part: str | None) -> bool:
+        return part in self.estimated_parts if part else bool(self.estimated_parts)
 
-    def expected(self, part: str | None) -> int | None:
+    def expected_rows(self, part: str | None) -> int | None:
         """The rows that estimates go by."""
         return self.parts.get(part) if part else self.rows
 
@@ -54,40 +54,40 @@ class StepError(ValueError):
         self, code: str, message: str, help: str = "", at: tuple[str | int, ...] = (), word: str = ""
     ) -> None:
         super().__init__(message)
-        self.code = code
+        self.kind = code
         self.help = help
-        self.at = at
+        self.path = at
         self.word = word
 
 
-Lowered = tuple[list[dict[str, Any]], Table]
-Others = Mapping[str, Table]
+StepResult = tuple[list[dict[str, Any]], TableSchema]
+OtherTables = Mapping[str, TableSchema]
 
 
-def operation(sql: str, **more: Any) -> list[dict[str, Any]]:
+def sql_operation(sql: str, **more: Any) -> list[dict[str, Any]]:
     return [{"op": "sql", "query": sql, **more}]
 
 
-def need_column(columns: Columns, name: str, at: tuple[str | int, ...]) -> None:
+def require_column(columns: Columns, name: str, at: tuple[str | int, ...]) -> None:
     if name not in columns:
         help, _ = hint(name, columns, what="columns here")
         raise StepError("column", f"there is no column `{name}` here", help, at)
 
 
-def columns_in(value: Any, what: str) -> list[str]:
+def parse_columns(value: Any, what: str) -> list[str]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         raise StepError("form", f"`{what}` takes a column or a list of columns")
     return [str(name) for name in names]
 
 
-def mapping_in(value: Any, what: str, form: str) -> dict[str, Any]:
+def parse_mapping(value: Any, what: str, form: str) -> dict[str, Any]:
     if not isinstance(value, dict) or not value:
         raise StepError("form", f"`{what}` takes a mapping such as {form}")
     return {str(key): item for key, item in value.items()}
 
 
-def expression_in(value: Any, at: tuple[str | int, ...] = ()) -> str:
+def parse_expression(value: Any, at: tuple[str | int, ...] = ()) -> str:
     if not isinstance(value, str):
         raise StepError("form", "an SQL expression is text", at=at)
     try:
@@ -97,9 +97,9 @@ def expression_in(value: Any, at: tuple[str | int, ...] = ()) -> str:
     return value
 
 
-def bound(query: str, table: Table, at: tuple[str | int, ...] = (), **more: Columns) -> Columns:
+def bind_query(query: str, table: TableSchema, at: tuple[str | int, ...] = (), **more: Columns) -> Columns:
     try:
-        found = bind(query, {"rows": {**table.columns, **HIDDEN}, **more})
+        found = bind(query, {"rows": {**table.columns, **HIDDEN_COLUMNS}, **more})
     except SqlError as error:
         if not error.unknown:
             raise StepError("sql", str(error), at=at) from None
@@ -107,4 +107,4 @@ def bound(query: str, table: Table, at: tuple[str | int, ...] = (), **more: Colu
         quotes = f"; text stands in single quotes: '{error.unknown}'" if "did you" not in help else ""
         message = f"there is no column `{error.unknown}` here"
         raise StepError("sql", message, f"{help}{quotes}", at, word=error.unknown) from None
-    return {name: type for name, type in found.items() if name not in HIDDEN}
+    return {name: type for name, type in found.items() if name not in HIDDEN_COLUMNS}

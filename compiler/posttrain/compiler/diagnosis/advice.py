@@ -5,13 +5,13 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Literal, get_args, get_origin
 
-from posttrain.compiler.text.scalars import almost_number
-from posttrain.compiler.text.tree import Leaf, Listed, Mapped, Node
-from posttrain.spec.declared import Declaration, Declared, fields_of
+from posttrain.compiler.text.scalars import suggest_number
+from posttrain.compiler.text.tree import MappingNode, Node, ScalarNode, SequenceNode
+from posttrain.spec.declared import Declaration, FieldInfo, fields_of
 
-Advice = tuple[str, str | None]
-_NONE: Advice = ("", None)
-_TRUE, _FALSE = ("yes", "on", "y", "true", "1"), ("no", "off", "n", "false", "0")
+Fix = tuple[str, str | None]
+_NO_FIX: Fix = ("", None)
+_TRUE_WORDS, _FALSE_WORDS = ("yes", "on", "y", "true", "1"), ("no", "off", "n", "false", "0")
 # How many of the unit that a field's name ends in one of these is.
 _UNITS = {
     "minutes": {"s": 1 / 60, "sec": 1 / 60, "m": 1, "min": 1, "h": 60, "hours": 60, "d": 1440},
@@ -21,51 +21,53 @@ _UNITS = {
 }
 
 
-def advise(wanted: Sequence[Any], found: Node, key: str) -> Advice:
+def suggest_fix(wanted: Sequence[Any], found: Node, key: str) -> Fix:
     """A help sentence, and what the value may be replaced by where that is plain."""
     kinds = {get_origin(kind) or kind for kind in wanted}
-    if isinstance(found, Leaf):
-        return _of_leaf(wanted, kinds, found, key)
-    if list in kinds and isinstance(found, Mapped):
+    if isinstance(found, ScalarNode):
+        return _fix_scalar(wanted, kinds, found, key)
+    if list in kinds and isinstance(found, MappingNode):
         return "a list is wanted even of one: begin it with `- `, or put [ and ] around it", None
-    if str in kinds and isinstance(found, Listed) and len(found.items) == 1:
+    if str in kinds and isinstance(found, SequenceNode) and len(found.items) == 1:
         only = found.items[0]
-        return (f"one is wanted: write {only.text}", only.text) if isinstance(only, Leaf) else _NONE
-    if str in kinds and isinstance(found, Listed) and key in ("model", "data", "train"):
+        return (f"one is wanted: write {only.text}", only.text) if isinstance(only, ScalarNode) else _NO_FIX
+    if str in kinds and isinstance(found, SequenceNode) and key in ("model", "data", "train"):
         return "a stage takes one: `matrix: {NAME: [...]}` makes a leg of the plan for each", None
-    if str not in kinds and isinstance(found, Listed):
-        names = [one.text for one in found.items if isinstance(one, Leaf) and isinstance(one.value, str)]
+    if str not in kinds and isinstance(found, SequenceNode):
+        names = [
+            one.text for one in found.items if isinstance(one, ScalarNode) and isinstance(one.value, str)
+        ]
         given = ", ".join(f"{name}: ..." for name in names)
         return f"a mapping gives each a value: {{{given}}}" if names else "", None
-    return _NONE
+    return _NO_FIX
 
 
-def _of_leaf(wanted: Sequence[Any], kinds: set[Any], found: Leaf, key: str) -> Advice:
+def _fix_scalar(wanted: Sequence[Any], kinds: set[Any], found: ScalarNode, key: str) -> Fix:
     if found.value is None:
         return f"give `{key}` a value, or leave it out", None
     if isinstance(found.value, str) and kinds & {int, float}:
-        return _number(found, key)
+        return _fix_number(found, key)
     if isinstance(found.value, float) and int in kinds and found.value.is_integer():
         return f"write {int(found.value)}", str(int(found.value))
     if isinstance(found.value, str) and bool in kinds:
-        return _truth(found)
+        return _fix_bool(found)
     if list in kinds:
-        return _list(found, key)
+        return _fix_list(found, key)
     for kind in wanted:
         if isinstance(kind, type) and issubclass(kind, Declaration):
-            return _shorthand(kind, found)
+            return _fix_bare_value(kind, found)
     if str in kinds and not isinstance(found.value, str):
         return f'quotes make it text: "{found.text}"', f'"{found.text}"'
-    return _NONE
+    return _NO_FIX
 
 
-def _number(found: Leaf, key: str) -> Advice:
+def _fix_number(found: ScalarNode, key: str) -> Fix:
     text = found.text.strip().strip("$€£ ")
     if re.fullmatch(r"[-+]?[0-9]{19,}", text):
         return "no number of a recipe has so many digits", None
-    number = _in_unit(text, key) or almost_number(text)
+    number = _convert_unit(text, key) or suggest_number(text)
     if number is None:
-        return _NONE
+        return _NO_FIX
     unit = key.rpartition("_")[2]
     if unit in _UNITS and not text.replace(".", "").isdigit():
         return f"the number of {unit.upper() if unit[-1] == 'b' else unit} alone: write {number}", number
@@ -73,7 +75,7 @@ def _number(found: Leaf, key: str) -> Advice:
     return f"{why}; write {number}", number
 
 
-def _in_unit(text: str, key: str) -> str | None:
+def _convert_unit(text: str, key: str) -> str | None:
     """2h where minutes are wanted: 120."""
     units = _UNITS.get(key.rpartition("_")[2])
     written = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([A-Za-z]+)", text)
@@ -82,52 +84,52 @@ def _in_unit(text: str, key: str) -> str | None:
     return f"{float(written[1]) * units[written[2].lower()]:g}"
 
 
-def _truth(found: Leaf) -> Advice:
-    for words, meant in ((_TRUE, "true"), (_FALSE, "false")):
+def _fix_bool(found: ScalarNode) -> Fix:
+    for words, meant in ((_TRUE_WORDS, "true"), (_FALSE_WORDS, "false")):
         if found.text.lower() in words:
             why = f"YAML 1.2 reads `{found.text}` as text" if found.plain else "the quotes make it text"
             return f"{why}; write {meant}", meant
-    return _NONE
+    return _NO_FIX
 
 
-def _list(found: Leaf, key: str) -> Advice:
+def _fix_list(found: ScalarNode, key: str) -> Fix:
     if key == "script":
         try:
-            parts = [_quoted(part) for part in shlex.split(found.text)]
+            parts = [_quote(part) for part in shlex.split(found.text)]
         except ValueError:
-            return _NONE
+            return _NO_FIX
     else:
-        parts = [_quoted(part.strip()) for part in found.text.split(",") if part.strip()]
+        parts = [_quote(part.strip()) for part in found.text.split(",") if part.strip()]
     written = f"[{', '.join(parts)}]"
     return f"write {written}", written
 
 
-def _shorthand(model: type[Declaration], found: Leaf) -> Advice:
+def _fix_bare_value(model: type[Declaration], found: ScalarNode) -> Fix:
     """The mapping that a bare value was probably meant to be."""
-    field = _field_for(model, found)
+    field = _field_for_value(model, found)
     if field is None:
-        return _NONE
+        return _NO_FIX
     others = [one.key for one in fields_of(model).values() if one.required and one is not field]
-    value = _quoted(found.text) if isinstance(found.value, str) else found.text
-    if field.kind is Any and field.key == "from":
-        value = _source(value)
+    value = _quote(found.text) if isinstance(found.value, str) else found.text
+    if field.annotation is Any and field.key == "from":
+        value = _source_mapping(value)
     more = "".join(f", {key}: ..." for key in others)
     written = f"{{{field.key}: {value}{more}}}"
     return f"write {written}", None if more or "..." in value else written
 
 
-def _source(text: str) -> str:
+def _source_mapping(text: str) -> str:
     """The source that a dataset's bare name was meant for: a file, or a set on the hub."""
     if "/" in text and "." not in text.rpartition("/")[2]:
         return f"{{hub: {{name: {text}, columns: ...}}}}"
     return f"{{files: {text}}}" if "." in text else text
 
 
-def _field_for(model: type[Declaration], found: Leaf) -> Declared | None:
+def _field_for_value(model: type[Declaration], found: ScalarNode) -> FieldInfo | None:
     fields = list(fields_of(model).values())
-    named = [one for one in fields if found.value in _words(one.kind)]
-    taking = [one for one in fields if type(found.value) in _kinds(one.kind)]
-    needed = [one for one in fields if one.required and (one in taking or one.kind is Any)]
+    named = [one for one in fields if found.value in _literal_values(one.annotation)]
+    taking = [one for one in fields if type(found.value) in _scalar_types(one.annotation)]
+    needed = [one for one in fields if one.required and (one in taking or one.annotation is Any)]
     origin = [one for one in fields if one.key == "from"]
     for choice in (named, origin if isinstance(found.value, str) else [], needed, taking):
         if choice:
@@ -135,20 +137,20 @@ def _field_for(model: type[Declaration], found: Leaf) -> Declared | None:
     return None
 
 
-def _words(kind: Any) -> tuple[Any, ...]:
+def _literal_values(kind: Any) -> tuple[Any, ...]:
     if get_origin(kind) is Literal:
         return get_args(kind)
-    return tuple(word for part in get_args(kind) for word in _words(part))
+    return tuple(word for part in get_args(kind) for word in _literal_values(part))
 
 
-def _kinds(kind: Any) -> tuple[Any, ...]:
+def _scalar_types(kind: Any) -> tuple[Any, ...]:
     """The scalar types that a field takes."""
     if get_origin(kind) in (list, dict, tuple, Literal):
         return ()
-    return tuple(one for part in get_args(kind) for one in _kinds(part)) or (kind,)
+    return tuple(one for part in get_args(kind) for one in _scalar_types(part)) or (kind,)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A text as it may stand in a flow mapping."""
     plain = re.fullmatch(r"[A-Za-z~./_][^\s,:#\[\]{}\"']*(:[^\s,:#\[\]{}\"']+)*", text)
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,11 +1,11 @@
 """The small recipe that the examples of diagnostic pages vary."""
 
-MINIMAL = """\
+MINIMAL_RECIPE = """\
 recipe: 1
 name: demo
 models:
   base:
-    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}
+    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}
     tokenizer: {init: characters}
 datasets:
   sums:
@@ -17,14 +17,14 @@ rewards:
     reads: {completion: text, answer: text}
     returns: {score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}
 stages:
-  sft: {train: sft, model: base, data: sums.train, params: {epochs: 1, batch: 4}}
+  sft: {train: sft, model: base, data: sums.train, params: {epochs: 1, batch_size: 4}}
   check: {eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}}
 """
 
 
-def minimal(*changes: tuple[str, str]) -> str:
+def minimal_recipe(*changes: tuple[str, str]) -> str:
     """The small recipe with pieces of its text replaced."""
-    text = MINIMAL
+    text = MINIMAL_RECIPE
     for old, new in changes:
         assert old in text, f"the example has no {old!r}"
         text = text.replace(old, new)

@@ -4,28 +4,28 @@ from collections.abc import Mapping
 
 _MODEL = "write `models: {NAME: {from: ORG/NAME}}`"
 _DATA = "write `datasets: {NAME: {from: {hub: {name: ORG/NAME, columns: ...}}}}`"
-_WHOLE = "`params.batch` is the whole batch, of all devices and accumulation steps"
-_AT_ONCE = "a step learns from `prompts` x `generations`; `buffer` steps' completions are written at once"
-_SPREAD = "`scale: group` divides by the group's spread, `none` does not"
-_DIVIDED = "`params.batch` is the whole batch; the compiler divides it by what fits"
+_WHOLE = "`params.batch_size` is the whole batch, of all devices and accumulation steps"
+_AT_ONCE = "a step learns from `num_prompts` x `num_generations` completions; `optimizer_steps_per_generation` steps share one generation"
+_SPREAD = "`scale_rewards: group` divides by the group's spread, `none` does not"
+_DIVIDED = "`params.batch_size` is the whole batch; the compiler divides it by what fits"
 _STORE = "products lie in the store; `recipe path STAGE` tells where"
 _MADE = "what was made once is found again by its key"
 _ATTENTION = "the attention is chosen by what the device has"
 _PART = "a dataset's step `split` makes parts: `steps: [split: {test: 0.05}]`"
-_DURING = "`evaluate: {every: N, evals: [STAGE]}` in the stage"
-_STOP = "`evaluate: {every: N, evals: [STAGE], metric: STAGE.METRIC, patience: N}` in the stage"
-_BEST = "`evaluate: {every: N, evals: [STAGE], metric: STAGE.METRIC, keep: best}` in the stage"
+_DURING = "`evaluate: {eval_steps: N, evals: [STAGE]}` in the stage"
+_STOP = "`evaluate: {eval_steps: N, evals: [STAGE], metric_for_best_model: STAGE.METRIC, early_stopping_patience: N}` in the stage"
+_BEST = "`evaluate: {eval_steps: N, evals: [STAGE], metric_for_best_model: STAGE.METRIC, keep: best}` in the stage"
 _EXACT = "`recipe run` goes on by itself, and exactly, from where a run was ended"
 _PUSH = "an export stage has `push`"
 _TRACKED = (
     "`tracking: [wandb]` at the top of the recipe; the project is WANDB_PROJECT's, or the recipe's name"
 )
 _METHOD = "a stage says it: `stages: {NAME: {train: dpo, ...}}`"
-_KIND = "`adapter: {kind: lora}` in the model, or qlora; without an adapter all weights are trained"
-_QUANT = "write `adapter: {kind: qlora}` in the model, or `quantize: int8`"
+_KIND = "`adapter: {type: lora}` in the model, or qlora; without an adapter all weights are trained"
+_QUANT = "write `adapter: {type: qlora}` in the model, or `quantize: int8`"
 _TOKENS = "no tokens are added to a tokenizer: save the model with one that has them, and name its folder"
 _FROZEN = "all weights are trained, or those of an adapter: parts of a model cannot be frozen"
-_NO_DORA = "there is no DoRA; `kind: lora`, with `rank_stable: true` for a high rank"
+_NO_DORA = "there is no DoRA; `type: lora`, with `use_rslora: true` for a high rank"
 _SEQUENCE = "a sequence lies whole on one GPU: no sequence is divided"
 _ZERO = "`placement: {strategy: zero2}` in the stage, or zero1, zero3"
 _FSDP = "`placement: {strategy: fsdp}` in the stage"
@@ -35,19 +35,21 @@ _SERVER = "`placement: {rollouts: {mode: server, gpus: N}}`: the stage starts a 
 _ENDS = "the tokenizer's own; write {{ eos_token }} in a chat template, and turns end by it"
 _FLAT = "groups without any spread teach nothing; they are not drawn anew"
 _LONG = "a node of the reward: `{ramp: {of: {tokens: {}}, start: N, end: MAX_TOKENS, after: -1}}`"
-_ADVANTAGE = "the method says it: `train: grpo`, `rloo` or `ppo`; `scale: batch` makes grpo REINFORCE++'s"
+_ADVANTAGE = (
+    "the method says it: `train: grpo`, `rloo` or `ppo`; `scale_rewards: batch` makes grpo REINFORCE++'s"
+)
 _PROMPT = "prompts are not cut; the step `max_length` leaves long ones out: {columns: [prompt], at_most: N}"
 _SYSTEM = "the step `chat: {turns: [{system: {text: ...}}, {user: ...}]}` writes it, or `tags` of the model"
 _COLUMNS = (
     "steps of the dataset bring columns into shape: `rename: {THEIRS: prompt}`, `chat`, `conversations`"
 )
-_IMITATE = "`loss: [sigmoid, sft]` with `loss_weights`"
+_IMITATE = "`loss_type: [sigmoid, sft]` with `loss_weights`"
 _OPTIMIZER = "AdamW; another one under `trl: {optim: NAME}`"
 _MIX = "a dataset's step `mix: {OTHER: 0.5}` adds rows of others"
 _TEACHER = "completions of a teacher are a `generate` stage, and `sft` learns them; its logits are not learnt"
 _CODE = "posttrain runs no code that comes with a model"
 
-_TOLD: tuple[tuple[str, str], ...] = (
+_NOTES: tuple[tuple[str, str], ...] = (
     ("base_model model_name_or_path pretrain actor_rollout_ref", _MODEL),
     ("dataset dataset_name pretraining_dataset train_files prompt_data", _DATA),
     ("gradient_accumulation_steps accumulate accumulation_steps", _DIVIDED),
@@ -68,7 +70,7 @@ _TOLD: tuple[tuple[str, str], ...] = (
     ("eval_steps evaluation_strategy eval_strategy evals_per_epoch val_period do_eval", _DURING),
     ("early_stopping early_stopping_patience early_stop_interval", _STOP),
     ("load_best_model_at_end metric_for_best_model", _BEST),
-    ("save_strategy saves_per_epoch", "`params.checkpoint_every` counts optimizer steps"),
+    ("save_strategy saves_per_epoch", "`params.save_steps` counts optimizer steps"),
     ("resume_from_checkpoint resume auto_resume resume_mode", _EXACT),
     ("push_to_hub hub_model_id hub_strategy", _PUSH),
     ("report_to with_tracking use_wandb enable_wandb wandb_project wandb_entity wandb_name", _TRACKED),
@@ -107,7 +109,7 @@ _TOLD: tuple[tuple[str, str], ...] = (
         "roles_to_train mask_history assistant_only_loss",
         "of conversations all turns of the assistant are learnt, or after `last_turn: {}` the last alone",
     ),
-    ("token_level_loss loss_agg_mode", "`loss: dapo` is the mean over tokens, `grpo` over rows"),
+    ("token_level_loss loss_agg_mode", "`loss_type: dapo` is the mean over tokens, `grpo` over rows"),
     ("normalize_rewards norm_adv_by_std_in_grpo", _SPREAD),
     ("dataset_mixer dataset_mixture interleave_probs mix_strategy data_mixture", _MIX),
     ("max_samples max_train_samples sample_count", "a dataset's step `sample: N` draws so many rows"),
@@ -122,7 +124,7 @@ _TOLD: tuple[tuple[str, str], ...] = (
     ("bf16", "write `precision: bfloat16`; auto takes what the device does best"),
     ("fp16", "write `precision: float16`; auto takes what the device does best"),
     ("tf32", "`precision` says it all; auto takes what the device does best"),
-    ("load_in_4bit", "write `adapter: {kind: qlora}` in the model"),
+    ("load_in_4bit", "write `adapter: {type: qlora}` in the model"),
     ("load_in_8bit", "write `quantize: int8` in the model"),
     ("shuffle", "training draws its rows in an order of its own; data needs no shuffling"),
     ("drop", "`select` names the columns to keep"),
@@ -132,10 +134,13 @@ _TOLD: tuple[tuple[str, str], ...] = (
     ("logging_strategy logging_first_step logging_nan_inf_filter disable_tqdm", "every step is logged"),
     ("chat_template_path", "`chat_template: FILE.jinja` in the model"),
     ("eos_token pad_token", _ENDS),
-    ("lr_scheduler_kwargs", "`floor` is where the rate ends, `decay` when wsd falls"),
+    (
+        "lr_scheduler_kwargs",
+        "`min_lr_ratio` is the final rate, `decay_ratio` the length of the decay of warmup_stable_decay",
+    ),
     ("data_seed", "the recipe's `seed` decides it"),
     ("generation_batch_size", _AT_ONCE),
-    ("auto_find_batch_size", "`micro_batch`, or what the compiler finds to fit"),
+    ("auto_find_batch_size", "`micro_batch_size`, or what the compiler finds to fit"),
     ("hub_token hub_revision hub_private_repo hub_always_push", _PUSH),
     ("run_name project trackio_space_id trackio_bucket_id trackio_static_space_id", _TRACKED),
     ("save_only_model save_on_each_node enable_jit_checkpoint ignore_data_skip", _EXACT),
@@ -148,20 +153,26 @@ _TOLD: tuple[tuple[str, str], ...] = (
     ("plot_loss", "`recipe report` has the curves"),
     ("strict", "keys that do not exist are always told"),
     ("multi_turn", "an environment answers the model's turns: `environment: NAME` in the stage"),
-    ("lora_target_linear", "`targets: all` is every linear layer"),
+    ("lora_target_linear", "`target_modules: all-linear` is every linear layer"),
     ("do_train", "a stage is carried out because it is there"),
     ("reward_weights", _WEIGH),
     ("use_leave_one_out_baseline", "`train: rloo` is the method with that baseline"),
     ("reference_free", "the methods simpo, orpo and cpo compare with no reference"),
-    ("gamma_beta_ratio", "`margin` is that ratio times `beta`"),
-    ("min_lr", "`floor` is a share of the highest rate, which `schedule: linear` and cosine end at"),
-    ("sequence_level_importance_ratios", "`ratio: sequence`; with `loss: grpo` it is GSPO"),
+    ("gamma_beta_ratio", "`simpo_gamma` is that ratio times `beta`"),
+    ("min_lr", "`min_lr_ratio` is the final rate as a share of the highest"),
+    (
+        "sequence_level_importance_ratios",
+        "`importance_sampling_level: sequence`; with `loss_type: grpo` it is GSPO",
+    ),
     ("eps_clip_low_high", "`epsilon` and `epsilon_high`"),
-    ("sync_ref_model", "`reference_every` is how often the reference is pulled, `reference_pull` how far"),
+    (
+        "sync_ref_model",
+        "set `ref_model_sync_steps`, and `ref_model_mixup_alpha` for how far the reference moves",
+    ),
 )
-INSTEAD: Mapping[str, str] = {word: told for words, told in _TOLD for word in words.split()}
+FOREIGN_KEY_NOTES: Mapping[str, str] = {word: told for words, told in _NOTES for word in words.split()}
 # What a word means where a key of ours is legal that tells the place: a dataset, a model, the top.
-HERE: Mapping[str, Mapping[str, str]] = {
+CONTEXT_NOTES: Mapping[str, Mapping[str, str]] = {
     "steps": {
         "type": _COLUMNS,
         "name": _DATA,
@@ -175,20 +186,27 @@ HERE: Mapping[str, Mapping[str, str]] = {
 }
 _PARAMS = "`stages.NAME.params`"
 # Where keys stand that people look for elsewhere.
-PLACES: Mapping[str, str] = {
-    _PARAMS: "learning_rate epochs steps batch max_length schedule warmup warmup_steps floor weight_decay"
-    " clip micro_batch precision packing beta epsilon epsilon_high delta iterations generations prompts loss"
-    " loss_weights loss_on label_smoothing liger compile top_k min_p buffer scale ratio entropy skip_cut"
-    " reference_every reference_pull wanted_weight unwanted_weight imitation margin centre normalize"
-    " reward_range decay value_rate value_epsilon value_weight lam kl kl_target kl_horizon cut_penalty"
-    " gradient_checkpointing checkpoint_every keep_checkpoints",
-    "`models.NAME.adapter`": "rank alpha rank_stable dropout targets",
+KEY_LOCATIONS: Mapping[str, str] = {
+    _PARAMS: "learning_rate epochs max_steps batch_size max_length lr_scheduler_type warmup_steps min_lr_ratio"
+    " decay_ratio weight_decay max_grad_norm micro_batch_size precision packing beta epsilon epsilon_high delta"
+    " num_iterations num_generations num_prompts max_completion_length loss_type loss_weights loss_on"
+    " label_smoothing use_liger_kernel torch_compile optimizer_steps_per_generation scale_rewards"
+    " importance_sampling_level entropy_coef mask_truncated_completions missing_eos_penalty"
+    " ref_model_sync_steps ref_model_mixup_alpha desirable_weight undesirable_weight cpo_alpha simpo_gamma"
+    " center_rewards_coefficient normalize_advantages reward_clip_range critic_learning_rate cliprange"
+    " cliprange_high cliprange_value vf_coef kl_coef kl_estimator kl_target kl_horizon num_ppo_epochs"
+    " num_mini_batches whiten_advantages lam gradient_checkpointing save_steps save_total_limit",
+    "`models.NAME.adapter`": "r lora_alpha use_rslora lora_dropout target_modules existing_adapter",
     "`models.NAME`": "from dtype quantize chat_template tokenizer adapter",
-    "`sampling` of an eval, or a stage's `params`": "temperature top_p max_tokens samples stop",
+    "`models.NAME.init`": "num_hidden_layers hidden_size num_attention_heads num_key_value_heads"
+    " intermediate_size max_position_embeddings initializer_range tie_word_embeddings",
+    "`sampling` of an eval, or a stage's `params`": "temperature top_p top_k min_p max_tokens n stop",
     "`from`, inside the source: {hub: {...}} or {files: {...}}": "hub files arithmetic rows columns split"
     " path config",
-    "`placement: {rollouts: ...}`": "engine utilisation tensor_parallel mode sleep",
-    "`placement`": "strategy processes rollouts",
+    "`placement: {rollouts: ...}`": "engine gpu_memory_utilization tensor_parallel_size mode enable_sleep_mode",
+    "`placement`": "strategy num_processes rollouts",
+    "`evaluate` of a training stage": "eval_steps metric_for_best_model greater_is_better"
+    " early_stopping_threshold early_stopping_patience",
     "`environments.NAME`": "turns turn_tokens",
     "`hardware`": "gpus nodes memory_gb",
     "a stage: `stages: {NAME: {train: METHOD, ...}}`": "train eval generate export gate reward data model"

@@ -6,29 +6,29 @@ others is left out. Nothing mended this way is ever run: what was reported is an
 
 from collections.abc import Sequence
 
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.diagnosis.synonyms import key_meant
-from posttrain.compiler.text.tree import Node, Path, renamed
-from posttrain.spec.reading import Problem
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.diagnosis.synonyms import suggest_key
+from posttrain.compiler.text.tree import KeyPath, Node, rename_key
+from posttrain.spec.reading import FieldError
 
 # Fields whose absence changes nothing that another check looks at.
-_OF_NO_CONSEQUENCE = ("retry", "timeout_minutes", "on_failure", "description", "tracking", "seed", "trl")
+_INDEPENDENT_FIELDS = ("retry", "timeout_minutes", "on_failure", "description", "tracking", "seed", "trl")
 
 
-def with_keys_meant(unknown: Sequence[Problem], node: Node, path: Path, findings: Findings) -> Node:
+def correct_keys(unknown: Sequence[FieldError], node: Node, path: KeyPath, findings: Diagnostics) -> Node:
     """The piece with each unknown key under the name that was meant, or without it; the tree too."""
     for problem in unknown:
-        meant = key_meant(str(problem.at[-1]), problem.legal)
-        node = renamed(node, problem.at, meant)
-        findings.attach(renamed(findings.root, (*path, *problem.at), meant))
+        meant = suggest_key(str(problem.path[-1]), problem.legal)
+        node = rename_key(node, problem.path, meant)
+        findings.set_root(rename_key(findings.root, (*path, *problem.path), meant))
     return node
 
 
-def without_consequence(problems: Sequence[Problem], node: Node) -> Node | None:
+def drop_independent_fields(problems: Sequence[FieldError], node: Node) -> Node | None:
     """The piece without its mistaken fields, if those are such that nothing else goes by them."""
-    fields = {problem.at[0] for problem in problems if problem.at}
-    if not fields or not fields <= set(_OF_NO_CONSEQUENCE):
+    fields = {problem.path[0] for problem in problems if problem.path}
+    if not fields or not fields <= set(_INDEPENDENT_FIELDS):
         return None
     for name in fields:
-        node = renamed(node, (name,), None)
+        node = rename_key(node, (name,), None)
     return node

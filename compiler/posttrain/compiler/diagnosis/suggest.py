@@ -3,26 +3,26 @@
 from collections.abc import Iterable, Sequence
 
 # A list of legal words up to this length is shown beside the word that was probably meant.
-_SHORT = 9
-_SHOWN = 12
+_SHORT_LIST = 9
+_MAX_SHOWN = 12
 
 
-def nearest(word: str, legal: Iterable[str]) -> str | None:
+def closest_match(word: str, legal: Iterable[str]) -> str | None:
     """The legal word a person most likely meant, or None when none is near."""
-    folded = _fold(word)
+    folded = _normalize(word)
     best: tuple[int, int, str] | None = None
     for candidate in legal:
-        distance = _distance(folded, _fold(candidate)) if candidate else None
+        distance = _match_distance(folded, _normalize(candidate)) if candidate else None
         if distance is not None:
             best = min(best or (distance, 0, candidate), (distance, -len(candidate), candidate))
     return best[2] if best else None
 
 
-def _distance(word: str, other: str) -> int | None:
+def _match_distance(word: str, other: str) -> int | None:
     """How far two words are from each other; None when too far."""
     shorter = min(len(word), len(other))
     limit = shorter // 3 + 1 if shorter > 2 else shorter - 1
-    distance = edits(word, other, limit) if limit else int(word != other)
+    distance = edit_distance(word, other, limit) if limit else int(word != other)
     if distance <= limit:
         return distance
     if set(other.split("_")) < set(word.split("_")) and len(other) > 2:
@@ -35,28 +35,28 @@ def _distance(word: str, other: str) -> int | None:
 def hint(word: str, legal: Iterable[str], *, what: str = "") -> tuple[str, str | None]:
     """A help sentence and the replacement it proposes, if any."""
     known = sorted(set(legal) - {""})
-    meant = nearest(word, known)
+    meant = closest_match(word, known)
     if meant is None:
-        return listed(known, what), None
-    return proposed(meant, known, what), meant
+        return format_choices(known, what), None
+    return did_you_mean(meant, known, what), meant
 
 
-def proposed(meant: str, known: Sequence[str], what: str) -> str:
+def did_you_mean(meant: str, known: Sequence[str], what: str) -> str:
     """A word to write instead, with the others where they are few."""
-    few = 1 < len(known) <= _SHORT
-    return f"did you mean `{meant}`?" + (f" {listed(known, what)}" if few else "")
+    few = 1 < len(known) <= _SHORT_LIST
+    return f"did you mean `{meant}`?" + (f" {format_choices(known, what)}" if few else "")
 
 
-def listed(known: Sequence[str], what: str) -> str:
+def format_choices(known: Sequence[str], what: str) -> str:
     """What is legal, or as much of it as can be read."""
     if not known:
         return f"there are no {what}" if what else ""
-    more = f", and {len(known) - _SHOWN} more" if len(known) > _SHOWN + 1 else ""
-    shown = ", ".join(known[:_SHOWN] if more else known)
+    more = f", and {len(known) - _MAX_SHOWN} more" if len(known) > _MAX_SHOWN + 1 else ""
+    shown = ", ".join(known[:_MAX_SHOWN] if more else known)
     return f"{what or 'known here'}: {shown}{more}"
 
 
-def edits(left: str, right: str, limit: int) -> int:
+def edit_distance(left: str, right: str, limit: int) -> int:
     """Insertions, deletions, replacements and swaps between two words; limit + 1 when more."""
     if abs(len(left) - len(right)) > limit or max(len(left), len(right)) > 64:
         return limit + 1
@@ -73,5 +73,5 @@ def edits(left: str, right: str, limit: int) -> int:
     return row[-1]
 
 
-def _fold(word: str) -> str:
+def _normalize(word: str) -> str:
     return word.lower().replace("-", "_")

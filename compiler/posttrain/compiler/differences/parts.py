@@ -4,63 +4,63 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from posttrain.compiler.differences.values import ABSENT, Difference, Path, value_differences
-from posttrain.spec.plan import Input, Step
+from posttrain.spec.plan import Step, StepInput
 
 # How a parameter of a step is written in the recipe, where it bears another name there.
-_WRITTEN: Mapping[str, Mapping[str, Path]] = {
+_RECIPE_KEYS: Mapping[str, Mapping[str, Path]] = {
     "data": {"source": ("from",), "operations": ("steps",)},
     "train": {"method": ("train",)},
     "gate": {"conditions": ("gate",)},
     "script": {"command": ("script",)},
 }
 # What the plan adds of its own to what the recipe says.
-_DERIVED = frozenset({"seed", "columns", "access"})
-_SETTINGS = ("attempts", "wait_seconds", "timeout_minutes", "on_failure", "image")
+_DERIVED_PARAMS = frozenset({"seed", "columns", "access"})
+_STEP_SETTINGS = ("attempts", "wait_seconds", "timeout_minutes", "on_failure", "image")
 
 
 def step_differences(
-    before: Step, after: Step, seeds: tuple[int, int], same: Callable[[Input, Input], bool]
+    before: Step, after: Step, seeds: tuple[int, int], same: Callable[[StepInput, StepInput], bool]
 ) -> list[Difference]:
     """The step's own differences. `same` tells whether two inputs are the same thing of either plan.
 
     `seeds` are those of the plans: a step's own seed is drawn from that and from its name.
     """
     found = [
-        *_params(before, after),
-        *_stack(before, after),
-        *_files(before, after),
-        *_inputs(before, after, same),
-        *_settings(before, after),
+        *_param_differences(before, after),
+        *_version_differences(before, after),
+        *_file_differences(before, after),
+        *_input_differences(before, after, same),
+        *_setting_differences(before, after),
     ]
     if seeds[0] != seeds[1] and "seed" in after.params:
         found.append(Difference(("seed",), *seeds))
     # Seeds and columns follow from what the recipe says; they are told when nothing else is.
-    return [difference for difference in found if not _derived(difference, after)] or found
+    return [difference for difference in found if not _is_derived(difference, after)] or found
 
 
-def at(step: Step) -> Path:
+def recipe_path(step: Step) -> Path:
     """Where in the recipe a step is declared."""
     name = step.id.partition("@")[0]
     return tuple(name.split(".", 1)) if step.kind in ("model", "data") else ("stages", name)
 
 
-def _params(before: Step, after: Step) -> Iterator[Difference]:
-    names = _WRITTEN.get(after.kind, {})
+def _param_differences(before: Step, after: Step) -> Iterator[Difference]:
+    names = _RECIPE_KEYS.get(after.kind, {})
     for difference in value_differences(before.params, after.params):
         first, *rest = map(str, difference.path)
         # What a data step was lowered to is shown at the step itself.
         inner = rest[:1] if first == "operations" else rest
-        path = (*at(after), *names.get(first, (first,)), *inner)
+        path = (*recipe_path(after), *names.get(first, (first,)), *inner)
         yield Difference(path, difference.old, difference.new)
 
 
-def _derived(difference: Difference, step: Step) -> bool:
-    place = at(step)
+def _is_derived(difference: Difference, step: Step) -> bool:
+    place = recipe_path(step)
     inner = difference.path[len(place) :] if difference.path[: len(place)] == place else ()
-    return bool(inner) and inner[0] in _DERIVED
+    return bool(inner) and inner[0] in _DERIVED_PARAMS
 
 
-def _stack(before: Step, after: Step) -> Iterator[Difference]:
+def _version_differences(before: Step, after: Step) -> Iterator[Difference]:
     """Versions of the libraries that do the work, and of the extensions."""
     for name, word in (("environment", "stack"), ("extensions", "version")):
         old, new = before.key_values.get(name, {}), after.key_values.get(name, {})
@@ -69,7 +69,7 @@ def _stack(before: Step, after: Step) -> Iterator[Difference]:
                 yield Difference((word, *difference.path), difference.old, difference.new)
 
 
-def _files(before: Step, after: Step) -> Iterator[Difference]:
+def _file_differences(before: Step, after: Step) -> Iterator[Difference]:
     for role in sorted({*before.files, *after.files}):
         old, new = before.files.get(role), after.files.get(role)
         was, now = (old.sha256 if old else ABSENT), (new.sha256 if new else ABSENT)
@@ -79,23 +79,25 @@ def _files(before: Step, after: Step) -> Iterator[Difference]:
             yield Difference(("file", found.path), was, now)
 
 
-def _inputs(before: Step, after: Step, same: Callable[[Input, Input], bool]) -> Iterator[Difference]:
+def _input_differences(
+    before: Step, after: Step, same: Callable[[StepInput, StepInput], bool]
+) -> Iterator[Difference]:
     for role in sorted({*before.inputs, *after.inputs}):
         old, new = before.inputs.get(role), after.inputs.get(role)
         if old is None or new is None or not same(old, new):
             name = role.partition(":")[2] or ("from" if role == "rows" else role)
-            yield Difference((*at(after), name), _named(old), _named(new))
+            yield Difference((*recipe_path(after), name), _input_name(old), _input_name(new))
 
 
-def _named(given: Input | None) -> Any:
+def _input_name(given: StepInput | None) -> Any:
     if given is None:
         return ABSENT
     name = given.step.removeprefix("models.").removeprefix("datasets.")
     return f"{name}.{given.part}" if given.part else name
 
 
-def _settings(before: Step, after: Step) -> Iterator[Difference]:
-    for name in _SETTINGS:
-        yield from value_differences(getattr(before, name), getattr(after, name), (*at(after), name))
+def _setting_differences(before: Step, after: Step) -> Iterator[Difference]:
+    for name in _STEP_SETTINGS:
+        yield from value_differences(getattr(before, name), getattr(after, name), (*recipe_path(after), name))
     if before.gates != after.gates:
-        yield Difference((*at(after), "gates"), list(before.gates), list(after.gates))
+        yield Difference((*recipe_path(after), "gates"), list(before.gates), list(after.gates))

@@ -32,19 +32,19 @@ def value_differences(old: Any, new: Any, path: Path = ()) -> Iterator[Differenc
         for key in sorted({*old, *new}):
             yield from value_differences(old.get(key, ABSENT), new.get(key, ABSENT), (*path, key))
     elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
-        yield from _in_lists(old, new, path)
+        yield from _list_differences(old, new, path)
     elif type(old) is not type(new) or old != new:
         yield Difference(path, old, new)
 
 
-def _in_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Difference]:
+def _list_differences(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Difference]:
     """Items are compared in pairs; where the lengths differ, what is alike at both ends is left out."""
     start, end = 0, 0
     if len(old) != len(new):
         most = min(len(old), len(new))
-        while start < most and _same(old[start], new[start]):
+        while start < most and _is_same(old[start], new[start]):
             start += 1
-        while end < most - start and _same(old[-1 - end], new[-1 - end]):
+        while end < most - start and _is_same(old[-1 - end], new[-1 - end]):
             end += 1
     before, after = old[start : len(old) - end], new[start : len(new) - end]
     for index in range(max(len(before), len(after))):
@@ -53,10 +53,10 @@ def _in_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Di
         yield from value_differences(was, now, (*path, start + index))
 
 
-def _same(old: Any, new: Any) -> bool:
+def _is_same(old: Any, new: Any) -> bool:
     return next(value_differences(old, new), None) is None
 
 
-def dotted(path: Path) -> str:
+def dotted_path(path: Path) -> str:
     """A path as recipes and --set write it."""
     return ".".join(map(str, path))

@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.differences.values import Difference, value_differences
 from posttrain.compiler.reading.expand import expand
 from posttrain.compiler.reading.parse import parse
-from posttrain.compiler.text.source import Request
-from posttrain.compiler.text.tree import plain
+from posttrain.compiler.text.source import CompileRequest
+from posttrain.compiler.text.tree import node_to_builtins
 
 
-def written(request: Request) -> Any:
+def expanded_recipe(request: CompileRequest) -> Any:
     """The whole recipe as plain values."""
-    findings = Findings()
+    findings = Diagnostics()
     tree = parse(request.source, findings)
-    return None if tree is None else plain(expand(tree, request, findings))
+    return None if tree is None else node_to_builtins(expand(tree, request, findings))
 
 
-def recipe_differences(before: Request, after: Request) -> list[Difference]:
-    return list(value_differences(written(before), written(after)))
+def recipe_differences(before: CompileRequest, after: CompileRequest) -> list[Difference]:
+    return list(value_differences(expanded_recipe(before), expanded_recipe(after)))

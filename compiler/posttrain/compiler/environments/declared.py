@@ -2,28 +2,32 @@
 
 from collections.abc import Mapping
 
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.environments.codes import UNKNOWN_KIND
-from posttrain.compiler.environments.world import World
+from posttrain.compiler.environments.world import CheckedEnvironment
 from posttrain.compiler.files import user_file
 from posttrain.compiler.reading.validate import validate
-from posttrain.compiler.text.source import Request
-from posttrain.compiler.text.tree import Mapped, Path, at
+from posttrain.compiler.text.source import CompileRequest
+from posttrain.compiler.text.tree import KeyPath, MappingNode, node_at
 from posttrain.spec.extension import Environment as Kind
 from posttrain.spec.extension import Params
 from posttrain.spec.materials import Environment
 from posttrain.spec.plan import UserFile
 
 
-def worlds(declared: Mapping[str, Environment], request: Request, findings: Findings) -> dict[str, World]:
+def check_environments(
+    declared: Mapping[str, Environment], request: CompileRequest, findings: Diagnostics
+) -> dict[str, CheckedEnvironment]:
     """Those of the environments that are as they should be; what is wrong with the others is reported."""
-    found = {name: _world(name, one, request, findings) for name, one in declared.items()}
+    found = {name: _check_environment(name, one, request, findings) for name, one in declared.items()}
     return {name: world for name, world in found.items() if world is not None}
 
 
-def _world(name: str, declared: Environment, request: Request, findings: Findings) -> World | None:
-    path: Path = ("environments", name)
+def _check_environment(
+    name: str, declared: Environment, request: CompileRequest, findings: Diagnostics
+) -> CheckedEnvironment | None:
+    path: KeyPath = ("environments", name)
     kind = request.catalog.find("environment", declared.kind)
     if not isinstance(kind, Kind):
         help, meant = hint(declared.kind, request.catalog.names("environment"), what="kinds")
@@ -34,17 +38,17 @@ def _world(name: str, declared: Environment, request: Request, findings: Finding
     files = _files(kind, params, path, request, findings) if params is not None else None
     if params is None or files is None:
         return None
-    return World(declared=declared, kind=kind, params=params, files=files)
+    return CheckedEnvironment(declared=declared, kind=kind, params=params, files=files)
 
 
-def _params(declared: Environment, kind: Kind, path: Path, findings: Findings) -> Params | None:
+def _params(declared: Environment, kind: Kind, path: KeyPath, findings: Diagnostics) -> Params | None:
     where = (*path, "params") if declared.params else path
-    node = at(findings.root, where)[0] if declared.params else Mapped({}, findings.span(path))
+    node = node_at(findings.root, where)[0] if declared.params else MappingNode({}, findings.span(path))
     return validate(kind.params, node, where, findings)
 
 
 def _files(
-    kind: Kind, params: Params, path: Path, request: Request, findings: Findings
+    kind: Kind, params: Params, path: KeyPath, request: CompileRequest, findings: Diagnostics
 ) -> dict[str, UserFile] | None:
     found: dict[str, UserFile] = {}
     good = True

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.spec.declared import written
+from posttrain.spec.declared import dump_declaration
 from posttrain.spec.extension import Environment as Kind
 from posttrain.spec.extension import Params
 from posttrain.spec.materials import Environment
@@ -13,7 +13,7 @@ from posttrain.spec.types import Columns, Interval
 
 
 @record(kw_only=True)
-class World:
+class CheckedEnvironment:
     declared: Environment
     kind: Kind
     params: Params
@@ -30,11 +30,11 @@ class World:
         own, stands_in = self.kind.range(self.params), self.declared.on_error
         return own if isinstance(stands_in, str) else own.join(Interval(float(stands_in), float(stands_in)))
 
-    def plan(self) -> dict[str, Any]:
+    def step_params(self) -> dict[str, Any]:
         """The environment as a step's parameters have it: all that its episodes depend on."""
         own = self.kind.range(self.params)
-        given = written(self.params)
-        declared = written(self.declared)
+        given = dump_declaration(self.params)
+        declared = dump_declaration(self.declared)
         return {
             **declared,
             "params": {name: value for name, value in given.items() if name not in self.kind.neutral},
@@ -42,7 +42,7 @@ class World:
             "range": [own.low, own.high],
         }
 
-    def hosting(self) -> dict[str, Any]:
+    def neutral_params(self) -> dict[str, Any]:
         """The parameters that change no episode."""
-        given = written(self.params)
+        given = dump_declaration(self.params)
         return {name: value for name, value in given.items() if name in self.kind.neutral}

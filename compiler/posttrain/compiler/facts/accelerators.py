@@ -8,7 +8,7 @@ and a recipe's hardware may say its own.
 import functools
 from typing import Literal, NamedTuple
 
-from posttrain.compiler.facts.tables import table
+from posttrain.compiler.facts.tables import load_table
 
 MIB = 1024**2
 GIB = 1024**3
@@ -23,15 +23,15 @@ class Device(NamedTuple):
     gb_per_s: float  # memory bandwidth
     dollars_per_hour: float
     kind: Literal["gpu", "cpu"] = "gpu"
-    maker: str = "nvidia"
+    vendor: str = "nvidia"
 
 
 @functools.cache
-def accelerator(name: str) -> Device | None:
+def find_accelerator(name: str) -> Device | None:
     """A device by any of the names it goes by, whatever their case."""
-    wanted = _plain(name)
-    for key, row in table("accelerators").items():
-        if wanted in (_plain(key), *map(_plain, row["also"])):
+    wanted = _normalize_name(name)
+    for key, row in load_table("accelerators").items():
+        if wanted in (_normalize_name(key), *map(_normalize_name, row["also"])):
             return Device(
                 name=key,
                 memory=row["memory_mib"] * MIB,
@@ -39,14 +39,14 @@ def accelerator(name: str) -> Device | None:
                 gb_per_s=row["gb_per_s"],
                 dollars_per_hour=row["dollars_per_hour"],
                 kind=row.get("kind", "gpu"),
-                maker=row.get("maker", "nvidia"),
+                vendor=row.get("maker", "nvidia"),
             )
     return None
 
 
-def accelerators() -> tuple[str, ...]:
-    return tuple(table("accelerators"))
+def accelerator_names() -> tuple[str, ...]:
+    return tuple(load_table("accelerators"))
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return "".join(c for c in name.lower().removeprefix("nvidia") if c.isalnum())

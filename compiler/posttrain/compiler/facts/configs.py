@@ -3,7 +3,7 @@
 from posttrain.compiler.facts.shapes import Shape
 
 # What transformers calls these numbers, where it is not what most architectures call them.
-RENAMED = {
+CONFIG_KEYS = {
     "gpt2": {
         "hidden_size": "n_embd",
         "num_hidden_layers": "n_layer",
@@ -15,9 +15,9 @@ RENAMED = {
     "falcon": {"intermediate_size": "ffn_hidden_size", "num_key_value_heads": "num_kv_heads"},
 }
 # A family's own special tokens may lie outside another vocabulary.
-_NO_TOKENS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+_NO_SPECIAL_TOKENS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 # What an architecture derives from the other numbers, and does not take.
-_DERIVED = {
+_DERIVED_KEYS = {
     "gpt2": ("num_key_value_heads", "head_dim"),
     "gpt_neox": ("num_key_value_heads", "head_dim"),
     "bloom": ("num_key_value_heads", "head_dim", "intermediate_size", "max_position_embeddings"),
@@ -45,13 +45,13 @@ def transformers_config(shape: Shape) -> dict[str, object]:
         "vocab_size": shape.vocab,
         "tie_word_embeddings": shape.tied,
     }
-    renamed = RENAMED.get(model_type, {})
-    dropped = _DERIVED.get(model_type, ())
+    renamed = CONFIG_KEYS.get(model_type, {})
+    dropped = _DERIVED_KEYS.get(model_type, ())
     config = {renamed.get(k, k): v for k, v in common.items() if k not in dropped}
-    return {"model_type": model_type, **config, **_NO_TOKENS, **_special(shape)}
+    return {"model_type": model_type, **config, **_NO_SPECIAL_TOKENS, **_architecture_keys(shape)}
 
 
-def _special(shape: Shape) -> dict[str, object]:
+def _architecture_keys(shape: Shape) -> dict[str, object]:
     """What only some architectures have."""
     arch, special = shape.architecture, dict[str, object]()
     if arch.model_type == "falcon":
@@ -68,7 +68,7 @@ def _special(shape: Shape) -> dict[str, object]:
         special["sliding_window"] = shape.window
     if shape.full_every > 1 and arch.model_type != "llama4_text":
         special["layer_types"] = _layer_types(shape)
-    return {**special, **_experts(shape), **_linear(shape)}
+    return {**special, **_expert_keys(shape), **_linear_attention_keys(shape)}
 
 
 def _layer_types(shape: Shape) -> list[str]:
@@ -76,7 +76,7 @@ def _layer_types(shape: Shape) -> list[str]:
     return [other if (layer + 1) % shape.full_every else "full_attention" for layer in range(shape.layers)]
 
 
-def _experts(shape: Shape) -> dict[str, object]:
+def _expert_keys(shape: Shape) -> dict[str, object]:
     if not shape.experts:
         return {}
     if shape.architecture.model_type == "qwen3_moe":
@@ -99,7 +99,7 @@ def _experts(shape: Shape) -> dict[str, object]:
     return named
 
 
-def _linear(shape: Shape) -> dict[str, object]:
+def _linear_attention_keys(shape: Shape) -> dict[str, object]:
     if not shape.linear_keys:
         return {}
     return {

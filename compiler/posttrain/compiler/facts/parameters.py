@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from posttrain.compiler.facts.shapes import Architecture, Shape
 
-CONVOLUTION = 4  # taps of the short convolution before linear attention
+CONV_KERNEL_SIZE = 4  # taps of the short convolution before linear attention
 
 
 class Matrix(NamedTuple):
@@ -44,85 +44,87 @@ class Block(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def blocks(shape: Shape) -> tuple[Block, ...]:
+def layer_blocks(shape: Shape) -> tuple[Block, ...]:
     """The layers, grouped by kind. Order within the model does not matter for any sum."""
     counts: dict[tuple[str, str], int] = {}
     for layer in range(shape.layers):
-        kind = (_mixer(shape, layer), _mlp_kind(shape, layer))
+        kind = (_mixer_kind(shape, layer), _mlp_kind(shape, layer))
         counts[kind] = counts.get(kind, 0) + 1
     return tuple(_block(shape, count, *kind) for kind, count in counts.items())
 
 
-def count(shape: Shape) -> int:
+def count_parameters(shape: Shape) -> int:
     """All parameters, as transformers counts them: tied embeddings once."""
-    layers = sum(b.layers * b.elements for b in blocks(shape))
-    top = head(shape) - (shape.vocab * shape.hidden if shape.tied else 0)
-    return layers + embeddings(shape) + final_norm(shape) + top
+    layers = sum(b.layers * b.elements for b in layer_blocks(shape))
+    top = head_parameters(shape) - (shape.vocab * shape.hidden if shape.tied else 0)
+    return layers + embedding_parameters(shape) + final_norm_parameters(shape) + top
 
 
-def active(shape: Shape) -> int:
+def active_parameters(shape: Shape) -> int:
     """The parameters that one token passes through: all of them, unless there are experts."""
-    return _with_experts(shape, shape.active_experts)
+    return _parameters_with_experts(shape, shape.active_experts)
 
 
-def computed(shape: Shape) -> int:
+def computed_parameters(shape: Shape) -> int:
     """The parameters that transformers computes with for one token: not always only the active."""
-    return _with_experts(shape, shape.computed_experts)
+    return _parameters_with_experts(shape, shape.computed_experts)
 
 
-def _with_experts(shape: Shape, chosen: int) -> int:
+def _parameters_with_experts(shape: Shape, chosen: int) -> int:
     idle = sum(
         b.layers * (shape.experts - chosen) * (m.elements // m.copies)
-        for b in blocks(shape)
+        for b in layer_blocks(shape)
         for m in b.matrices
         if m.copies > 1
     )
-    return count(shape) - idle
+    return count_parameters(shape) - idle
 
 
-def embeddings(shape: Shape) -> int:
+def embedding_parameters(shape: Shape) -> int:
     learned = shape.positions * shape.hidden if shape.architecture.positions == "learned" else 0
     # BLOOM normalises its embeddings
     normed = 2 * shape.hidden if shape.architecture.names == "bloom" else 0
     return shape.vocab * shape.hidden + learned + normed
 
 
-def head(shape: Shape) -> int:
+def head_parameters(shape: Shape) -> int:
     bias = shape.vocab if "head" in shape.architecture.bias else 0
     return shape.vocab * shape.hidden + bias
 
 
-def final_norm(shape: Shape) -> int:
-    return _norm(shape.architecture, shape.hidden)
+def final_norm_parameters(shape: Shape) -> int:
+    return _norm_parameters(shape.architecture, shape.hidden)
 
 
-def linear_names(shape: Shape) -> tuple[str, ...]:
+def linear_module_names(shape: Shape) -> tuple[str, ...]:
     """The modules that an adapter can be put on (experts are no modules of their own)."""
-    found = (m.name for b in blocks(shape) for m in b.matrices if _adaptable(m))
+    found = (m.name for b in layer_blocks(shape) for m in b.matrices if _is_adaptable(m))
     return tuple(dict.fromkeys(found))
 
 
-def adapter_count(shape: Shape, targets: Iterable[str], rank: int) -> int:
+def adapter_parameters(shape: Shape, targets: Iterable[str], rank: int) -> int:
     """The parameters of a LoRA adapter of this rank on these modules."""
     return sum(
         b.layers * rank * (m.inputs + m.outputs)
-        for b in blocks(shape)
+        for b in layer_blocks(shape)
         for m in b.matrices
-        if _adaptable(m) and m.name in set(targets)
+        if _is_adaptable(m) and m.name in set(targets)
     )
 
 
-def quantisable(shape: Shape) -> int:
+def quantizable_parameters(shape: Shape) -> int:
     """The elements that 4-bit loading converts: the linear layers' matrices, never embeddings,
     head, norms, biases, or experts held in one three-dimensional tensor."""
-    return sum(b.layers * m.inputs * m.outputs for b in blocks(shape) for m in b.matrices if _adaptable(m))
+    return sum(
+        b.layers * m.inputs * m.outputs for b in layer_blocks(shape) for m in b.matrices if _is_adaptable(m)
+    )
 
 
-def _adaptable(matrix: Matrix) -> bool:
+def _is_adaptable(matrix: Matrix) -> bool:
     return matrix.copies == 1 and matrix.part != "router"
 
 
-def _mixer(shape: Shape, layer: int) -> str:
+def _mixer_kind(shape: Shape, layer: int) -> str:
     if shape.full_every > 1 and (layer + 1) % shape.full_every:
         return "linear" if shape.linear_keys else "window"
     return "window" if shape.window and shape.full_every == 1 else "full"
@@ -135,8 +137,8 @@ def _mlp_kind(shape: Shape, layer: int) -> str:
 def _block(shape: Shape, count: int, mixer: str, mlp: str) -> Block:
     mixing = _linear_attention(shape) if mixer == "linear" else _attention(shape)
     after = _experts(shape) if mlp == "experts" else _dense(shape)
-    vectors = _norm_elements(shape)
-    vectors += _linear_vectors(shape) if mixer == "linear" else _qk_norm_elements(shape)
+    vectors = _layer_norm_parameters(shape)
+    vectors += _linear_vectors(shape) if mixer == "linear" else _qk_norm_parameters(shape)
     return Block(count, mixer, mlp, (*mixing, *after), vectors)
 
 
@@ -174,7 +176,7 @@ def _linear_attention(shape: Shape) -> tuple[Matrix, ...]:
 def _linear_vectors(shape: Shape) -> int:
     """The short convolution, the decay and its bias per head, and the norm of the output."""
     keys, values = shape.linear_keys * shape.linear_dim, shape.linear_values * shape.linear_dim
-    return CONVOLUTION * (2 * keys + values) + 2 * shape.linear_values + shape.linear_dim
+    return CONV_KERNEL_SIZE * (2 * keys + values) + 2 * shape.linear_values + shape.linear_dim
 
 
 def _dense(shape: Shape) -> tuple[Matrix, ...]:
@@ -207,16 +209,16 @@ def _experts(shape: Shape) -> tuple[Matrix, ...]:
     )
 
 
-def _norm(arch: Architecture, width: int) -> int:
+def _norm_parameters(arch: Architecture, width: int) -> int:
     return 2 * width if arch.norm == "layer" else width
 
 
-def _norm_elements(shape: Shape) -> int:
+def _layer_norm_parameters(shape: Shape) -> int:
     each = {"sandwich": 4, "single": 1}.get(shape.architecture.norms, 2)
-    return each * _norm(shape.architecture, shape.hidden)
+    return each * _norm_parameters(shape.architecture, shape.hidden)
 
 
-def _qk_norm_elements(shape: Shape) -> int:
+def _qk_norm_parameters(shape: Shape) -> int:
     kind = shape.architecture.qk_norm
     if kind == "head":
         return 2 * shape.head_dim

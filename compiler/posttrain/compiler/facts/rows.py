@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.compiler.facts.tables import table
+from posttrain.compiler.facts.tables import load_table
 
-_PART = ("name", "config", "split")
+_SPLIT_KEYS = ("name", "config", "split")
 
 
-def published_rows(params: Mapping[str, Any]) -> int | None:
+def published_row_count(params: Mapping[str, Any]) -> int | None:
     """The rows of a dataset on the hub, where they are known and the split is a whole one."""
-    name, config, split = (params.get(key) for key in _PART)
-    configs = table("rows").get(str(name), {})
+    name, config, split = (params.get(key) for key in _SPLIT_KEYS)
+    configs = load_table("rows").get(str(name), {})
     splits = configs.get(config if config is not None else "default", {})
     return splits.get(split)

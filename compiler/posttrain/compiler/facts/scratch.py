@@ -5,9 +5,9 @@ tied embeddings) and, for what the language does not name, those of transformers
 of the family: the number and width of experts, where a window or linear attention stands.
 """
 
-from posttrain.compiler.facts.shapes import Architecture, Shape, architecture, architectures
+from posttrain.compiler.facts.shapes import Architecture, Shape, architecture_names, find_architecture
 
-_OWN: dict[str, dict[str, int]] = {
+_DEFAULTS: dict[str, dict[str, int]] = {
     "mixtral": {"experts": 8, "active_experts": 2},
     "phimoe": {"experts": 16, "active_experts": 2},
     "llama4_text": {"experts": 16, "active_experts": 1, "window": 8192, "full_every": 4},
@@ -20,17 +20,17 @@ _OWN: dict[str, dict[str, int]] = {
 }
 
 
-def families() -> list[str]:
+def init_model_types() -> list[str]:
     """The architectures that a model can be made of, by transformers' names."""
-    return [name for name in architectures() if _family(name) is not None]
+    return [name for name in architecture_names() if _init_architecture(name) is not None]
 
 
-def _family(name: str) -> Architecture | None:
-    found = architecture(name)
+def _init_architecture(name: str) -> Architecture | None:
+    found = find_architecture(name)
     return found if found is not None and found.model_type == name else None
 
 
-def scratch(
+def shape_from_init(
     family: str,
     *,
     layers: int,
@@ -43,13 +43,13 @@ def scratch(
     tied: bool = True,
 ) -> Shape | None:
     """None where the family is unknown; the caller knows the place to report."""
-    arch = _family(family)
+    arch = _init_architecture(family)
     if arch is None:
         return None
     if arch.name == "phimoe":
         arch = arch._replace(bias=())  # its published models have biases, its configuration none
     width = 4 * hidden if intermediate is None or arch.names == "bloom" else intermediate
-    own = dict(_OWN.get(arch.name, {}))
+    own = dict(_DEFAULTS.get(arch.name, {}))
     if "experts" in own:
         own.setdefault("expert_width", width)
         own["shared_width"] = width if arch.every_expert else 0

@@ -8,7 +8,7 @@ known about a model (its parameters, its configuration file) is computed from it
 import functools
 from typing import Any, Literal, NamedTuple
 
-from posttrain.compiler.facts.tables import table
+from posttrain.compiler.facts.tables import load_table
 
 
 class Architecture(NamedTuple):
@@ -79,9 +79,9 @@ class Shape(NamedTuple):
 
 
 @functools.cache
-def architecture(name: str) -> Architecture | None:
+def find_architecture(name: str) -> Architecture | None:
     """An architecture by its name: transformers' `model_type`, with or without `_text`."""
-    rows = table("architectures")
+    rows = load_table("architectures")
     key = next((k for k in (name, f"{name}_text") if k in rows), None)
     if key is None:
         return None
@@ -109,33 +109,33 @@ def architecture(name: str) -> Architecture | None:
     )
 
 
-def architectures() -> tuple[str, ...]:
-    return tuple(table("architectures"))
+def architecture_names() -> tuple[str, ...]:
+    return tuple(load_table("architectures"))
 
 
-def known(model: str) -> Shape | None:
+def find_shape(model: str) -> Shape | None:
     """The shape of a published model, or of a copy of it under another owner's name."""
     ids = _rows_by_id()
     row = ids.get(model.lower()) or ids.get(model.lower().rpartition("/")[2])
-    return None if row is None else _shape(model, row)
+    return None if row is None else _shape_from_row(model, row)
 
 
-def known_ids() -> tuple[str, ...]:
-    return tuple(name for row in table("models") for name in row["ids"])
+def published_model_ids() -> tuple[str, ...]:
+    return tuple(name for row in load_table("models") for name in row["ids"])
 
 
 @functools.cache
 def _rows_by_id() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for row in table("models"):
+    for row in load_table("models"):
         for name in row["ids"]:
             found[name.lower()] = row
             found.setdefault(name.lower().rpartition("/")[2], row)
     return found
 
 
-def _shape(name: str, row: dict[str, Any]) -> Shape:
-    arch = architecture(row["architecture"])
+def _shape_from_row(name: str, row: dict[str, Any]) -> Shape:
+    arch = find_architecture(row["architecture"])
     assert arch is not None, f"models.json names an unknown architecture: {row['architecture']}"
     fields = {k: v for k, v in row.items() if k not in ("ids", "architecture", "published")}
     fields.setdefault("kv_heads", row["heads"])

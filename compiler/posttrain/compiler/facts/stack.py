@@ -1,6 +1,6 @@
 """The versions that this release is pinned to: those of the requirement locks, which a test compares."""
 
-PINNED = {
+PINNED_VERSIONS = {
     "accelerate": "1.15.0",
     "datasets": "5.2.0",
     "duckdb": "2.0.0",

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @functools.cache
-def table(name: str) -> Any:
+def load_table(name: str) -> Any:
     # `importlib.resources` does the same, and takes longer to import than the tables to read.
     text = pkgutil.get_data(__package__ or "", f"{name}.json")
     assert text is not None, f"the package holds no table {name}"

@@ -18,40 +18,40 @@ class Comment:
     column: int
     text: str
     # Whether nothing stands before it on its line.
-    alone: bool
+    own_line: bool
 
 
-class Comments:
+class CommentQueue:
     """Hands each comment out once."""
 
     def __init__(self, text: str, tokens: Sequence[Any]) -> None:
         self.lines = text.split("\n")
-        self.waiting = list(_found(text, tokens))[::-1]
+        self.pending = list(_scan_comments(text, tokens))[::-1]
 
-    def beside(self, upto: int) -> Comment | None:
+    def take_trailing(self, upto: int) -> Comment | None:
         """The next comment, when it shares its line with what was written before it."""
-        if self.waiting and not self.waiting[-1].alone and self.waiting[-1].index < upto:
-            return self.waiting.pop()
+        if self.pending and not self.pending[-1].own_line and self.pending[-1].index < upto:
+            return self.pending.pop()
         return None
 
-    def before(self, upto: int, column: int = 0) -> list[str]:
+    def take_until(self, upto: int, column: int = 0) -> list[str]:
         """The comments up to a place, from a column on; "" for the empty lines before them."""
         found: list[str] = []
-        while self.waiting and self.waiting[-1].index < upto and self.waiting[-1].column >= column:
-            comment = self.waiting.pop()
-            found += ["", comment.text] if self._empty(comment.line - 1) else [comment.text]
+        while self.pending and self.pending[-1].index < upto and self.pending[-1].column >= column:
+            comment = self.pending.pop()
+            found += ["", comment.text] if self._is_blank(comment.line - 1) else [comment.text]
         return found
 
-    def above(self, mark: Any) -> list[str]:
+    def take_above(self, mark: Any) -> list[str]:
         """The comments before what begins at a mark, and "" when there is an empty line right above it."""
         first = not self.lines[mark.line][: mark.column].strip()
-        return [*self.before(mark.index), *([""] if first and self._empty(mark.line - 1) else [])]
+        return [*self.take_until(mark.index), *([""] if first and self._is_blank(mark.line - 1) else [])]
 
-    def _empty(self, line: int) -> bool:
+    def _is_blank(self, line: int) -> bool:
         return line >= 0 and not self.lines[line].strip()
 
 
-def _found(text: str, tokens: Sequence[Any]) -> Iterator[Comment]:
+def _scan_comments(text: str, tokens: Sequence[Any]) -> Iterator[Comment]:
     """Comments stand between tokens: what is like one inside a token is text."""
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     before = 0
@@ -63,7 +63,7 @@ def _found(text: str, tokens: Sequence[Any]) -> Iterator[Comment]:
         before = max(before, token.end_mark.index)
 
 
-def split_head(comments: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_file_header(comments: Sequence[str]) -> tuple[list[str], list[str]]:
     """The comments of the file, and those of its first section: the block right above that."""
     cut = len(comments) - comments[::-1].index("") if "" in comments else 0
     while cut < len(comments) and _MODELINE.match(comments[cut]):

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from posttrain.compiler.format.syntax import Entry, Group, Node, Word
-from posttrain.compiler.format.words import lines_of, written
+from posttrain.compiler.format.syntax import Collection, Entry, ScalarText, SyntaxNode
+from posttrain.compiler.format.words import normalize_quotes, scalar_lines
 
 WIDTH = 120
-_STEP = 2
+_INDENT_WIDTH = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OutputLine:
     text: str
     # The comment at its end, and where that began in the source.
     comment: str = ""
@@ -20,143 +20,149 @@ class Line:
     open: bool = False
 
 
-def block(group: Group, indent: int) -> list[Line]:
+def block_lines(group: Collection, indent: int) -> list[OutputLine]:
     """The lines of a group that has a line or more for each entry."""
     widths = _key_widths(group, indent)
-    lines: list[Line] = []
+    lines: list[OutputLine] = []
     for place, entry in enumerate(group.entries):
-        lead = entry.lead if place else _without_first_gap(entry.lead)
-        lines += [_alone(text, indent) for text in lead]
-        lines += _mapped(entry, indent, widths[place]) if group.mapping else _listed(entry, indent)
-    lines += [_alone(text, indent) for text in group.tail]
+        lead = entry.lead if place else _without_first_blank(entry.lead)
+        lines += [_indented_line(text, indent) for text in lead]
+        lines += (
+            _mapping_entry_lines(entry, indent, widths[place])
+            if group.mapping
+            else _list_entry_lines(entry, indent)
+        )
+    lines += [_indented_line(text, indent) for text in group.tail]
     return lines
 
 
-def _alone(text: str, indent: int) -> Line:
-    return Line(" " * indent + text if text else "")
+def _indented_line(text: str, indent: int) -> OutputLine:
+    return OutputLine(" " * indent + text if text else "")
 
 
-def _without_first_gap(lead: Sequence[str]) -> Sequence[str]:
+def _without_first_blank(lead: Sequence[str]) -> Sequence[str]:
     return lead[1:] if lead and not lead[0] else lead
 
 
-def _mapped(entry: Entry, indent: int, width: int) -> list[Line]:
-    key = " " * indent + written(entry.key) + ":"
-    one = one_line(entry.value, WIDTH - max(len(key), width) - 1)
+def _mapping_entry_lines(entry: Entry, indent: int, width: int) -> list[OutputLine]:
+    key = " " * indent + normalize_quotes(entry.key) + ":"
+    one = inline_text(entry.value, WIDTH - max(len(key), width) - 1)
     if one is not None:
         text = f"{key.ljust(width)} {one}" if one else key
-        return [Line(text, entry.trail, entry.trail_column)]
-    if isinstance(entry.value, Word):
-        first, *rest = lines_of(entry.value, indent + _STEP)
-        return _word_lines(f"{key} {first}", rest, entry)
+        return [OutputLine(text, entry.trail, entry.trail_column)]
+    if isinstance(entry.value, ScalarText):
+        first, *rest = scalar_lines(entry.value, indent + _INDENT_WIDTH)
+        return _multiline_scalar_lines(f"{key} {first}", rest, entry)
     anchor = f" &{entry.value.anchor}" if entry.value.anchor else ""
-    head = Line(key + anchor, entry.trail, entry.trail_column)
-    return [head, *block(entry.value, indent + _STEP)]
+    head = OutputLine(key + anchor, entry.trail, entry.trail_column)
+    return [head, *block_lines(entry.value, indent + _INDENT_WIDTH)]
 
 
-def _listed(entry: Entry, indent: int) -> list[Line]:
+def _list_entry_lines(entry: Entry, indent: int) -> list[OutputLine]:
     dash = " " * indent + "-"
-    one = one_line(entry.value, WIDTH - len(dash) - 1)
+    one = inline_text(entry.value, WIDTH - len(dash) - 1)
     if one is not None:
-        return [Line(f"{dash} {one}".rstrip(), entry.trail, entry.trail_column)]
-    if isinstance(entry.value, Word):
-        first, *rest = lines_of(entry.value, indent + _STEP)
-        return _word_lines(f"{dash} {first}", rest, entry)
-    below = block(entry.value, indent + _STEP)
+        return [OutputLine(f"{dash} {one}".rstrip(), entry.trail, entry.trail_column)]
+    if isinstance(entry.value, ScalarText):
+        first, *rest = scalar_lines(entry.value, indent + _INDENT_WIDTH)
+        return _multiline_scalar_lines(f"{dash} {first}", rest, entry)
+    below = block_lines(entry.value, indent + _INDENT_WIDTH)
     if entry.value.anchor:
-        return [Line(f"{dash} &{entry.value.anchor}", entry.trail, entry.trail_column), *below]
+        return [OutputLine(f"{dash} &{entry.value.anchor}", entry.trail, entry.trail_column), *below]
     # The first entry stands beside the dash; what is said about it, or beside the dash, goes above.
     count = next(i for i, line in enumerate(below) if line.text.strip() and not _is_comment(line))
     said = [entry.trail] if entry.trail else []
     said += [line.text.strip() for line in below[:count] if line.text]
     first = replace(below[count], text=dash + below[count].text[indent + 1 :])
-    return [*(_alone(text, indent) for text in said), first, *below[count + 1 :]]
+    return [*(_indented_line(text, indent) for text in said), first, *below[count + 1 :]]
 
 
-def _is_comment(line: Line) -> bool:
+def _is_comment(line: OutputLine) -> bool:
     return line.text.lstrip().startswith("#")
 
 
-def _word_lines(first: str, rest: Sequence[str], entry: Entry) -> list[Line]:
+def _multiline_scalar_lines(first: str, rest: Sequence[str], entry: Entry) -> list[OutputLine]:
     """A text of several lines; its comment stands at the end of the last, or of a block's header."""
-    lines = [Line(first), *(Line(line) for line in rest)]
+    lines = [OutputLine(first), *(OutputLine(line) for line in rest)]
     if entry.trail:
         lines[-1] = replace(lines[-1], comment=entry.trail, column=entry.trail_column)
-    head = entry.value.text.partition("\n")[0] if isinstance(entry.value, Word) else ""
+    head = entry.value.text.partition("\n")[0] if isinstance(entry.value, ScalarText) else ""
     keeps = head[:1] in ("|", ">") and "+" in head.partition("#")[0]
     return [*lines[:-1], replace(lines[-1], open=keeps)]
 
 
-def one_line(node: Node, room: int) -> str | None:
+def inline_text(node: SyntaxNode, room: int) -> str | None:
     """A node on one line, when it was written as flow and fits without a comment inside."""
-    if isinstance(node, Word):
-        lines = lines_of(node, 0)
+    if isinstance(node, ScalarText):
+        lines = scalar_lines(node, 0)
         return lines[0] if len(lines) == 1 else None  # words are never broken
     if not node.entries:
         text = "{}" if node.mapping else "[]"
-        return _anchored(node, text) if not node.tail else None
+        return _with_anchor(node, text) if not node.tail else None
     if not node.flow or node.tail:
         return None
     parts: list[str] = []
     length = 0
     for entry in node.entries:
-        part = _part(entry, room - length)
+        part = _inline_entry(entry, room - length)
         if part is None:
             return None
         parts.append(part)
         length += len(part) + 2
     inside = ", ".join(parts)
-    text = _anchored(node, f"{{{inside}}}" if node.mapping else f"[{inside}]")
+    text = _with_anchor(node, f"{{{inside}}}" if node.mapping else f"[{inside}]")
     return text if len(text) <= room else None
 
 
-def _anchored(node: Group, text: str) -> str:
+def _with_anchor(node: Collection, text: str) -> str:
     return f"&{node.anchor} {text}" if node.anchor else text
 
 
-def _part(entry: Entry, room: int) -> str | None:
+def _inline_entry(entry: Entry, room: int) -> str | None:
     if room < 0 or entry.trail or any(entry.lead):
         return None
-    value = one_line(entry.value, room)
+    value = inline_text(entry.value, room)
     if value is None or not entry.key:
         return value
-    return f"{written(entry.key)}: {value}" if value else written(entry.key)
+    return f"{normalize_quotes(entry.key)}: {value}" if value else normalize_quotes(entry.key)
 
 
-def _key_widths(group: Group, indent: int) -> list[int]:
+def _key_widths(group: Collection, indent: int) -> list[int]:
     """How wide each key is written: runs of one-line entries whose values were lined up stay so."""
     widths = [0] * len(group.entries)
     start = 0
     for end in range(1, len(group.entries) + 1):
-        if end < len(group.entries) and _goes_on(group.entries[end - 1], group.entries[end]):
+        if end < len(group.entries) and _continues_run(group.entries[end - 1], group.entries[end]):
             continue
         run = group.entries[start:end]
-        widest = indent + max(len(written(entry.key)) for entry in run) + 1
-        if any(entry.padded for entry in run) and all(_fits(entry, widest) for entry in run):
+        widest = indent + max(len(normalize_quotes(entry.key)) for entry in run) + 1
+        if any(entry.padded for entry in run) and all(_fits_inline(entry, widest) for entry in run):
             widths[start:end] = [widest] * len(run)
         start = end
     return widths
 
 
-def _goes_on(above: Entry, entry: Entry) -> bool:
+def _continues_run(above: Entry, entry: Entry) -> bool:
     """Whether two entries stand in one run: nothing between them, and their values lined up."""
     lined_up = entry.value_column == above.value_column
-    return lined_up and not entry.lead and _fits(above, 0) and _fits(entry, 0)
+    return lined_up and not entry.lead and _fits_inline(above, 0) and _fits_inline(entry, 0)
 
 
-def _fits(entry: Entry, width: int) -> bool:
-    return bool(one_line(entry.value, WIDTH - max(width, len(entry.key) + 1) - 1))
+def _fits_inline(entry: Entry, width: int) -> bool:
+    return bool(inline_text(entry.value, WIDTH - max(width, len(entry.key) + 1) - 1))
 
 
-def joined(lines: Sequence[Line]) -> str:
+def join_lines(lines: Sequence[OutputLine]) -> str:
     """The text, with the comments at the ends of lines two spaces away, or lined up as they were."""
     lines = [
-        line for above, line in zip((Line(""), *lines), lines, strict=False) if line.text or not above.open
+        line
+        for above, line in zip((OutputLine(""), *lines), lines, strict=False)
+        if line.text or not above.open
     ]
     texts: list[str] = []
     start = 0
     for end in range(1, len(lines) + 1):
-        if end < len(lines) and _same_column(lines[end - 1], lines[end]):
+        if end < len(lines) and _comments_aligned(lines[end - 1], lines[end]):
             continue
         widest = max(len(line.text) for line in lines[start:end])
         texts += [_with_comment(line, widest) for line in lines[start:end]]
@@ -164,9 +170,9 @@ def joined(lines: Sequence[Line]) -> str:
     return "\n".join(texts) + "\n"
 
 
-def _with_comment(line: Line, width: int) -> str:
+def _with_comment(line: OutputLine, width: int) -> str:
     return f"{line.text.ljust(width)}  {line.comment}" if line.comment else line.text
 
 
-def _same_column(above: Line, line: Line) -> bool:
+def _comments_aligned(above: OutputLine, line: OutputLine) -> bool:
     return bool(above.comment and line.comment and above.column == line.column)

@@ -3,18 +3,23 @@
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.format.layout import Line, block, joined
-from posttrain.compiler.format.sections import arranged
-from posttrain.compiler.format.syntax import Document, Unsafe, read_syntax, unspoken
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.format.layout import OutputLine, block_lines, join_lines
+from posttrain.compiler.format.sections import arrange_sections
+from posttrain.compiler.format.syntax import (
+    Document,
+    UnsafeRewriteError,
+    collect_comments_and_anchors,
+    read_syntax,
+)
 from posttrain.compiler.reading.parse import parse
-from posttrain.compiler.text.source import Source
-from posttrain.compiler.text.tree import Leaf, Listed, Mapped, Node
+from posttrain.compiler.text.source import SourceFile
+from posttrain.compiler.text.tree import MappingNode, Node, ScalarNode, SequenceNode
 from posttrain.spec.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True, kw_only=True)
-class Formatted:
+class FormatResult:
     """The new text; or none, with the diagnostics or the reason why the file stays as it is."""
 
     text: str | None
@@ -22,40 +27,40 @@ class Formatted:
     reason: str = ""
 
 
-def formatted(source: Source) -> Formatted:
-    findings = Findings()
+def format_recipe(source: SourceFile) -> FormatResult:
+    findings = Diagnostics()
     tree = parse(source, findings)
-    if tree is None or findings.failed:
-        return Formatted(text=None, diagnostics=tuple(findings.found))
+    if tree is None or findings.has_errors:
+        return FormatResult(text=None, diagnostics=tuple(findings.collected))
     text = source.data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     try:
         document = read_syntax(text)
-    except Unsafe as unsafe:
-        return Formatted(text=None, reason=str(unsafe))
-    made = _written(document)
-    again = Findings()
-    after = parse(Source(source.name, made.encode()), again)
-    same = after is not None and not again.failed and _said(after) == _said(tree)
-    if not same or unspoken(made) != document.unspoken:
-        return Formatted(text=None, reason="it is written in a way that cannot be rewritten safely")
-    return Formatted(text=made)
+    except UnsafeRewriteError as unsafe:
+        return FormatResult(text=None, reason=str(unsafe))
+    made = _render_document(document)
+    again = Diagnostics()
+    after = parse(SourceFile(source.name, made.encode()), again)
+    same = after is not None and not again.has_errors and _recipe_content(after) == _recipe_content(tree)
+    if not same or collect_comments_and_anchors(made) != document.comments_and_anchors:
+        return FormatResult(text=None, reason="it is written in a way that cannot be rewritten safely")
+    return FormatResult(text=made)
 
 
-def _written(document: Document) -> str:
-    arrangement = arranged(document)
-    return joined([*(Line(line) for line in arrangement.head), *block(arrangement.root, 0)])
+def _render_document(document: Document) -> str:
+    arrangement = arrange_sections(document)
+    return join_lines([*(OutputLine(line) for line in arrangement.head), *block_lines(arrangement.root, 0)])
 
 
-def _said(tree: Mapped) -> Any:
+def _recipe_content(tree: MappingNode) -> Any:
     """What a file says, with the order of all but its sections."""
-    return {key: _ordered(entry.node) for key, entry in tree.entries.items()}
+    return {key: _node_content(entry.node) for key, entry in tree.entries.items()}
 
 
-def _ordered(node: Node) -> Any:
+def _node_content(node: Node) -> Any:
     match node:
-        case Leaf():
+        case ScalarNode():
             return (type(node.value).__name__, repr(node.value))
-        case Mapped():
-            return [(key, _ordered(entry.node)) for key, entry in node.entries.items()]
-        case Listed():
-            return [_ordered(item) for item in node.items]
+        case MappingNode():
+            return [(key, _node_content(entry.node)) for key, entry in node.entries.items()]
+        case SequenceNode():
+            return [_node_content(item) for item in node.items]

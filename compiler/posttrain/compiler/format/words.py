@@ -2,31 +2,31 @@
 
 import re
 
-from posttrain.compiler.format.syntax import Word
+from posttrain.compiler.format.syntax import ScalarText
 
 # What stands between double quotes as it stands between single ones.
-_SIMPLE = re.compile(r"""'(?:[^'"\\\x00-\x1f\x7f-\x9f]|'')*'\Z""")
+_SIMPLE_SINGLE_QUOTED = re.compile(r"""'(?:[^'"\\\x00-\x1f\x7f-\x9f]|'')*'\Z""")
 
 
-def written(text: str) -> str:
+def normalize_quotes(text: str) -> str:
     """A word on one line, in double quotes when it is in any."""
-    if _SIMPLE.match(text):
+    if _SIMPLE_SINGLE_QUOTED.match(text):
         return '"' + text[1:-1].replace("''", "'") + '"'
     return text
 
 
-def lines_of(word: Word, indent: int) -> list[str]:
+def scalar_lines(word: ScalarText, indent: int) -> list[str]:
     """A word's lines: the first as it stands after its key, the others at `indent`."""
-    text = written(word.text)
+    text = normalize_quotes(word.text)
     mark = f"&{word.anchor}" if word.anchor else ""
     if "\n" not in text:
         return [f"{mark} {text}".strip()]
     first, *rest = text.split("\n")
-    rest = _block(first, rest, indent) if text[0] in "|>" else _folded(rest, indent)
+    rest = _block_scalar_lines(first, rest, indent) if text[0] in "|>" else _flow_scalar_lines(rest, indent)
     return [f"{mark} {first.rstrip()}".strip(), *rest]
 
 
-def _block(head: str, rest: list[str], indent: int) -> list[str]:
+def _block_scalar_lines(head: str, rest: list[str], indent: int) -> list[str]:
     """The lines of a `|` or `>` text: all moved by the same width."""
     while rest and not rest[-1].strip() and "+" not in head:
         rest.pop()
@@ -37,6 +37,6 @@ def _block(head: str, rest: list[str], indent: int) -> list[str]:
     return [" " * indent + line[depth:] if line.strip(" ") else line[depth:] for line in rest]
 
 
-def _folded(rest: list[str], indent: int) -> list[str]:
+def _flow_scalar_lines(rest: list[str], indent: int) -> list[str]:
     """The further lines of a plain or quoted text, whose indentation means nothing."""
     return [" " * indent + line.strip(" \t") if line.strip(" \t") else "" for line in rest]

@@ -1,10 +1,10 @@
 """The diagnostic about locks."""
 
-from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE, minimal_recipe
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.lockfile import to_text
+from posttrain.spec.lockfile import format_lock
 
-STALE = Code(
+STALE_LOCK = Code(
     "PT0141",
     "a lock that is not up to date",
     "error",
@@ -12,11 +12,14 @@ STALE = Code(
     " datasets on the hub, the digests of files and images, the versions of the libraries. With --locked,"
     " these are what is used, and nothing is run that the lock does not speak of, or speaks of otherwise."
     " `recipe lock` brings it up to date: look at what changed in it before you commit it.",
-    wrong=minimal(
-        ("    init: {family: qwen2, layers: 2, hidden: 64, heads: 4}\n", "    from: Qwen/Qwen2.5-0.5B\n"),
+    wrong=minimal_recipe(
+        (
+            "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n",
+            "    from: Qwen/Qwen2.5-0.5B\n",
+        ),
         ("    tokenizer: {init: characters}\n", ""),
     ),
-    right=MINIMAL,
-    beside=(("recipe.lock", to_text({})),),
+    right=MINIMAL_RECIPE,
+    files=(("recipe.lock", format_lock({})),),
 )
-CODES = (STALE,)
+CODES = (STALE_LOCK,)

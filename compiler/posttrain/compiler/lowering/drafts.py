@@ -3,37 +3,37 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from posttrain.compiler.check import Checked
+from posttrain.compiler.check import CheckedRecipe
 from posttrain.compiler.folders import is_folder
 from posttrain.compiler.lowering.drafting import (
     Draft,
     Json,
-    dumped,
-    input_of,
+    dump_optional,
+    step_input,
 )
-from posttrain.compiler.lowering.stage_drafts import DRAFTS
-from posttrain.compiler.placement.placed import Placed
+from posttrain.compiler.lowering.stage_drafts import STAGE_DRAFTERS
+from posttrain.compiler.placement.placed import StagePlacement
 from posttrain.compiler.resolution.names import Ref
 from posttrain.compiler.seeds import seed_for
-from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.source import CompileRequest
 from posttrain.spec.plan import Resources
 
 
-def draft(node: str, checked: Checked, request: Request) -> Draft:
+def draft_step(node: str, checked: CheckedRecipe, request: CompileRequest) -> Draft:
     thing, _, name = node.partition(":")
     match thing:
         case "model":
-            return _model(name, checked)
+            return _draft_model(name, checked)
         case "dataset":
-            return _dataset(name, checked)
+            return _draft_dataset(name, checked)
         case _:
             stage = checked.named.recipe.stages[name]
-            return DRAFTS[type(stage)](name, stage, checked)
+            return STAGE_DRAFTERS[type(stage)](name, stage, checked)
 
 
-def _model(name: str, checked: Checked) -> Draft:
+def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
     model = checked.named.recipe.models[name]
-    params = dumped(model)
+    params = dump_optional(model)
     adapter = params.pop("adapter")  # belongs to the stages that train the model
     assert adapter is None or isinstance(adapter, dict)
     tokenizer = model.tokenizer
@@ -54,12 +54,13 @@ def _is_commit(revision: str | None) -> bool:
     return revision is not None and len(revision) == 40 and not set(revision) - set("0123456789abcdef")
 
 
-def _dataset(name: str, checked: Checked) -> Draft:
+def _draft_dataset(name: str, checked: CheckedRecipe) -> Draft:
     rows = checked.rows[name]
     owner = f"dataset:{name}"
     refs = checked.named.by_owner.get(owner, {})
     inputs = {
-        "rows" if role == "from" else f"other:{_written(ref)}": input_of(ref) for role, ref in refs.items()
+        "rows" if role == "from" else f"other:{_reference_text(ref)}": step_input(ref)
+        for role, ref in refs.items()
     }
     source = rows.source
     return Draft(
@@ -71,7 +72,7 @@ def _dataset(name: str, checked: Checked) -> Draft:
             "seed": seed_for(checked.named.recipe.seed, owner),
             "columns": rows.table.columns,
         },
-        used=rows.used,
+        used=rows.extensions,
         inputs=inputs,
         files=rows.files,
         pinned=rows.pinned,
@@ -79,15 +80,15 @@ def _dataset(name: str, checked: Checked) -> Draft:
     )
 
 
-def _written(ref: Ref) -> str:
+def _reference_text(ref: Ref) -> str:
     return f"{ref.name}.{ref.part}" if ref.part else ref.name
 
 
-def laid(draft: Draft, placed: Placed) -> Draft:
+def apply_placement(draft: Draft, placed: StagePlacement) -> Draft:
     """The draft of a stage as it lies on the target."""
     params = dict(draft.params)
     if draft.kind == "train":
-        params["params"] = _decided(params["params"], placed)
+        params["params"] = _placement_params(params["params"], placed)
         if placed.launch.engine == "vllm":
             params["engine"] = "vllm"  # another engine writes other completions
     return replace(
@@ -99,7 +100,7 @@ def laid(draft: Draft, placed: Placed) -> Draft:
     )
 
 
-def _decided(params: Mapping[str, Json], placed: Placed) -> dict[str, Json]:
+def _placement_params(params: Mapping[str, Json], placed: StagePlacement) -> dict[str, Json]:
     """The method's parameters, with those that the placement decides."""
     precision = "float32" if params.get("precision") == "auto" else params.get("precision")
     return {**params, "precision": precision, **placed.params}

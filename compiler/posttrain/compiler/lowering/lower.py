@@ -4,46 +4,46 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from posttrain.compiler.check import Checked
+from posttrain.compiler.check import CheckedRecipe
 from posttrain.compiler.lowering.drafting import Draft, step_id
-from posttrain.compiler.lowering.drafts import draft, laid
-from posttrain.compiler.placement.placed import Placed
+from posttrain.compiler.lowering.drafts import apply_placement, draft_step
+from posttrain.compiler.placement.placed import StagePlacement
 from posttrain.compiler.stages.branches import gates_before
-from posttrain.compiler.text.source import Request
+from posttrain.compiler.text.source import CompileRequest
 from posttrain.compiler.text.tree import key_span
-from posttrain.spec.declared import written
-from posttrain.spec.keys import key_of, key_parts
-from posttrain.spec.plan import Place, Plan, Resources, Step
+from posttrain.spec.declared import dump_declaration
+from posttrain.spec.keys import key_from_parts, key_parts
+from posttrain.spec.plan import Plan, Resources, SourceLocation, Step
 from posttrain.spec.stage import Stage
 
 # A recipe that names no target is computed where it is run, in single precision.
-_NOWHERE = Placed()
+_DEFAULT_PLACEMENT = StagePlacement()
 
 
-def lower(checked: Checked, placed: Mapping[str, Placed], request: Request) -> Plan:
+def lower(checked: CheckedRecipe, placed: Mapping[str, StagePlacement], request: CompileRequest) -> Plan:
     recipe = checked.named.recipe
     steps: dict[str, Step] = {}
-    gates, stopping = gates_before(checked.named), _stopping(checked)
-    for node in _needed(checked):
+    gates, stopping = gates_before(checked.named), _nodes_stopping_on_failure(checked)
+    for node in _reachable_nodes(checked):
         thing, _, name = node.partition(":")
         stage = recipe.stages[name] if thing == "stage" else None
         id = step_id(thing, name)
-        drafted = draft(node, checked, request)
+        drafted = draft_step(node, checked, request)
         if thing == "stage":
-            drafted = laid(drafted, placed.get(name, _NOWHERE))
-        step = _step(node, drafted, stage, gates.get(name, ()), steps, checked, request)
+            drafted = apply_placement(drafted, placed.get(name, _DEFAULT_PLACEMENT))
+        step = _build_step(node, drafted, stage, gates.get(name, ()), steps, checked, request)
         steps[id] = step if node in stopping else replace(step, on_failure="continue")
     return Plan(
         name=recipe.name,
         description=recipe.description,
         seed=recipe.seed,
         steps=tuple(steps.values()),
-        target=written(recipe.hardware),
+        target=dump_declaration(recipe.hardware),
         tracking=recipe.tracking,
     )
 
 
-def _made_from(checked: Checked) -> dict[str, list[str]]:
+def _dependencies(checked: CheckedRecipe) -> dict[str, list[str]]:
     """What each node reads."""
     made_from: dict[str, list[str]] = {}
     for (owner, _), ref in checked.named.refs.items():
@@ -51,10 +51,10 @@ def _made_from(checked: Checked) -> dict[str, list[str]]:
     return made_from
 
 
-def _stopping(checked: Checked) -> set[str]:
+def _nodes_stopping_on_failure(checked: CheckedRecipe) -> set[str]:
     """The nodes whose failure stops independent ones: stages that do not say otherwise, and what a stage of
     that kind is made from."""
-    made_from, stages = _made_from(checked), checked.named.recipe.stages
+    made_from, stages = _dependencies(checked), checked.named.recipe.stages
     found: set[str] = set()
     for node in reversed(checked.named.order):
         thing, _, name = node.partition(":")
@@ -65,9 +65,9 @@ def _stopping(checked: Checked) -> set[str]:
     return found
 
 
-def _needed(checked: Checked) -> list[str]:
+def _reachable_nodes(checked: CheckedRecipe) -> list[str]:
     """The stages and what they are made from, in order: what nothing uses is not made."""
-    made_from = _made_from(checked)
+    made_from = _dependencies(checked)
     needed: set[str] = set()
     for node in reversed(checked.named.order):
         if node.startswith("stage:") or node in needed:
@@ -75,14 +75,14 @@ def _needed(checked: Checked) -> list[str]:
     return [node for node in checked.named.order if node in needed]
 
 
-def _step(
+def _build_step(
     node: str,
     drafted: Draft,
     stage: Stage | None,
     gates: tuple[str, ...],
     before: Mapping[str, Step],
-    checked: Checked,
-    request: Request,
+    checked: CheckedRecipe,
+    request: CompileRequest,
 ) -> Step:
     thing, _, name = node.partition(":")
     container = (stage.container if stage else None) or checked.named.recipe.container
@@ -96,8 +96,8 @@ def _step(
         kind=drafted.kind,
         entry=request.catalog.entry(*drafted.entry),
         params=drafted.params,
-        place=Place(file=span.file, line=span.line, column=span.column),
-        key=key_of(parts),
+        place=SourceLocation(file=span.file, line=span.line, column=span.column),
+        key=key_from_parts(parts),
         key_parts=parts,
         key_values=values,
         pinned=drafted.pinned and all(before[i.step].pinned for i in drafted.inputs.values()),
@@ -124,7 +124,7 @@ def _resources(drafted: Draft, stage: Stage | None) -> Resources:
 
 
 def _key_values(
-    drafted: Draft, image: str | None, before: Mapping[str, Step], request: Request
+    drafted: Draft, image: str | None, before: Mapping[str, Step], request: CompileRequest
 ) -> dict[str, Any]:
     """Everything that the result depends on, by name: a miss is explained with these."""
     extension = request.catalog.find(*drafted.entry)
@@ -137,7 +137,7 @@ def _key_values(
         "environment": environment,
         "extensions": {name: e.version for name, e in used.items()},
     }
-    for name, value in _flat(drafted.params, drafted.neutral):
+    for name, value in _flatten_params(drafted.params, drafted.neutral):
         values[f"params.{name}"] = value
     for role, given in drafted.inputs.items():
         values[f"input.{role}"] = {"key": before[given.step].key, "part": given.part}
@@ -146,7 +146,7 @@ def _key_values(
     return values
 
 
-def _flat(params: Mapping[str, Any], neutral: frozenset[str]) -> list[tuple[str, Any]]:
+def _flatten_params(params: Mapping[str, Any], neutral: frozenset[str]) -> list[tuple[str, Any]]:
     """Parameters by dotted name, so that a changed one can be told from its neighbours."""
     found: list[tuple[str, Any]] = []
     for name, value in params.items():

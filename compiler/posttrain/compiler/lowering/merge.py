@@ -4,21 +4,21 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from posttrain.compiler.reading.matrix import Leg
-from posttrain.spec.plan import Input, Plan, Step
+from posttrain.spec.plan import Plan, Step, StepInput
 from posttrain.spec.record import record
 
 
 @record
-class _Place:
+class _LegStep:
     """A step of one leg."""
 
     leg: int
     step: Step
     # What tells it from the same step of other legs.
-    mark: Hashable
+    identity: Hashable
 
 
-def merge(legs: Sequence[Leg], plans: Sequence[Plan]) -> Plan:
+def merge_legs(legs: Sequence[Leg], plans: Sequence[Plan]) -> Plan:
     """One plan of all legs. A step that differs between legs bears the values that it depends on."""
     if len(plans) == 1:
         return plans[0]
@@ -28,39 +28,39 @@ def merge(legs: Sequence[Leg], plans: Sequence[Plan]) -> Plan:
     steps = [{step.id: step for step in plan.steps} for plan in plans]
     for name in dict.fromkeys(id for leg in steps for id in leg):
         places = [
-            _Place(number, leg[name], (leg[name].key, tuple(ids[number][gate] for gate in leg[name].gates)))
+            _LegStep(number, leg[name], (leg[name].key, tuple(ids[number][gate] for gate in leg[name].gates)))
             for number, leg in enumerate(steps)
             if name in leg
         ]
-        names = _telling(legs, places)
+        names = _distinguishing_axes(legs, places)
         for place in places:
             suffix = ",".join(f"{n}={legs[place.leg].values[n].text}" for n in names)
             id = f"{name}@{suffix}" if suffix else name
             ids[place.leg][name] = id
-            merged.setdefault(id, _renamed(place.step, id, suffix, ids[place.leg]))
+            merged.setdefault(id, _with_merged_ids(place.step, id, suffix, ids[place.leg]))
     return replace(plans[0], steps=tuple(merged.values()))
 
 
-def _telling(legs: Sequence[Leg], places: Sequence[_Place]) -> list[str]:
+def _distinguishing_axes(legs: Sequence[Leg], places: Sequence[_LegStep]) -> list[str]:
     """The fewest names of the matrix, first ones dropped last, whose values tell unequal steps apart."""
     names = list(legs[0].values)
     for name in reversed(list(names)):
         rest = [other for other in names if other != name]
-        if _tells(legs, places, rest):
+        if _distinguishes(legs, places, rest):
             names = rest
     return names
 
 
-def _tells(legs: Sequence[Leg], places: Sequence[_Place], names: Sequence[str]) -> bool:
+def _distinguishes(legs: Sequence[Leg], places: Sequence[_LegStep], names: Sequence[str]) -> bool:
     seen: dict[tuple[object, ...], Hashable] = {}
     for place in places:
         values = tuple(legs[place.leg].values[name].text for name in names)
-        if seen.setdefault(values, place.mark) != place.mark:
+        if seen.setdefault(values, place.identity) != place.identity:
             return False
     return True
 
 
-def _renamed(step: Step, id: str, leg: str, ids: Mapping[str, str]) -> Step:
-    inputs = {role: Input(step=ids[given.step], part=given.part) for role, given in step.inputs.items()}
+def _with_merged_ids(step: Step, id: str, leg: str, ids: Mapping[str, str]) -> Step:
+    inputs = {role: StepInput(step=ids[given.step], part=given.part) for role, given in step.inputs.items()}
     gates = tuple(ids[gate] for gate in step.gates)
     return replace(step, id=id, leg=leg, inputs=inputs, gates=gates)

@@ -4,84 +4,86 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from posttrain.compiler.check import Checked
-from posttrain.compiler.checks.during import rounded
+from posttrain.compiler.check import CheckedRecipe
+from posttrain.compiler.checks.during import round_up_to_boundary
 from posttrain.compiler.lowering.drafting import (
     Draft,
     Json,
-    computing,
-    dumped,
-    input_of,
-    inputs_of,
-    scorers,
-    seed_of,
-    with_models,
+    compute_resources,
+    dump_optional,
+    reward_model_roles,
+    stage_seed,
+    step_input,
+    step_inputs,
+    with_environment,
+    with_inference,
     with_reward,
-    with_world,
 )
-from posttrain.compiler.resolution.lineage import trained_wide
+from posttrain.compiler.resolution.lineage import trains_in_float32
 from posttrain.compiler.seeds import seed_for
-from posttrain.compiler.stages.branches import lowered
+from posttrain.compiler.stages.branches import lower_branch
 from posttrain.spec.asking import Sampling
-from posttrain.spec.declared import written
+from posttrain.spec.declared import dump_declaration
 from posttrain.spec.making import Export, Generate, Script
 from posttrain.spec.measuring import Benchmark, Evaluate, Gate
 from posttrain.spec.models import Adapter
-from posttrain.spec.plan import Input, Resources
+from posttrain.spec.plan import Resources, StepInput
 from posttrain.spec.training import Train
 
 
-def _train(name: str, stage: Train, checked: Checked) -> Draft:
+def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
     training = checked.trainings[name]
     schedule = training.schedule
     drafted = Draft(
         kind="train",
-        resources=computing(checked),
+        resources=compute_resources(checked),
         entry=("method", stage.train),
         params={
             "method": stage.train,
-            "params": dumped(training.params),
+            "params": dump_optional(training.params),
             "trl": stage.trl,
-            "prompts": stage.prompts,
-            "adapter": _adapter(checked.lines[f"stage:{name}"].adapter),
+            "num_prompts": stage.prompts,
+            "adapter": _adapter_params(checked.lineages[f"stage:{name}"].adapter),
             "reward": None,
-            "seed": seed_of(name, checked),
-            **_width(name, checked),
+            "seed": stage_seed(name, checked),
+            **_weights_dtype(name, checked),
         },
         neutral=frozenset(f"params.{key}" for key in training.method.neutral(training.params)),
         used=(training.method,),
-        inputs=inputs_of(name, checked, "model", "data", "reference", *scorers(name, checked)),
+        inputs=step_inputs(name, checked, "model", "data", "reference", *reward_model_roles(name, checked)),
         expect={"steps": schedule.steps} if schedule else {},
     )
-    drafted = with_world(with_reward(drafted, training.graph), checked.worlds.get(stage.environment or ""))
-    return _measuring(drafted, name, stage, checked)
+    drafted = with_environment(
+        with_reward(drafted, training.graph), checked.environments.get(stage.environment or "")
+    )
+    return _with_inloop_evals(drafted, name, stage, checked)
 
 
-def _adapter(declared: Adapter | None) -> Json:
+def _adapter_params(declared: Adapter | None) -> Json:
     """An adapter without what it does not ask for: the keys of those that are there stay as they were."""
-    made = dumped(declared)
-    return {key: value for key, value in made.items() if key != "rank_stable" or value} if made else made
+    made = dump_optional(declared)
+    return {key: value for key, value in made.items() if key != "use_rslora" or value} if made else made
 
 
-def _width(name: str, checked: Checked) -> dict[str, Any]:
+def _weights_dtype(name: str, checked: CheckedRecipe) -> dict[str, Any]:
     """What whole weights are trained in, where that may not be what they are stored in."""
-    line, models = checked.lines[f"stage:{name}"], checked.named.recipe.models
-    whole = line.adapter is None or line.adapter.kind == "full"
-    wide = whole and trained_wide(models[line.origin] if line.origin else None)
+    line, models = checked.lineages[f"stage:{name}"], checked.named.recipe.models
+    whole = line.adapter is None or line.adapter.type == "full"
+    wide = whole and trains_in_float32(models[line.origin] if line.origin else None)
     return {"weights": "float32"} if wide else {}
 
 
-def _measuring(drafted: Draft, name: str, stage: Train, checked: Checked) -> Draft:
+def _with_inloop_evals(drafted: Draft, name: str, stage: Train, checked: CheckedRecipe) -> Draft:
     """The draft of a training stage with the evals that it makes on the way, each under its name."""
     during, boundary = stage.evaluate, checked.trainings[name].boundary
     if during is None:
         return drafted
     stages, refs = checked.named.recipe.stages, checked.named.refs
-    evals = {each: DRAFTS[Evaluate](each, stages[each], checked) for each in during.evals}
-    made = {**dumped(during), "every": rounded(during.every, boundary or 1)}
+    evals = {each: STAGE_DRAFTERS[Evaluate](each, stages[each], checked) for each in during.evals}
+    made = {**dump_optional(during), "eval_steps": round_up_to_boundary(during.eval_steps, boundary or 1)}
     made["evals"] = {each: one.params for each, one in evals.items()}
     read = {
-        f"{each}.{role}": input_of(refs[f"stage:{name}", f"{each}.{role}"])
+        f"{each}.{role}": step_input(refs[f"stage:{name}", f"{each}.{role}"])
         for each, one in evals.items()
         for role in one.inputs
         if (f"stage:{name}", f"{each}.{role}") in refs
@@ -99,41 +101,41 @@ def _measuring(drafted: Draft, name: str, stage: Train, checked: Checked) -> Dra
     )
 
 
-def _evaluate(name: str, stage: Evaluate, checked: Checked) -> Draft:
+def _evaluate(name: str, stage: Evaluate, checked: CheckedRecipe) -> Draft:
     found = checked.evals[name]
     drafted = Draft(
         kind="eval",
-        resources=computing(checked),
+        resources=compute_resources(checked),
         entry=("verb", "eval"),
         params={
-            "metrics": {key: metric.plan() for key, metric in found.declared.items()},
+            "metrics": {key: metric.step_params() for key, metric in found.declared_metrics.items()},
             "several": not isinstance(stage.eval, str),
-            "by": stage.by,
+            "group_by": stage.group_by,
             "sampling": _sampling(stage.sampling),
             # Evals of the same rows draw alike, so that they can be compared item by item.
             "seed": seed_for(checked.named.recipe.seed, f"eval:{stage.data}"),
         },
         neutral=frozenset({"sampling.batch"} if stage.sampling.temperature == 0 else ()),
-        inputs=inputs_of(name, checked, "data", *scorers(name, checked)),
+        inputs=step_inputs(name, checked, "data", *reward_model_roles(name, checked)),
         pinned=found.pinned,
     )
-    drafted = with_world(drafted, checked.worlds.get(stage.environment or ""))
-    return with_models(name, with_reward(drafted, found.graph), found.asking, checked)
+    drafted = with_environment(drafted, checked.environments.get(stage.environment or ""))
+    return with_inference(name, with_reward(drafted, found.graph), found.inference, checked)
 
 
-def _benchmark(name: str, stage: Benchmark, checked: Checked) -> Draft:
+def _benchmark(name: str, stage: Benchmark, checked: CheckedRecipe) -> Draft:
     found = checked.benchmarks[name]
-    drafted = with_models(
+    drafted = with_inference(
         name,
         Draft(
             kind="eval",
-            resources=replace(computing(checked), network=found.network),
+            resources=replace(compute_resources(checked), network=found.needs_network),
             entry=("verb", "benchmark"),
             params={},
-            neutral=frozenset({"batch"}),
+            neutral=frozenset({"batch_size"}),
             pinned=found.pinned,
         ),
-        found.asking,
+        found.inference,
         checked,
     )
     return replace(
@@ -143,10 +145,10 @@ def _benchmark(name: str, stage: Benchmark, checked: Checked) -> Draft:
             "several": not isinstance(stage.benchmark, str),
             "tasks": [{"name": task.name, "file": task.file} for task in found.tasks],
             "groups": found.groups,
-            "metrics": {key: metric.plan() for key, metric in found.measured.items()},
-            "shots": stage.shots,
+            "metrics": {key: metric.step_params() for key, metric in found.task_metrics.items()},
+            "num_fewshot": stage.num_fewshot,
             "limit": stage.limit,
-            "batch": stage.batch,
+            "batch_size": stage.batch_size,
             "revisions": stage.revisions,
             "unsafe_code": stage.unsafe_code,
             # What lm-eval draws it draws by seeds of its own: this one is for intervals.
@@ -156,10 +158,10 @@ def _benchmark(name: str, stage: Benchmark, checked: Checked) -> Draft:
 
 
 def _sampling(sampling: Sampling) -> Json:
-    return dumped(sampling)
+    return dump_optional(sampling)
 
 
-def _gate(name: str, stage: Gate, checked: Checked) -> Draft:
+def _gate(name: str, stage: Gate, checked: CheckedRecipe) -> Draft:
     gate = checked.gates[name]
     return Draft(
         kind="gate",
@@ -167,21 +169,21 @@ def _gate(name: str, stage: Gate, checked: Checked) -> Draft:
         params={
             "conditions": list(gate.conditions),
             "correction": stage.correction,
-            "on_fail": lowered(stage.on_fail, checked.named),
-            "on_inconclusive": lowered(stage.on_inconclusive, checked.named),
-            "seed": seed_of(name, checked),
+            "on_fail": lower_branch(stage.on_fail, checked.named),
+            "on_inconclusive": lower_branch(stage.on_inconclusive, checked.named),
+            "seed": stage_seed(name, checked),
         },
         neutral=frozenset({"on_fail", "on_inconclusive"}),
-        inputs={f"eval:{name}": Input(step=name) for name in gate.evals},
+        inputs={f"eval:{name}": StepInput(step=name) for name in gate.evals},
     )
 
 
-def _export(name: str, stage: Export, checked: Checked) -> Draft:
+def _export(name: str, stage: Export, checked: CheckedRecipe) -> Draft:
     drafted = Draft(
         kind="export",
         entry=("verb", "export"),
         params={"merge": stage.merge},
-        inputs=inputs_of(name, checked, "model"),
+        inputs=step_inputs(name, checked, "model"),
     )
     push = stage.push
     if push is None:
@@ -190,7 +192,7 @@ def _export(name: str, stage: Export, checked: Checked) -> Draft:
         drafted,
         params={
             **drafted.params,
-            "push": written(push, without=("token",)),
+            "push": dump_declaration(push, without=("token",)),
             "access": {"token": push.token.env},
         },
         neutral=frozenset({"access"}),
@@ -199,36 +201,36 @@ def _export(name: str, stage: Export, checked: Checked) -> Draft:
     )
 
 
-def _generate(name: str, stage: Generate, checked: Checked) -> Draft:
+def _generate(name: str, stage: Generate, checked: CheckedRecipe) -> Draft:
     found = checked.generations[name]
     drafted = Draft(
         kind="generate",
-        resources=computing(checked),
+        resources=compute_resources(checked),
         entry=("verb", "generate"),
         params={
             "reward": None,
             "sampling": _sampling(stage.sampling),
-            **found.plan(),
-            "seed": seed_of(name, checked),
+            **found.step_params(),
+            "seed": stage_seed(name, checked),
         },
-        neutral=frozenset({"may_lose"}),
-        inputs=inputs_of(name, checked, "data", *scorers(name, checked)),
+        neutral=frozenset({"max_failed_ratio"}),
+        inputs=step_inputs(name, checked, "data", *reward_model_roles(name, checked)),
     )
-    return with_models(name, with_reward(drafted, found.graph), found.asking, checked)
+    return with_inference(name, with_reward(drafted, found.graph), found.inference, checked)
 
 
-def _script(name: str, stage: Script, checked: Checked) -> Draft:
+def _script(name: str, stage: Script, checked: CheckedRecipe) -> Draft:
     return Draft(
         kind="script",
         entry=("verb", "script"),
-        params={"command": stage.script, "seed": seed_of(name, checked)},
-        inputs=inputs_of(name, checked, *stage.inputs),
+        params={"command": stage.script, "seed": stage_seed(name, checked)},
+        inputs=step_inputs(name, checked, *stage.inputs),
         files=checked.files.get(name, {}),
         resources=Resources(network=stage.network),
     )
 
 
-DRAFTS: dict[type, Callable[[str, Any, Checked], Draft]] = {
+STAGE_DRAFTERS: dict[type, Callable[[str, Any, CheckedRecipe], Draft]] = {
     Train: _train,
     Evaluate: _evaluate,
     Benchmark: _benchmark,

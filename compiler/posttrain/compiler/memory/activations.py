@@ -7,21 +7,28 @@ from posttrain.compiler.facts import parameters
 from posttrain.compiler.facts.parameters import Block
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory import loss, state
-from posttrain.compiler.memory.graph import Graph, graph
-from posttrain.compiler.memory.layers import dropout, fixed, masked, norm, per_token, saved
-from posttrain.compiler.memory.passing import dequantised, layer_backward
+from posttrain.compiler.memory.graph import ActivationGraph, build_activation_graph
+from posttrain.compiler.memory.layers import (
+    dropout_bytes,
+    needs_attention_mask,
+    norm_bytes,
+    saved_tensors,
+    sum_fixed,
+    sum_per_token,
+)
+from posttrain.compiler.memory.passing import dequantized_bytes, layer_backward_bytes
 from posttrain.compiler.memory.workload import Workload
 
 
-class Pass(NamedTuple):
+class MicroBatchMemory(NamedTuple):
     """Forward and backward of one micro-batch through one model."""
 
-    kept: float  # by all layers, from their forward to their backward
-    kept_by_one: float
-    under_way: float  # by the layer that runs backward, beyond what it kept
-    top: float  # by the final norm and the loss
-    batch: float  # token ids, positions, the attention mask
-    casts: float  # bf16 copies of fp32 weights that autocast remembers until the forward ends
+    saved_activations: float  # by all layers, from their forward to their backward
+    saved_per_layer: float
+    layer_backward_peak: float  # by the layer that runs backward, beyond what it kept
+    head_activations: float  # by the final norm and the loss
+    batch_tensors: float  # token ids, positions, the attention mask
+    autocast_copies: float  # bf16 copies of fp32 weights that autocast remembers until the forward ends
     loss_forward: float
     loss_backward: float
     gradients: float
@@ -31,45 +38,49 @@ class Pass(NamedTuple):
     head_gradient: float  # as large; none where the model scores
 
 
-def micro_batch(workload: Workload, shape: Shape) -> Pass:
-    g = graph(workload, shape)
-    blocks = parameters.blocks(shape)
+def micro_batch_memory(workload: Workload, shape: Shape) -> MicroBatchMemory:
+    g = build_activation_graph(workload, shape)
+    blocks = parameters.layer_blocks(shape)
     tokens = workload.tokens
-    kept, under_way = _layers(workload, g, blocks)
-    element = state.trained_element(workload) if g.trains else 0
+    kept, under_way = _layer_memory(workload, g, blocks)
+    element = state.trained_element_size(workload) if g.trains_base else 0
     scores = workload.loss == "scores"
-    return Pass(
-        kept=kept,
-        kept_by_one=kept / shape.layers,
-        under_way=under_way,
-        top=tokens * norm(g, shape.hidden, g.stream) + loss.saved_by_loss(workload, g),
-        batch=tokens * (40 + dropout(g) + _mask(g)) + 2 * g.length * shape.head_dim * g.stream,
-        casts=_remembered_casts(workload, g, blocks),
-        loss_forward=loss.forward(workload, g),
-        loss_backward=loss.backward(workload, g),
-        gradients=state.gradients(workload, shape),
-        layer_gradient=element * max(b.elements for b in blocks) / state.shards(workload, 2),
-        early_gradient=element * _early(g, blocks) / state.shards(workload, 2),
+    return MicroBatchMemory(
+        saved_activations=kept,
+        saved_per_layer=kept / shape.layers,
+        layer_backward_peak=under_way,
+        head_activations=tokens * norm_bytes(g, shape.hidden, g.residual_element_size)
+        + loss.saved_loss_bytes(workload, g),
+        batch_tensors=tokens * (40 + dropout_bytes(g) + _mask_bytes(g))
+        + 2 * g.length * shape.head_dim * g.residual_element_size,
+        autocast_copies=_autocast_weight_copies(workload, g, blocks),
+        loss_forward=loss.loss_forward_bytes(workload, g),
+        loss_backward=loss.loss_backward_bytes(workload, g),
+        gradients=state.gradient_bytes(workload, shape),
+        layer_gradient=element * max(b.elements for b in blocks) / state.shard_count(workload, 2),
+        early_gradient=element * _early_gradient_elements(g, blocks) / state.shard_count(workload, 2),
         embedding_gradient=element * shape.vocab * shape.hidden,
         head_gradient=0 if scores else element * shape.vocab * shape.hidden,
     )
 
 
-def _layers(workload: Workload, g: Graph, blocks: tuple[Block, ...]) -> tuple[float, float]:
+def _layer_memory(workload: Workload, g: ActivationGraph, blocks: tuple[Block, ...]) -> tuple[float, float]:
     """What all layers keep, and what the one under way adds. With checkpointing a layer keeps its
     input alone, and makes the rest again when its backward comes."""
     tokens, shape = workload.tokens, g.shape
-    parts = {b: saved(g, b) for b in blocks}
-    whole = {b: tokens * per_token(kept) + fixed(kept) for b, kept in parts.items()}
-    passing = {b: tokens * layer_backward(g, b, kept) + dequantised(g, b) for b, kept in parts.items()}
+    parts = {b: saved_tensors(g, b) for b in blocks}
+    whole = {b: tokens * sum_per_token(kept) + sum_fixed(kept) for b, kept in parts.items()}
+    passing = {
+        b: tokens * layer_backward_bytes(g, b, kept) + dequantized_bytes(g, b) for b, kept in parts.items()
+    }
     if workload.checkpointing:
-        inputs = tokens * g.stream * shape.hidden * shape.layers
+        inputs = tokens * g.residual_element_size * shape.hidden * shape.layers
         return inputs, max(whole[b] + passing[b] for b in blocks)
-    everything = sum(b.layers * whole[b] for b in blocks) - tokens * _first_norm(g)
+    everything = sum(b.layers * whole[b] for b in blocks) - tokens * _first_norm_bytes(g)
     return everything, max(passing.values())
 
 
-def _early(g: Graph, blocks: tuple[Block, ...]) -> int:
+def _early_gradient_elements(g: ActivationGraph, blocks: tuple[Block, ...]) -> int:
     """A layer's backward is largest in its MLP, or in attention where that is written out."""
     parts = ("down",)
     if g.attention in ("eager", "plain"):
@@ -77,26 +88,26 @@ def _early(g: Graph, blocks: tuple[Block, ...]) -> int:
     return max(sum(m.elements for m in b.matrices if m.part in parts) for b in blocks)
 
 
-def _first_norm(g: Graph) -> float:
+def _first_norm_bytes(g: ActivationGraph) -> float:
     """The first norm of a model keeps nothing if only adapters behind it learn."""
-    if g.trains or g.shape.architecture.norms == "after":
+    if g.trains_base or g.shape.architecture.norms == "after":
         return 0
-    one = norm(g, g.shape.hidden, g.stream)
+    one = norm_bytes(g, g.shape.hidden, g.residual_element_size)
     return 2 * one if g.shape.architecture.norms == "shared_input" else one
 
 
-def _mask(g: Graph) -> float:
+def _mask_bytes(g: ActivationGraph) -> float:
     """The attention mask of a batch, made once for all layers. Bytes per token."""
     if g.attention == "masked_once":
-        return g.stream * g.shape.heads * g.length
+        return g.residual_element_size * g.shape.heads * g.length
     if g.attention == "eager":
-        return g.stream * g.length
-    kinds = {b.mixer for b in parameters.blocks(g.shape) if masked(g, b)}
+        return g.residual_element_size * g.length
+    kinds = {b.mixer for b in parameters.layer_blocks(g.shape) if needs_attention_mask(g, b)}
     return len(kinds) * g.length
 
 
-def _remembered_casts(workload: Workload, g: Graph, blocks: tuple[Block, ...]) -> float:
+def _autocast_weight_copies(workload: Workload, g: ActivationGraph, blocks: tuple[Block, ...]) -> float:
     """Without checkpointing the same copies are among what the layers keep."""
-    if not (g.autocast and g.weight == 4 and workload.checkpointing and g.trains):
+    if not (g.autocast and g.weight_element_size == 4 and workload.checkpointing and g.trains_base):
         return 0
     return 2 * sum(b.layers * sum(m.elements for m in b.matrices) for b in blocks)

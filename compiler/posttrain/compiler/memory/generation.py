@@ -4,23 +4,31 @@ from posttrain.compiler.facts import parameters
 from posttrain.compiler.facts.accelerators import Device
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory import sharding
-from posttrain.compiler.memory.passing import layer_forward
-from posttrain.compiler.memory.terms import GIB, Moment, Term, count, gib, moment, term
-from posttrain.compiler.memory.workload import Rollout, Workload
+from posttrain.compiler.memory.passing import layer_forward_bytes
+from posttrain.compiler.memory.terms import (
+    GIB,
+    MemoryPhase,
+    MemoryTerm,
+    format_count,
+    format_gib,
+    memory_phase,
+    memory_term,
+)
+from posttrain.compiler.memory.workload import RolloutWorkload, Workload
 
-ELEMENT = 2  # keys, values and weights in bf16
-GRAPHS = 0.8 * GIB  # CUDA graphs for some tens of batch sizes
-ENGINE = 0.4 * GIB  # what a sleeping engine keeps
-BATCHED_TOKENS = 8192  # vLLM profiles one forward of this many
-SAMPLING = 16  # bytes per entry of the vocabulary: logits, their fp32 copy, probabilities
+BF16_BYTES = 2  # keys, values and weights in bf16
+CUDA_GRAPH_BYTES = 0.8 * GIB  # CUDA graphs for some tens of batch sizes
+SLEEPING_ENGINE_BYTES = 0.4 * GIB  # what a sleeping engine keeps
+MAX_NUM_BATCHED_TOKENS = 8192  # vLLM profiles one forward of this many
+SAMPLING_BYTES_PER_LOGIT = 16  # bytes per entry of the vocabulary: logits, their fp32 copy, probabilities
 
 
-def cache(shape: Shape, tokens: int) -> float:
+def kv_cache_bytes(shape: Shape, tokens: int) -> float:
     """Keys and values of one sequence of so many tokens. A windowed layer keeps its window, and
     linear attention one state whatever the length."""
-    each = 2 * shape.kv_width * ELEMENT
+    each = 2 * shape.kv_width * BF16_BYTES
     total = 0.0
-    for block in parameters.blocks(shape):
+    for block in parameters.layer_blocks(shape):
         if block.mixer == "linear":
             total += block.layers * 4 * shape.linear_values * shape.linear_dim**2
         else:
@@ -29,124 +37,139 @@ def cache(shape: Shape, tokens: int) -> float:
     return total
 
 
-def generation_moments(workload: Workload, device: Device, always: tuple[Term, ...]) -> tuple[Moment, ...]:
+def generation_phases(
+    workload: Workload, device: Device, always: tuple[MemoryTerm, ...]
+) -> tuple[MemoryPhase, ...]:
     rollout = workload.rollout
     if rollout is None:
         return ()
     if rollout.engine == "transformers":
-        return _transformers(workload, rollout, always)
+        return _transformers_phases(workload, rollout, always)
     if not rollout.colocated:
         return ()
-    return (moment("generation", always, engine(workload, rollout, device)),)
+    return (memory_phase("generation", always, vllm_terms(workload, rollout, device)),)
 
 
-def evaluation_moments(
-    workload: Workload, always: tuple[Term, ...], beside: tuple[Term, ...]
-) -> tuple[Moment, ...]:
+def evaluation_phases(
+    workload: Workload, always: tuple[MemoryTerm, ...], beside: tuple[MemoryTerm, ...]
+) -> tuple[MemoryPhase, ...]:
     """The model writes by itself, between two steps, for evals on the way of its training."""
     if workload.evaluation is None:
         return ()
-    found = _transformers(workload, workload.evaluation, always)
-    return tuple(moment(f"{one.name} of an evaluation", one.terms, beside) for one in found)
+    found = _transformers_phases(workload, workload.evaluation, always)
+    return tuple(memory_phase(f"{one.name} of an evaluation", one.terms, beside) for one in found)
 
 
-def beside_training(workload: Workload, device: Device) -> tuple[Term, ...]:
+def colocated_vllm_terms(workload: Workload, device: Device) -> tuple[MemoryTerm, ...]:
     """What a colocated vLLM holds while the model trains."""
     rollout = workload.rollout
     if rollout is None or rollout.engine != "vllm" or not rollout.colocated:
         return ()
     if rollout.sleeps:
-        kept = ENGINE + (GRAPHS if rollout.graphs else 0)
-        return (term("vLLM asleep", kept, "graphs and buffers that sleeping keeps"),)
-    return engine(workload, rollout, device)
+        kept = SLEEPING_ENGINE_BYTES + (CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0)
+        return (memory_term("vLLM asleep", kept, "graphs and buffers that sleeping keeps"),)
+    return vllm_terms(workload, rollout, device)
 
 
-def engine(workload: Workload, rollout: Rollout, device: Device) -> tuple[Term, ...]:
+def vllm_terms(workload: Workload, rollout: RolloutWorkload, device: Device) -> tuple[MemoryTerm, ...]:
     """vLLM's terms. It fills its share with cache, so together they are that share, or more where
     the least that it starts with is more."""
-    weights, scratch = _engine_weights(workload, rollout), _engine_scratch(workload, rollout)
-    least = cache(workload.model, rollout.prompt + rollout.completion) / rollout.tensor_parallel
+    weights, scratch = _vllm_weight_bytes(workload, rollout), _vllm_workspace_bytes(workload, rollout)
+    least = (
+        kv_cache_bytes(workload.model, rollout.prompt_tokens + rollout.completion_tokens)
+        / rollout.tensor_parallel_size
+    )
     room = rollout.utilisation * device.memory - weights - scratch
-    held = count(rollout.sequences * (rollout.prompt + rollout.completion))
+    held = format_count(rollout.sequences * (rollout.prompt_tokens + rollout.completion_tokens))
     return (
-        term("vLLM weights", weights, f"bf16, over {rollout.tensor_parallel} GPU(s)"),
-        term("vLLM workspace", scratch, f"one forward of {BATCHED_TOKENS} tokens, sampling"),
-        term("vLLM cache", max(room, least), f"fills its share; {held} tokens are generated"),
-        term("vLLM graphs", GRAPHS if rollout.graphs else 0, "outside of its share"),
+        memory_term("vLLM weights", weights, f"bf16, over {rollout.tensor_parallel_size} GPU(s)"),
+        memory_term("vLLM workspace", scratch, f"one forward of {MAX_NUM_BATCHED_TOKENS} tokens, sampling"),
+        memory_term("vLLM cache", max(room, least), f"fills its share; {held} tokens are generated"),
+        memory_term("vLLM graphs", CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0, "outside of its share"),
     )
 
 
-def refusal(workload: Workload, device: Device) -> str | None:
+def vllm_start_error(workload: Workload, device: Device) -> str | None:
     """Why vLLM would not start: its share must hold the weights and one whole sequence."""
     rollout = workload.rollout
     if rollout is None or rollout.engine != "vllm":
         return None
     share = rollout.utilisation * device.memory
-    length = rollout.prompt + rollout.completion
-    least = cache(workload.model, length) / rollout.tensor_parallel
-    needed = _engine_weights(workload, rollout) + _engine_scratch(workload, rollout) + least
+    length = rollout.prompt_tokens + rollout.completion_tokens
+    least = kv_cache_bytes(workload.model, length) / rollout.tensor_parallel_size
+    needed = _vllm_weight_bytes(workload, rollout) + _vllm_workspace_bytes(workload, rollout) + least
     if needed <= share:
         return None
     return (
-        f"vLLM's share of {rollout.utilisation:.2f} is {gib(share)}, but weights, workspace and "
-        f"one sequence of {length} tokens take {gib(needed)}"
+        f"vLLM's share of {rollout.utilisation:.2f} is {format_gib(share)}, but weights, workspace and "
+        f"one sequence of {length} tokens take {format_gib(needed)}"
     )
 
 
-def smallest_share(workload: Workload, device: Device, sequences: int) -> float:
+def min_gpu_memory_utilization(workload: Workload, device: Device, sequences: int) -> float:
     """The utilisation with which vLLM holds so many sequences at once."""
     rollout = workload.rollout
     assert rollout is not None, "only a workload that generates has a share"
-    one = cache(workload.model, rollout.prompt + rollout.completion) / rollout.tensor_parallel
-    scratch = _engine_scratch(workload, rollout)
-    needed = _engine_weights(workload, rollout) + scratch + sequences * one
+    one = (
+        kv_cache_bytes(workload.model, rollout.prompt_tokens + rollout.completion_tokens)
+        / rollout.tensor_parallel_size
+    )
+    scratch = _vllm_workspace_bytes(workload, rollout)
+    needed = _vllm_weight_bytes(workload, rollout) + scratch + sequences * one
     return needed / device.memory
 
 
-def _engine_weights(workload: Workload, rollout: Rollout) -> float:
-    return ELEMENT * parameters.count(workload.model) / rollout.tensor_parallel
+def _vllm_weight_bytes(workload: Workload, rollout: RolloutWorkload) -> float:
+    return BF16_BYTES * parameters.count_parameters(workload.model) / rollout.tensor_parallel_size
 
 
-def _engine_scratch(workload: Workload, rollout: Rollout) -> float:
+def _vllm_workspace_bytes(workload: Workload, rollout: RolloutWorkload) -> float:
     shape = workload.model
-    layer = BATCHED_TOKENS * layer_forward(shape, ELEMENT)
-    sampled = min(rollout.sequences, 256) * SAMPLING * shape.vocab
-    return (layer + sampled) / rollout.tensor_parallel
+    layer = MAX_NUM_BATCHED_TOKENS * layer_forward_bytes(shape, BF16_BYTES)
+    sampled = min(rollout.sequences, 256) * SAMPLING_BYTES_PER_LOGIT * shape.vocab
+    return (layer + sampled) / rollout.tensor_parallel_size
 
 
-def _transformers(workload: Workload, rollout: Rollout, always: tuple[Term, ...]) -> tuple[Moment, ...]:
+def _transformers_phases(
+    workload: Workload, rollout: RolloutWorkload, always: tuple[MemoryTerm, ...]
+) -> tuple[MemoryPhase, ...]:
     shape, many = workload.model, rollout.sequences
-    whole = sharding.whole(workload, shape)
-    length = rollout.prompt + rollout.completion
+    whole = sharding.full_weight_terms(workload, shape)
+    length = rollout.prompt_tokens + rollout.completion_tokens
     return (
-        moment("prompt", always, whole, _prompt(shape, rollout)),
-        moment(
+        memory_phase("prompt", always, whole, _prefill_terms(shape, rollout)),
+        memory_phase(
             "generation",
             always,
             whole,
             (
-                _cache_term(shape, many, length),
-                term(
+                _kv_cache_term(shape, many, length),
+                memory_term(
                     "cache copy",
-                    many * cache(shape, length) / shape.layers,
+                    many * kv_cache_bytes(shape, length) / shape.layers,
                     "a layer's cache is copied as it grows",
                     passing=True,
                 ),
-                term("sampling", many * SAMPLING * shape.vocab, "logits of one token each", passing=True),
+                memory_term(
+                    "sampling",
+                    many * SAMPLING_BYTES_PER_LOGIT * shape.vocab,
+                    "logits of one token each",
+                    passing=True,
+                ),
             ),
         ),
     )
 
 
-def _prompt(shape: Shape, rollout: Rollout) -> tuple[Term, ...]:
-    tokens = rollout.sequences * rollout.prompt
-    widest = tokens * layer_forward(shape, ELEMENT)
+def _prefill_terms(shape: Shape, rollout: RolloutWorkload) -> tuple[MemoryTerm, ...]:
+    tokens = rollout.sequences * rollout.prompt_tokens
+    widest = tokens * layer_forward_bytes(shape, BF16_BYTES)
     return (
-        _cache_term(shape, rollout.sequences, rollout.prompt),
-        term("layer under way", widest, f"{count(tokens)} prompt tokens at once", passing=True),
+        _kv_cache_term(shape, rollout.sequences, rollout.prompt_tokens),
+        memory_term("layer under way", widest, f"{format_count(tokens)} prompt tokens at once", passing=True),
     )
 
 
-def _cache_term(shape: Shape, many: int, length: int) -> Term:
+def _kv_cache_term(shape: Shape, many: int, length: int) -> MemoryTerm:
     why = f"keys and values of {many} x {length} tokens"
-    return term("cache", many * cache(shape, length), why, passing=True)
+    return memory_term("cache", many * kv_cache_bytes(shape, length), why, passing=True)

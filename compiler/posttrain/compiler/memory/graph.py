@@ -6,24 +6,24 @@ from typing import NamedTuple
 
 from posttrain.compiler.facts.parameters import Matrix
 from posttrain.compiler.facts.shapes import Shape
-from posttrain.compiler.memory.workload import Adapter, Workload
+from posttrain.compiler.memory.workload import LoraAdapter, Workload
 
 
-class Graph(NamedTuple):
+class ActivationGraph(NamedTuple):
     shape: Shape
     length: int  # over which a token can attend
-    weight: int  # bytes of an element of the base weights in the forward
-    stream: int  # bytes of an element of the residual stream: the embeddings' format
-    compute: int  # bytes of an element that a matrix product gives
+    weight_element_size: int  # bytes of an element of the base weights in the forward
+    residual_element_size: int  # bytes of an element of the residual stream: the embeddings' format
+    compute_element_size: int  # bytes of an element that a matrix product gives
     autocast: bool
-    trains: bool  # the base weights learn; else only the adapter does
-    adapter: Adapter | None
+    trains_base: bool  # the base weights learn; else only the adapter does
+    adapter: LoraAdapter | None
     targets: frozenset[str]
     attention: str
     padded: bool
 
 
-def graph(workload: Workload, shape: Shape | None = None) -> Graph:
+def build_activation_graph(workload: Workload, shape: Shape | None = None) -> ActivationGraph:
     shape = shape or workload.model
     # DeepSpeed and FSDP hold weights in bf16 for computing: nothing is cast on the way
     sharding = workload.strategy not in ("single", "ddp")
@@ -34,23 +34,23 @@ def graph(workload: Workload, shape: Shape | None = None) -> Graph:
     adapter = workload.adapter
     if adapter and workload.strategy.startswith("zero"):
         adapter = replace(adapter, element=2)
-    targets = (adapter.targets or shape.architecture.lora) if adapter else ()
-    return Graph(
+    targets = (adapter.target_modules or shape.architecture.lora) if adapter else ()
+    return ActivationGraph(
         shape=shape,
         length=workload.tokens if workload.packed else workload.length,
-        weight=weight,
-        stream=4 if widened else weight,
-        compute=2 if workload.autocast else weight,
+        weight_element_size=weight,
+        residual_element_size=4 if widened else weight,
+        compute_element_size=2 if workload.autocast else weight,
         autocast=autocast,
-        trains=adapter is None,
+        trains_base=adapter is None,
         adapter=adapter,
         targets=frozenset(targets),
-        attention=_attention(workload, shape),
+        attention=_attention_kernel(workload, shape),
         padded=(workload.padded or workload.packed) and workload.attention == "sdpa",
     )
 
 
-def _attention(workload: Workload, shape: Shape) -> str:
+def _attention_kernel(workload: Workload, shape: Shape) -> str:
     """Some architectures have an attention of their own, whatever is asked for."""
     own = shape.architecture.attention
     narrow = workload.autocast or workload.element == 2
@@ -62,19 +62,23 @@ def _attention(workload: Workload, shape: Shape) -> str:
     return "eager" if own == "alibi" else own
 
 
-def input_bytes(graph: Graph, matrices: tuple[Matrix, ...], element: int, kept: bool) -> float:
+def saved_input_bytes(
+    graph: ActivationGraph, matrices: tuple[Matrix, ...], element: int, kept: bool
+) -> float:
     """Bytes a token of what these matrices keep of their common input, whose elements have
     `element` bytes. `kept`: something else keeps that tensor anyway."""
     width = matrices[0].inputs
-    if graph.trains:
+    if graph.trains_base:
         if graph.autocast and element == 4:
             return len(matrices) * 2 * width  # each casts for itself, and keeps its copy
         return 0 if kept else element * width
     touched = [m for m in matrices if m.name in graph.targets]
-    return _adapter_inputs(graph, len(touched), width, element, kept)
+    return _saved_adapter_input_bytes(graph, len(touched), width, element, kept)
 
 
-def _adapter_inputs(graph: Graph, count: int, width: int, element: int, kept: bool) -> float:
+def _saved_adapter_input_bytes(
+    graph: ActivationGraph, count: int, width: int, element: int, kept: bool
+) -> float:
     """LoRA keeps the input of its A, in the adapter's format, and the input of its B."""
     adapter = graph.adapter
     if adapter is None or not count:
@@ -89,11 +93,11 @@ def _adapter_inputs(graph: Graph, count: int, width: int, element: int, kept: bo
     return inner + mask + count * computed * width
 
 
-def weight_copies(graph: Graph, matrices: tuple[Matrix, ...]) -> int:
+def autocast_copy_bytes(graph: ActivationGraph, matrices: tuple[Matrix, ...]) -> int:
     """Under autocast fp32 weights are cast for each product, and the copies kept for its backward."""
     if not graph.autocast:
         return 0
-    base = sum(2 * m.elements for m in matrices) if graph.weight == 4 else 0
+    base = sum(2 * m.elements for m in matrices) if graph.weight_element_size == 4 else 0
     adapter = graph.adapter
     if adapter is None or adapter.element == 2:
         return base

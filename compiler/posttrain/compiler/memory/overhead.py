@@ -2,21 +2,25 @@
 keep them named, and correct them here when a machine says otherwise."""
 
 from posttrain.compiler.facts.accelerators import Device
-from posttrain.compiler.memory.terms import GIB, Term, term
+from posttrain.compiler.memory.terms import GIB, MemoryTerm, memory_term
 from posttrain.compiler.memory.workload import Workload
 
-CONTEXT = 0.6 * GIB  # CUDA context, loaded kernels, cuBLAS workspaces
-COLLECTIVES = 0.5 * GIB  # NCCL's channels and buffers
-PROCESS = 1.0 * GIB  # Python with torch and transformers, on a machine without accelerator
-SLACK = 0.05  # of what comes and goes: the allocator rounds up and fragments
+CUDA_CONTEXT_BYTES = 0.6 * GIB  # CUDA context, loaded kernels, cuBLAS workspaces
+NCCL_BYTES = 0.5 * GIB  # NCCL's channels and buffers
+CPU_PROCESS_BYTES = 1.0 * GIB  # Python with torch and transformers, on a machine without accelerator
+ALLOCATOR_SLACK = 0.05  # of what comes and goes: the allocator rounds up and fragments
 
 
-def overhead(workload: Workload, device: Device, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+def overhead_terms(
+    workload: Workload, device: Device, terms: tuple[MemoryTerm, ...]
+) -> tuple[MemoryTerm, ...]:
     if device.kind == "cpu":
-        return (term("process", PROCESS, "Python and torch"),)
-    passing = sum(t.bytes for t in terms if t.passing)
+        return (memory_term("process", CPU_PROCESS_BYTES, "Python and torch"),)
+    passing = sum(t.bytes for t in terms if t.transient)
     return (
-        term("CUDA context", CONTEXT, "driver, kernels, cuBLAS"),
-        term("collectives", COLLECTIVES if workload.gpus > 1 else 0, "NCCL buffers"),
-        term("allocator slack", SLACK * passing, f"{SLACK:.0%} of what comes and goes"),
+        memory_term("CUDA context", CUDA_CONTEXT_BYTES, "driver, kernels, cuBLAS"),
+        memory_term("collectives", NCCL_BYTES if workload.gpus > 1 else 0, "NCCL buffers"),
+        memory_term(
+            "allocator slack", ALLOCATOR_SLACK * passing, f"{ALLOCATOR_SLACK:.0%} of what comes and goes"
+        ),
     )

@@ -2,28 +2,28 @@
 
 from posttrain.compiler.facts.parameters import Block
 from posttrain.compiler.facts.shapes import Shape
-from posttrain.compiler.memory.graph import Graph
-from posttrain.compiler.memory.layers import Saved, per_token
+from posttrain.compiler.memory.graph import ActivationGraph
+from posttrain.compiler.memory.layers import SavedTensor, sum_per_token
 
 
-def layer_backward(graph: Graph, block: Block, kept: tuple[Saved, ...]) -> float:
+def layer_backward_bytes(graph: ActivationGraph, block: Block, kept: tuple[SavedTensor, ...]) -> float:
     """Bytes per token by which a layer's backward exceeds what the layer kept.
 
     Backward frees what it has used: it is the MLP, which comes first and is widest, that decides,
     or attention where it is written out, or a norm that stands behind the MLP.
     """
     return max(
-        _mlp(graph, block, kept),
-        _routed(graph, block),
+        _mlp_backward(graph, block, kept),
+        _expert_routing(graph, block),
         _adapter_cast(graph, block),
-        _attention(graph, kept),
-        _norm_behind(graph),
+        _attention_backward(graph, kept),
+        _post_norm(graph),
     )
 
 
-def _mlp(graph: Graph, block: Block, kept: tuple[Saved, ...]) -> float:
+def _mlp_backward(graph: ActivationGraph, block: Block, kept: tuple[SavedTensor, ...]) -> float:
     """The gradients of the product and of its two factors, when the product is gone."""
-    shape, e = graph.shape, graph.compute
+    shape, e = graph.shape, graph.compute_element_size
     width = shape.intermediate
     if block.mlp == "experts":
         width = shape.computed_experts * shape.expert_width + shape.shared_width
@@ -31,52 +31,55 @@ def _mlp(graph: Graph, block: Block, kept: tuple[Saved, ...]) -> float:
     factors = 3 if shape.architecture.gated else 2
     if shape.architecture.activation == "gelu_steps":
         factors, e = 3, 4 if graph.autocast else e
-    return graph.stream * shape.hidden + factors * e * width - gone
+    return graph.residual_element_size * shape.hidden + factors * e * width - gone
 
 
-def _routed(graph: Graph, block: Block) -> float:
+def _expert_routing(graph: ActivationGraph, block: Block) -> float:
     """Tokens on their way from the experts back into their order: gathered, weighed, summed."""
     shape = graph.shape
     if block.mlp != "experts" or shape.architecture.every_expert:
         return 0
     # what entered the experts is kept if they learn, and still there if they do not
-    copies = 2 if graph.trains else 3
-    return graph.stream * shape.hidden + copies * shape.active_experts * graph.compute * shape.hidden
+    copies = 2 if graph.trains_base else 3
+    return (
+        graph.residual_element_size * shape.hidden
+        + copies * shape.active_experts * graph.compute_element_size * shape.hidden
+    )
 
 
-def _adapter_cast(graph: Graph, block: Block) -> float:
+def _adapter_cast(graph: ActivationGraph, block: Block) -> float:
     """An adapter in fp32 behind a bf16 product: both formats stand side by side, twice in a row,
     as the last thing of the recomputed forward and the first of the backward."""
     adapter, shape = graph.adapter, graph.shape
     down = next((m for m in block.matrices if m.part == "down" and m.name in graph.targets), None)
-    if adapter is None or down is None or adapter.element == graph.compute:
+    if adapter is None or down is None or adapter.element == graph.compute_element_size:
         return 0
     # beside them: residual, normed input, both outputs of the product and the gradient to come
-    around = (4 * graph.stream + graph.compute) * shape.hidden
-    return around + (graph.compute + adapter.element) * down.inputs
+    around = (4 * graph.residual_element_size + graph.compute_element_size) * shape.hidden
+    return around + (graph.compute_element_size + adapter.element) * down.inputs
 
 
-def _attention(graph: Graph, kept: tuple[Saved, ...]) -> float:
+def _attention_backward(graph: ActivationGraph, kept: tuple[SavedTensor, ...]) -> float:
     """Attention written out: the gradient of the scores, twice in fp32, when the MLP is gone
     and so is the bf16 copy of the scores (BLOOM's forward holds as much as that)."""
     if graph.attention not in ("eager", "plain"):
         return 0
     shape = graph.shape
-    gone = per_token(tuple(p for p in kept if p.name.startswith("MLP")))
-    halved = graph.attention == "eager" and graph.compute < 4
+    gone = sum_per_token(tuple(p for p in kept if p.name.startswith("MLP")))
+    halved = graph.attention == "eager" and graph.compute_element_size < 4
     halved = halved and shape.architecture.attention != "alibi"
-    scores = shape.heads * graph.length * (8 - (graph.compute if halved else 0))
-    return graph.stream * shape.hidden + scores - gone
+    scores = shape.heads * graph.length * (8 - (graph.compute_element_size if halved else 0))
+    return graph.residual_element_size * shape.hidden + scores - gone
 
 
-def _norm_behind(graph: Graph) -> float:
+def _post_norm(graph: ActivationGraph) -> float:
     """A norm after the MLP runs backward first, in fp32, while everything is still kept."""
     if graph.shape.architecture.norms not in ("sandwich", "after"):
         return 0
-    return (graph.stream + 12) * graph.shape.hidden
+    return (graph.residual_element_size + 12) * graph.shape.hidden
 
 
-def layer_forward(shape: Shape, element: int) -> int:
+def layer_forward_bytes(shape: Shape, element: int) -> int:
     """Bytes per token of the widest moment of a layer that keeps nothing: generating, scoring."""
     width, copies = shape.intermediate, 4
     if shape.experts:
@@ -85,7 +88,7 @@ def layer_forward(shape: Shape, element: int) -> int:
     return element * (3 * width + copies * shape.hidden)
 
 
-def dequantised(graph: Graph, block: Block) -> int:
+def dequantized_bytes(graph: ActivationGraph, block: Block) -> int:
     """A 4-bit matrix is written out in full for each product."""
     if graph.adapter is None or not graph.adapter.quantised:
         return 0

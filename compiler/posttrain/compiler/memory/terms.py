@@ -10,38 +10,38 @@ from typing import NamedTuple
 GIB = 1024**3
 
 
-class Term(NamedTuple):
+class MemoryTerm(NamedTuple):
     name: str
     bytes: int
     why: str
-    passing: bool = False  # comes and goes within a step, so that the allocator may fragment
+    transient: bool = False  # comes and goes within a step, so that the allocator may fragment
 
 
-class Moment(NamedTuple):
+class MemoryPhase(NamedTuple):
     """A point of a step at which memory can be largest."""
 
     name: str
-    terms: tuple[Term, ...]
+    terms: tuple[MemoryTerm, ...]
 
     @property
     def total(self) -> int:
         return sum(t.bytes for t in self.terms)
 
 
-def term(name: str, size: float, why: str, *, passing: bool = False) -> Term:
-    return Term(name, round(size), why, passing)
+def memory_term(name: str, size: float, why: str, *, passing: bool = False) -> MemoryTerm:
+    return MemoryTerm(name, round(size), why, passing)
 
 
-def moment(name: str, *groups: Iterable[Term]) -> Moment:
+def memory_phase(name: str, *groups: Iterable[MemoryTerm]) -> MemoryPhase:
     """Terms of size zero say nothing and are left out."""
-    return Moment(name, tuple(t for group in groups for t in group if t.bytes > 0))
+    return MemoryPhase(name, tuple(t for group in groups for t in group if t.bytes > 0))
 
 
-def gib(size: float) -> str:
+def format_gib(size: float) -> str:
     return f"{size / GIB:.1f} GiB"
 
 
-def count(number: float) -> str:
+def format_count(number: float) -> str:
     """A number of parameters or tokens the way people say it."""
     for unit, scale in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= scale:

@@ -9,212 +9,223 @@ from dataclasses import replace
 from posttrain.compiler.facts import parameters
 from posttrain.compiler.facts.shapes import Shape
 from posttrain.compiler.memory import loss, sharding, state
-from posttrain.compiler.memory.activations import Pass, micro_batch
-from posttrain.compiler.memory.passing import layer_forward
-from posttrain.compiler.memory.terms import Moment, Term, count, moment, term
-from posttrain.compiler.memory.workload import Frozen, Workload
+from posttrain.compiler.memory.activations import MicroBatchMemory, micro_batch_memory
+from posttrain.compiler.memory.passing import layer_forward_bytes
+from posttrain.compiler.memory.terms import MemoryPhase, MemoryTerm, format_count, memory_phase, memory_term
+from posttrain.compiler.memory.workload import FrozenModel, Workload
 
 
-def standing(workload: Workload) -> tuple[Term, ...]:
+def resident_terms(workload: Workload) -> tuple[MemoryTerm, ...]:
     """What is there all the time: the trained models and the frozen ones beside them."""
-    frozen = tuple(_frozen(workload, f) for f in workload.frozen)
+    frozen = tuple(_frozen_model_term(workload, f) for f in workload.frozen)
     if not workload.train and workload.rollout and workload.rollout.engine == "vllm":
         return frozen  # the engine loads weights of its own
-    value = _value(workload)
+    value = _value_workload(workload)
     return (
-        *_standing(workload, workload.model, ""),
-        *(_of_values(value) if value else ()),
+        *_model_state_terms(workload, workload.model, ""),
+        *(_value_model_terms(value) if value else ()),
         *frozen,
     )
 
 
-def training_moments(workload: Workload) -> tuple[Moment, ...]:
-    always = standing(workload)
-    step = micro_batch(workload, workload.model)
-    beside = _beside(workload)
-    shard = sharding.during_backward(workload, workload.model)
-    held = _gradients(workload, step.gradients if workload.accumulation > 1 else 0)
-    early = (always, held, shard, beside, _kept(workload, step))
+def training_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
+    always = resident_terms(workload)
+    step = micro_batch_memory(workload, workload.model)
+    beside = _value_activation_terms(workload)
+    shard = sharding.backward_sharding_terms(workload, workload.model)
+    held = _gradient_terms(workload, step.gradients if workload.accumulation > 1 else 0)
+    early = (always, held, shard, beside, _activation_terms(workload, step))
     return (
-        moment("end of the forward", *early, _top(step, step.loss_forward), _casts(step)),
-        *(_frozen_forward(workload, f, step, early) for f in workload.frozen),
-        moment("loss, backward", *early, _top(step, step.loss_backward)),
-        moment("first layer, backward", *early, _head(workload, step), _under_way(workload, step)),
-        *_late(workload, step, always, shard),
+        memory_phase(
+            "end of the forward", *early, _loss_terms(step, step.loss_forward), _autocast_terms(step)
+        ),
+        *(_frozen_forward_phase(workload, f, step, early) for f in workload.frozen),
+        memory_phase("loss, backward", *early, _loss_terms(step, step.loss_backward)),
+        memory_phase(
+            "first layer, backward",
+            *early,
+            _first_gradient_terms(workload, step),
+            _layer_backward_terms(workload, step),
+        ),
+        *_late_backward_phases(workload, step, always, shard),
     )
 
 
-def forward_moments(workload: Workload) -> tuple[Moment, ...]:
+def forward_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
     """A stage that scores texts and learns nothing."""
     if workload.rollout is not None:
         return ()
     shape, e = workload.model, workload.element
-    widest = workload.tokens * layer_forward(shape, e)
-    logits = loss.forward_only(shape, workload.tokens, e, workload.loss == "chunked")
+    widest = workload.tokens * layer_forward_bytes(shape, e)
+    logits = loss.inference_logits_bytes(shape, workload.tokens, e, workload.loss == "chunked")
     why = f"{workload.rows} x {workload.length} tokens"
-    passing = term("layer under way", widest + logits, why, passing=True)
-    return (moment("forward", standing(workload), (passing,)),)
+    passing = memory_term("layer under way", widest + logits, why, passing=True)
+    return (memory_phase("forward", resident_terms(workload), (passing,)),)
 
 
-def _late(
-    workload: Workload, step: Pass, always: tuple[Term, ...], shard: tuple[Term, ...]
-) -> tuple[Moment, ...]:
+def _late_backward_phases(
+    workload: Workload, step: MicroBatchMemory, always: tuple[MemoryTerm, ...], shard: tuple[MemoryTerm, ...]
+) -> tuple[MemoryPhase, ...]:
     """When most gradients are there."""
     tied = workload.model.tied and step.head_gradient > 0
     missing = step.layer_gradient - step.early_gradient
-    missing += 0 if tied else step.embedding_gradient / state.shards(workload, 2)
+    missing += 0 if tied else step.embedding_gradient / state.shard_count(workload, 2)
     last = step.gradients if workload.accumulation > 1 else step.gradients - missing
-    value = _value_gradients(workload)
+    value = _value_gradient_terms(workload)
     # a tied matrix gets two gradients, and their sum is a third; accumulation adds it to a fourth
     again = workload.accumulation > 1
     copies = (2 + again if tied else int(again)) * step.embedding_gradient
-    embeddings = term("embedding gradients", copies, "summed before they are kept", passing=True)
-    kept = (term("activations", step.kept_by_one, "of the last layer", passing=True),)
-    steps = sharding.during_step(workload, workload.model)
-    full = _gradients(workload, step.gradients)
+    embeddings = memory_term("embedding gradients", copies, "summed before they are kept", passing=True)
+    kept = (memory_term("activations", step.saved_per_layer, "of the last layer", passing=True),)
+    steps = sharding.optimizer_step_terms(workload, workload.model)
+    full = _gradient_terms(workload, step.gradients)
     return (
-        moment(
+        memory_phase(
             "last layer, backward",
             always,
-            _gradients(workload, last),
+            _gradient_terms(workload, last),
             value,
             shard,
             kept,
-            _batch(step),
-            _under_way(workload, step),
+            _batch_terms(step),
+            _layer_backward_terms(workload, step),
         ),
-        moment("embeddings, backward", always, full, value, shard, _batch(step), (embeddings,)),
-        moment("optimizer step", always, full, value, _buckets(shard), steps),
+        memory_phase("embeddings, backward", always, full, value, shard, _batch_terms(step), (embeddings,)),
+        memory_phase("optimizer step", always, full, value, _gradient_bucket_terms(shard), steps),
     )
 
 
-def _standing(workload: Workload, shape: Shape, whose: str) -> tuple[Term, ...]:
-    learning = state.trained(workload, shape)
+def _model_state_terms(workload: Workload, shape: Shape, whose: str) -> tuple[MemoryTerm, ...]:
+    learning = state.trainable_parameters(workload, shape)
     divided = f" / {workload.gpus} GPUs"
-    base = state.base_weights(workload, shape)
-    size = count(parameters.count(shape))
+    base = state.base_weight_bytes(workload, shape)
+    size = format_count(parameters.count_parameters(shape))
     weights = (
-        term(f"{whose}weights", base, f"{size}{_format(workload)}{_over(workload, 3, divided)}"),
-        term(
+        memory_term(
+            f"{whose}weights", base, f"{size}{_weight_format(workload)}{_sharding_note(workload, 3, divided)}"
+        ),
+        memory_term(
             f"{whose}adapter",
-            state.adapter_weights(workload, shape),
-            f"{count(learning)} parameters learn",
+            state.adapter_weight_bytes(workload, shape),
+            f"{format_count(learning)} parameters learn",
         ),
     )
     if not workload.train:
         return weights
     return (
         *weights,
-        term(
+        memory_term(
             f"{whose}master weights",
-            state.master(workload, shape),
-            f"{count(learning)} in fp32{_over(workload, 1, divided)}",
+            state.master_weight_bytes(workload, shape),
+            f"{format_count(learning)} in fp32{_sharding_note(workload, 1, divided)}",
         ),
-        term(
+        memory_term(
             f"{whose}optimizer",
-            state.optimizer(workload, shape),
-            f"{workload.optimizer} states of {count(learning)}{_over(workload, 1, divided)}",
+            state.optimizer_state_bytes(workload, shape),
+            f"{workload.optimizer} states of {format_count(learning)}{_sharding_note(workload, 1, divided)}",
         ),
     )
 
 
-def _format(workload: Workload) -> str:
+def _weight_format(workload: Workload) -> str:
     if workload.adapter and workload.adapter.quantised:
         return " in 4 bits"
     if workload.adapter:
-        return f" at {2 if state.shards(workload, 3) > 1 else workload.element} bytes"
-    return f" at {state.trained_element(workload)} bytes"
+        return f" at {2 if state.shard_count(workload, 3) > 1 else workload.element} bytes"
+    return f" at {state.trained_element_size(workload)} bytes"
 
 
-def _over(workload: Workload, stage: int, divided: str) -> str:
-    return divided if state.shards(workload, stage) > 1 else ""
+def _sharding_note(workload: Workload, stage: int, divided: str) -> str:
+    return divided if state.shard_count(workload, stage) > 1 else ""
 
 
-def _frozen(workload: Workload, model: Frozen) -> Term:
-    size = count(parameters.count(model.shape))
-    return term(f"{model.role} model", state.frozen_weights(workload, model), f"{size}, frozen")
+def _frozen_model_term(workload: Workload, model: FrozenModel) -> MemoryTerm:
+    size = format_count(parameters.count_parameters(model.shape))
+    return memory_term(f"{model.role} model", state.frozen_weight_bytes(workload, model), f"{size}, frozen")
 
 
-def _of_values(value: Workload) -> tuple[Term, ...]:
+def _value_model_terms(value: Workload) -> tuple[MemoryTerm, ...]:
     """The value model stands on the policy's own weights where an adapter leaves them as they are."""
-    terms = _standing(value, value.model, "value ")
+    terms = _model_state_terms(value, value.model, "value ")
     return terms if value.adapter is None else terms[1:]
 
 
-def _gradients(workload: Workload, size: float) -> tuple[Term, ...]:
-    element = state.trained_element(workload)
-    divided = _over(workload, 2, f" / {workload.gpus} GPUs")
-    return (term("gradients", size, f"{element} bytes for each that learns{divided}"),)
+def _gradient_terms(workload: Workload, size: float) -> tuple[MemoryTerm, ...]:
+    element = state.trained_element_size(workload)
+    divided = _sharding_note(workload, 2, f" / {workload.gpus} GPUs")
+    return (memory_term("gradients", size, f"{element} bytes for each that learns{divided}"),)
 
 
-def _kept(workload: Workload, step: Pass) -> tuple[Term, ...]:
+def _activation_terms(workload: Workload, step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
     how = "inputs of the layers" if workload.checkpointing else "kept by all layers"
     why = f"{how}, {workload.rows} x {workload.length} tokens"
-    return (term("activations", step.kept, why, passing=True), *_batch(step))
+    return (memory_term("activations", step.saved_activations, why, passing=True), *_batch_terms(step))
 
 
-def _batch(step: Pass) -> tuple[Term, ...]:
-    return (term("batch", step.batch, "tokens, positions, attention mask", passing=True),)
+def _batch_terms(step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
+    return (memory_term("batch", step.batch_tensors, "tokens, positions, attention mask", passing=True),)
 
 
-def _under_way(workload: Workload, step: Pass) -> tuple[Term, ...]:
+def _layer_backward_terms(workload: Workload, step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
     how = "computed again, and" if workload.checkpointing else "its"
     why = f"one layer {how} gradients on their way"
-    return (term("layer under way", step.under_way, why, passing=True),)
+    return (memory_term("layer under way", step.layer_backward_peak, why, passing=True),)
 
 
-def _head(workload: Workload, step: Pass) -> tuple[Term, ...]:
+def _first_gradient_terms(workload: Workload, step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
     """With accumulation their places are there already, but a tied head's waits for its sum."""
     again = workload.accumulation > 1
     size = 0 if again and not workload.model.tied else step.head_gradient
-    size = size / state.shards(workload, 2) + (0 if again else step.early_gradient)
-    return (term("first gradients", size, "of the head and of the layer under way"),)
+    size = size / state.shard_count(workload, 2) + (0 if again else step.early_gradient)
+    return (memory_term("first gradients", size, "of the head and of the layer under way"),)
 
 
-def _top(step: Pass, size: float) -> tuple[Term, ...]:
-    return (term("logits and loss", step.top + size, "head, loss, final norm", passing=True),)
+def _loss_terms(step: MicroBatchMemory, size: float) -> tuple[MemoryTerm, ...]:
+    return (
+        memory_term("logits and loss", step.head_activations + size, "head, loss, final norm", passing=True),
+    )
 
 
-def _casts(step: Pass) -> tuple[Term, ...]:
-    return (term("weight casts", step.casts, "autocast's bf16 copies", passing=True),)
+def _autocast_terms(step: MicroBatchMemory) -> tuple[MemoryTerm, ...]:
+    return (memory_term("weight casts", step.autocast_copies, "autocast's bf16 copies", passing=True),)
 
 
-def _buckets(shard: tuple[Term, ...]) -> tuple[Term, ...]:
+def _gradient_bucket_terms(shard: tuple[MemoryTerm, ...]) -> tuple[MemoryTerm, ...]:
     return tuple(t for t in shard if t.name == "gradient buckets")
 
 
-def _value(workload: Workload) -> Workload | None:
+def _value_workload(workload: Workload) -> Workload | None:
     """The value model's own training, which is the policy's but for its head."""
     if workload.value is None:
         return None
     return replace(workload, model=workload.value, value=None, frozen=(), loss="scores")
 
 
-def _beside(workload: Workload) -> tuple[Term, ...]:
+def _value_activation_terms(workload: Workload) -> tuple[MemoryTerm, ...]:
     """The value model's forward stands until both go backward."""
-    value = _value(workload)
+    value = _value_workload(workload)
     if value is None:
         return ()
-    step = micro_batch(value, value.model)
-    size = step.kept + step.top + step.under_way
-    return (term("value activations", size, "of the value model", passing=True),)
+    step = micro_batch_memory(value, value.model)
+    size = step.saved_activations + step.head_activations + step.layer_backward_peak
+    return (memory_term("value activations", size, "of the value model", passing=True),)
 
 
-def _value_gradients(workload: Workload) -> tuple[Term, ...]:
-    value = _value(workload)
+def _value_gradient_terms(workload: Workload) -> tuple[MemoryTerm, ...]:
+    value = _value_workload(workload)
     if value is None:
         return ()
-    size = state.gradients(value, value.model)
-    return (term("value gradients", size, "of the value model"),)
+    size = state.gradient_bytes(value, value.model)
+    return (memory_term("value gradients", size, "of the value model"),)
 
 
-def _frozen_forward(
-    workload: Workload, model: Frozen, step: Pass, early: tuple[tuple[Term, ...], ...]
-) -> Moment:
+def _frozen_forward_phase(
+    workload: Workload, model: FrozenModel, step: MicroBatchMemory, early: tuple[tuple[MemoryTerm, ...], ...]
+) -> MemoryPhase:
     """A frozen model keeps nothing, but its widest layer and its logits are there for a moment."""
     tokens = model.rows * workload.length
     shape, e = model.shape, model.element
-    widest = tokens * layer_forward(shape, e)
-    logits = 0 if model.scores else loss.forward_only(shape, tokens, e, workload.loss == "chunked")
-    passing = term(f"{model.role} forward", widest + logits, "its widest layer", passing=True)
-    return moment(f"{model.role} forward", *early, _top(step, 0), (passing,))
+    widest = tokens * layer_forward_bytes(shape, e)
+    logits = 0 if model.scores else loss.inference_logits_bytes(shape, tokens, e, workload.loss == "chunked")
+    passing = memory_term(f"{model.role} forward", widest + logits, "its widest layer", passing=True)
+    return memory_phase(f"{model.role} forward", *early, _loss_terms(step, 0), (passing,))

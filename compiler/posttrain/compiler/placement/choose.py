@@ -11,80 +11,90 @@ from math import isqrt
 from typing import NamedTuple
 
 from posttrain.compiler.facts.accelerators import Device
-from posttrain.compiler.memory.duration import duration
-from posttrain.compiler.memory.estimate import Estimate, estimate
-from posttrain.compiler.memory.generation import smallest_share
-from posttrain.compiler.memory.workload import Rollout, Strategy, Workload
-from posttrain.compiler.placement.workloads import Asked, Choice, amount, workload
+from posttrain.compiler.memory.duration import estimate_duration
+from posttrain.compiler.memory.estimate import MemoryEstimate, estimate_memory
+from posttrain.compiler.memory.generation import min_gpu_memory_utilization
+from posttrain.compiler.memory.workload import RolloutWorkload, Strategy, Workload
+from posttrain.compiler.placement.workloads import (
+    PlacementChoice,
+    StageRequirements,
+    build_workload,
+    expected_work,
+)
 
 # What a choice leaves free: predictions are good, machines differ.
-MARGIN = 0.95
+MEMORY_MARGIN = 0.95
 # The shares of a card that vLLM is given at most, awake and asleep beside the training.
-_SHARE, _SHARE_ASLEEP, _SHARE_SERVER = 0.45, 0.85, 0.9
-_LEAST_SHARE = 0.1
-_PARALLEL = (1, 2, 4, 8)
-_MOST_TRIED = 100_000
-_FRACTIONS = (1, 2, 4, 8)  # of the completions, that vLLM works on at once
-_TALKING = 1.2  # for every doubling of tensor parallelism
+_MAX_UTILIZATION, _MAX_UTILIZATION_SLEEP_MODE, _SERVER_UTILIZATION = 0.45, 0.85, 0.9
+_MIN_UTILIZATION = 0.1
+_TENSOR_PARALLEL_SIZES = (1, 2, 4, 8)
+_MAX_DIVISOR_TRIED = 100_000
+_SEQUENCE_DIVISORS = (1, 2, 4, 8)  # of the completions, that vLLM works on at once
+_TENSOR_PARALLEL_SLOWDOWN = 1.2  # for every doubling of tensor parallelism
 
 
-class Given(NamedTuple):
+class PlacementConstraints(NamedTuple):
     """What the recipe says of the placement itself; None is free."""
 
     processes: int  # that may be used at most, or exactly those that are asked for
     strategy: Strategy | None = None
-    micro: int | None = None
-    checkpointing: bool | None = None
+    micro_batch_size: int | None = None
+    gradient_checkpointing: bool | None = None
     engine: str | None = None  # for methods that write completions
-    server: int = 0  # GPUs of vLLM's own
-    utilisation: float | None = None
-    tensor_parallel: int | None = None
-    sleep: bool | None = None
+    server_gpus: int = 0  # GPUs of vLLM's own
+    gpu_memory_utilization: float | None = None
+    tensor_parallel_size: int | None = None
+    enable_sleep_mode: bool | None = None
     # Micro-batches that the method's loss does not take.
-    refused: frozenset[int] = frozenset()
+    refused_micro_batches: frozenset[int] = frozenset()
     # How the method's models can be divided.
     strategies: tuple[str, ...] = ("ddp", "zero2", "zero3")
 
 
-class Chosen(NamedTuple):
-    choice: Choice
+class EvaluatedPlacement(NamedTuple):
+    choice: PlacementChoice
     workload: Workload
-    estimate: Estimate
+    estimate: MemoryEstimate
 
-    def fits(self, margin: float = MARGIN) -> bool:
+    def fits(self, margin: float = MEMORY_MARGIN) -> bool:
         return self.estimate.fits and self.estimate.total <= margin * self.estimate.limit
 
 
 @functools.lru_cache(maxsize=4096)
-def choose(asked: Asked, given: Given, device: Device, bounded: bool) -> Chosen:
+def choose_placement(
+    asked: StageRequirements, given: PlacementConstraints, device: Device, bounded: bool
+) -> EvaluatedPlacement:
     """The best choice that fits; where none does, the one that comes nearest."""
-    nearest: Chosen | None = None
+    nearest: EvaluatedPlacement | None = None
     for strategy in _strategies(asked, given):
-        fitting: list[Chosen] = []
-        for chosen in _in(strategy, asked, given, device):
+        fitting: list[EvaluatedPlacement] = []
+        for chosen in _placements_with(strategy, asked, given, device):
             if chosen.fits() or not bounded:
                 fitting.append(chosen)
             if nearest is None or chosen.estimate.total < nearest.estimate.total:
                 nearest = chosen
         if fitting:
-            return min(fitting, key=lambda c: _cost(c, asked, device))
+            return min(fitting, key=lambda c: _placement_cost(c, asked, device))
     assert nearest is not None, "there is always a choice"
     return nearest
 
 
-def _cost(chosen: Chosen, asked: Asked, device: Device) -> tuple[float, float]:
-    took = duration(chosen.workload, device, amount(asked)._replace(steps=100))
+def _placement_cost(
+    chosen: EvaluatedPlacement, asked: StageRequirements, device: Device
+) -> tuple[float, float]:
+    took = estimate_duration(chosen.workload, device, expected_work(asked)._replace(steps=100))
     rollout = chosen.choice.rollout
     # What the time does not hold: waking up, and GPUs that talk to each other for every token.
     factor = (
         1.0
         if rollout is None
-        else (1.1 if rollout.sleeps else 1.0) * _TALKING ** (rollout.tensor_parallel.bit_length() - 1)
+        else (1.1 if rollout.sleeps else 1.0)
+        * _TENSOR_PARALLEL_SLOWDOWN ** (rollout.tensor_parallel_size.bit_length() - 1)
     )
-    return (took.most + took.least) * factor, chosen.estimate.total
+    return (took.max_seconds + took.min_seconds) * factor, chosen.estimate.total
 
 
-def _strategies(asked: Asked, given: Given) -> Sequence[Strategy]:
+def _strategies(asked: StageRequirements, given: PlacementConstraints) -> Sequence[Strategy]:
     if given.strategy is not None:
         return (given.strategy,)
     if given.processes == 1:
@@ -95,83 +105,99 @@ def _strategies(asked: Asked, given: Given) -> Sequence[Strategy]:
     return [strategy for strategy in found if strategy in given.strategies]
 
 
-def _in(strategy: Strategy, asked: Asked, given: Given, device: Device) -> Iterator[Chosen]:
+def _placements_with(
+    strategy: Strategy, asked: StageRequirements, given: PlacementConstraints, device: Device
+) -> Iterator[EvaluatedPlacement]:
     """For each way to write completions, with and without checkpointing, the largest micro-batch
     that fits; or the smallest there is."""
-    again = (False, True) if given.checkpointing is None else (given.checkpointing,)
+    again = (False, True) if given.gradient_checkpointing is None else (given.gradient_checkpointing,)
     for rollout in _rollouts(asked, given, device, strategy):
         for checkpointing in again:
-            last: Chosen | None = None
-            for micro in _micro(asked, given):
-                choice = Choice(given.processes, strategy, micro, checkpointing, rollout)
-                work = workload(asked, choice, given.refused)
-                last = Chosen(choice, work, estimate(work, device))
+            last: EvaluatedPlacement | None = None
+            for micro in _micro_batch_sizes(asked, given):
+                choice = PlacementChoice(given.processes, strategy, micro, checkpointing, rollout)
+                work = build_workload(asked, choice, given.refused_micro_batches)
+                last = EvaluatedPlacement(choice, work, estimate_memory(work, device))
                 if last.fits():
                     break
             if last is not None:
                 yield last
 
 
-def _micro(asked: Asked, given: Given) -> list[int]:
+def _micro_batch_sizes(asked: StageRequirements, given: PlacementConstraints) -> list[int]:
     """Micro-batches that give the batch, the largest first."""
-    each = asked.batch // given.processes
-    if given.micro is not None:
-        return [given.micro]
-    sizes = [m for m in reversed(divisors(each)) if m not in given.refused]
+    each = asked.batch_size // given.processes
+    if given.micro_batch_size is not None:
+        return [given.micro_batch_size]
+    sizes = [m for m in reversed(divisors(each)) if m not in given.refused_micro_batches]
     return sizes or [each]
 
 
 def divisors(number: int) -> list[int]:
     """In rising order; a batch may be written with as many digits as one likes."""
-    small = [n for n in range(1, min(isqrt(number), _MOST_TRIED) + 1) if number % n == 0]
+    small = [n for n in range(1, min(isqrt(number), _MAX_DIVISOR_TRIED) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})
 
 
-def _rollouts(asked: Asked, given: Given, device: Device, strategy: Strategy) -> Iterator[Rollout | None]:
-    if not asked.written:
+def _rollouts(
+    asked: StageRequirements, given: PlacementConstraints, device: Device, strategy: Strategy
+) -> Iterator[RolloutWorkload | None]:
+    if not asked.completions_per_step:
         yield None
         return
-    each = max(1, asked.written // given.processes)
-    completion = asked.length - asked.prompt
+    each = max(1, asked.completions_per_step // given.processes)
+    completion = asked.length - asked.prompt_tokens
     if given.engine != "vllm":
-        yield Rollout("transformers", asked.prompt, completion, each)
+        yield RolloutWorkload("transformers", asked.prompt_tokens, completion, each)
         return
-    if given.server:
-        yield from _served(Rollout("vllm", asked.prompt, completion, each, colocated=False), asked, given)
+    if given.server_gpus:
+        yield from _server_rollouts(
+            RolloutWorkload("vllm", asked.prompt_tokens, completion, each, colocated=False), asked, given
+        )
         return
-    for sleeps in (False, True) if given.sleep is None else (given.sleep,):
-        for parallel in _parallel(asked, given):
-            base = Rollout("vllm", asked.prompt, completion, each, tensor_parallel=parallel, sleeps=sleeps)
-            yield from _shared(base, asked, given, device, strategy)
+    for sleeps in (False, True) if given.enable_sleep_mode is None else (given.enable_sleep_mode,):
+        for parallel in _tensor_parallel_sizes(asked, given):
+            base = RolloutWorkload(
+                "vllm", asked.prompt_tokens, completion, each, tensor_parallel_size=parallel, sleeps=sleeps
+            )
+            yield from _colocated_rollouts(base, asked, given, device, strategy)
 
 
-def _served(base: Rollout, asked: Asked, given: Given) -> Iterator[Rollout]:
+def _server_rollouts(
+    base: RolloutWorkload, asked: StageRequirements, given: PlacementConstraints
+) -> Iterator[RolloutWorkload]:
     """On GPUs of its own vLLM takes what there is."""
-    share = given.utilisation or _SHARE_SERVER
-    for parallel in _parallel(asked, given._replace(processes=given.server)):
+    share = given.gpu_memory_utilization or _SERVER_UTILIZATION
+    for parallel in _tensor_parallel_sizes(asked, given._replace(processes=given.server_gpus)):
         yield replace(base, utilisation=share, tensor_parallel=parallel)
 
 
-def _shared(
-    base: Rollout, asked: Asked, given: Given, device: Device, strategy: Strategy
-) -> Iterator[Rollout]:
+def _colocated_rollouts(
+    base: RolloutWorkload,
+    asked: StageRequirements,
+    given: PlacementConstraints,
+    device: Device,
+    strategy: Strategy,
+) -> Iterator[RolloutWorkload]:
     """The rollout with its share of the card: for all completions at once, or for some at a time."""
-    most = _SHARE_ASLEEP if base.sleeps else _SHARE
-    work = workload(asked, Choice(given.processes, strategy, 1, True, base))
+    most = _MAX_UTILIZATION_SLEEP_MODE if base.sleeps else _MAX_UTILIZATION
+    work = build_workload(asked, PlacementChoice(given.processes, strategy, 1, True, base))
     least = base.sequences
-    for sequences in sorted({max(1, base.sequences // n) for n in _FRACTIONS}, reverse=True):
+    for sequences in sorted({max(1, base.sequences // n) for n in _SEQUENCE_DIVISORS}, reverse=True):
         least = sequences
-        needed = -int(-100 * smallest_share(work, device, sequences) // 1) / 100
-        if given.utilisation is not None:
-            if needed <= given.utilisation:
+        needed = -int(-100 * min_gpu_memory_utilization(work, device, sequences) // 1) / 100
+        if given.gpu_memory_utilization is not None:
+            if needed <= given.gpu_memory_utilization:
                 break
         elif needed <= most:
-            yield replace(base, sequences=sequences, utilisation=max(_LEAST_SHARE, needed))
-    yield replace(base, sequences=least, utilisation=given.utilisation or most)
+            yield replace(base, sequences=sequences, utilisation=max(_MIN_UTILIZATION, needed))
+    yield replace(base, sequences=least, utilisation=given.gpu_memory_utilization or most)
 
 
-def _parallel(asked: Asked, given: Given) -> list[int]:
-    if given.tensor_parallel is not None:
-        return [given.tensor_parallel]
+def _tensor_parallel_sizes(asked: StageRequirements, given: PlacementConstraints) -> list[int]:
+    if given.tensor_parallel_size is not None:
+        return [given.tensor_parallel_size]
     heads = asked.model.kv_heads
-    return [n for n in _PARALLEL if given.processes % n == 0 and (heads % n == 0 or n % heads == 0)]
+    return [
+        n for n in _TENSOR_PARALLEL_SIZES if given.processes % n == 0 and (heads % n == 0 or n % heads == 0)
+    ]

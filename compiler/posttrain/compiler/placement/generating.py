@@ -5,19 +5,23 @@ from dataclasses import replace
 
 from posttrain.compiler.facts.accelerators import Device
 from posttrain.compiler.facts.shapes import Shape
-from posttrain.compiler.memory.duration import Schedule
-from posttrain.compiler.memory.estimate import Estimate, estimate
-from posttrain.compiler.memory.workload import Rollout, Workload
-from posttrain.compiler.placement.estimates import UNTOLD, estimated
-from posttrain.compiler.placement.placed import Placed
+from posttrain.compiler.memory.duration import ExpectedWork
+from posttrain.compiler.memory.estimate import MemoryEstimate, estimate_memory
+from posttrain.compiler.memory.workload import RolloutWorkload, Workload
+from posttrain.compiler.placement.estimates import ROW_COUNT_UNKNOWN, estimate_record
+from posttrain.compiler.placement.placed import StagePlacement
 from posttrain.compiler.placement.target import Target
-from posttrain.compiler.placement.workloads import COMPLETION, element_of, prompt_of
+from posttrain.compiler.placement.workloads import (
+    MEAN_COMPLETION_SHARE,
+    assumed_prompt_tokens,
+    weight_element_size,
+)
 from posttrain.spec.asking import Sampling
 from posttrain.spec.models import Model
 from posttrain.spec.plan import Launch
 
-_SHARE = 0.9
-_AT_ONCE = 256  # sequences that vLLM runs together
+_GPU_MEMORY_UTILIZATION = 0.9
+_MAX_NUM_SEQS = 256  # sequences that vLLM runs together
 
 
 def place_generation(
@@ -28,28 +32,32 @@ def place_generation(
     engine: str,
     target: Target,
     about: str = "",
-) -> Placed:
+) -> StagePlacement:
     """On one GPU, or on as many as hold the weights. Without a known shape there is no estimate."""
     if shape is None:
-        return Placed(launch=Launch(engine=engine), gpus=1 if target.gpus else 0)
-    work, memory = _smallest(shape, model, sampling, engine, target)
-    parallel = work.rollout.tensor_parallel if work.rollout else 1
-    schedule = Schedule(1, 0, rows * sampling.samples, COMPLETION * sampling.max_tokens) if rows else None
-    return Placed(
+        return StagePlacement(launch=Launch(engine=engine), gpus=1 if target.gpus else 0)
+    work, memory = _smallest_tensor_parallel(shape, model, sampling, engine, target)
+    parallel = work.rollout.tensor_parallel_size if work.rollout else 1
+    schedule = (
+        ExpectedWork(1, 0, rows * sampling.n, MEAN_COMPLETION_SHARE * sampling.max_tokens) if rows else None
+    )
+    return StagePlacement(
         launch=Launch(
             engine=engine,
-            rollouts={"utilisation": _SHARE, "tensor_parallel": parallel} if engine == "vllm" else {},
+            rollouts={"gpu_memory_utilization": _GPU_MEMORY_UTILIZATION, "tensor_parallel_size": parallel}
+            if engine == "vllm"
+            else {},
         ),
         gpus=parallel if target.gpus else 0,
         estimate={
-            **estimated(work, memory, schedule, target),
+            **estimate_record(work, memory, schedule, target),
             **({"assumes": [about]} if about and target.gpus else {}),
-            **({"untold": UNTOLD} if schedule is None and target.gpus else {}),
+            **({"untold": ROW_COUNT_UNKNOWN} if schedule is None and target.gpus else {}),
         },
     )
 
 
-def together(laid: Sequence[Placed]) -> Placed:
+def combine_placements(laid: Sequence[StagePlacement]) -> StagePlacement:
     """Models that a stage asks one after the other: the memory of the largest, the time of all."""
     largest = max(laid, key=lambda one: (one.estimate or {}).get("memory_gb", 0.0))
     if len(laid) == 1 or any(one.estimate is None for one in laid):
@@ -62,11 +70,11 @@ def together(laid: Sequence[Placed]) -> Placed:
     return replace(largest, estimate={**(largest.estimate or {}), **times})
 
 
-def _smallest(
+def _smallest_tensor_parallel(
     shape: Shape, model: Model | None, sampling: Sampling, engine: str, target: Target
-) -> tuple[Workload, Estimate]:
+) -> tuple[Workload, MemoryEstimate]:
     found = [
-        _on(n, shape, model, sampling, engine, target.device)
+        _workload_on(n, shape, model, sampling, engine, target.device)
         for n in (1, 2, 4, 8)
         if n <= max(1, target.gpus)
     ]
@@ -75,24 +83,24 @@ def _smallest(
     return next((pair for pair in found if pair[1].fits), found[-1])
 
 
-def _on(
+def _workload_on(
     parallel: int, shape: Shape, model: Model | None, sampling: Sampling, engine: str, device: Device
-) -> tuple[Workload, Estimate]:
+) -> tuple[Workload, MemoryEstimate]:
     vllm = engine == "vllm"
-    prompt = prompt_of(shape, sampling)
-    rollout = Rollout(
+    prompt = assumed_prompt_tokens(shape, sampling)
+    rollout = RolloutWorkload(
         "vllm" if vllm else "transformers",
         prompt,
         sampling.max_tokens,
-        _AT_ONCE if vllm else sampling.batch * sampling.samples,
-        utilisation=_SHARE,
-        tensor_parallel=parallel,
+        _MAX_NUM_SEQS if vllm else sampling.batch_size * sampling.n,
+        utilisation=_GPU_MEMORY_UTILIZATION,
+        tensor_parallel_size=parallel,
     )
     work = Workload(
         model=shape,
         length=prompt + sampling.max_tokens,
         train=False,
-        element=2 if element_of(model) == 2 else 4,
+        element=2 if weight_element_size(model) == 2 else 4,
         rollout=rollout,
     )
-    return work, estimate(work, device)
+    return work, estimate_memory(work, device)

@@ -9,7 +9,7 @@ from posttrain.spec.record import record
 
 
 @record(kw_only=True)
-class Placed:
+class StagePlacement:
     """What placement adds to a stage."""
 
     launch: Launch = field(default_factory=Launch)

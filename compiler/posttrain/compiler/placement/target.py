@@ -3,10 +3,10 @@
 import re
 from typing import NamedTuple
 
-from posttrain.compiler.diagnosis.examples import minimal
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.examples import minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.facts.accelerators import Device, accelerator, accelerators
+from posttrain.compiler.facts.accelerators import Device, accelerator_names, find_accelerator
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.hardware import Hardware
 
@@ -16,12 +16,12 @@ UNKNOWN_GPU = Code(
     "error",
     "`hardware.gpus` is a count and a kind, such as 8xH100-80GB; without a count it is one. The kind"
     " tells the memory, the speed and a price, which the plan's estimates are made from.",
-    wrong=minimal(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 8xH1000-80GB}\n")),
-    right=minimal(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")),
+    wrong=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 8xH1000-80GB}\n")),
+    right=minimal_recipe(("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")),
 )
 CODES = (UNKNOWN_GPU,)
 GB = 10**9
-_FORM = re.compile(r"(?:(\d{1,4})\s*[xX*]\s*)?(.*)")
+_GPUS_PATTERN = re.compile(r"(?:(\d{1,4})\s*[xX*]\s*)?(.*)")
 
 
 class Target(NamedTuple):
@@ -31,7 +31,7 @@ class Target(NamedTuple):
     gpus: int
     nodes: int
     # Whether the memory of the device is known: a CPU's is, where the recipe says it.
-    bounded: bool = True
+    memory_known: bool = True
 
     @property
     def processes(self) -> int:
@@ -39,42 +39,42 @@ class Target(NamedTuple):
         return self.gpus * self.nodes
 
     @property
-    def named(self) -> str:
+    def display_name(self) -> str:
         return self.device.name if self.gpus else "this machine"
 
 
-def target_of(hardware: Hardware, findings: Findings) -> Target | None:
+def resolve_target(hardware: Hardware, findings: Diagnostics) -> Target | None:
     """The target that the recipe names. None when it is mistaken, which is then reported."""
     if hardware.gpus is None:
-        return _cpu(hardware)
-    found = _FORM.fullmatch(hardware.gpus.strip())
+        return _cpu_target(hardware)
+    found = _GPUS_PATTERN.fullmatch(hardware.gpus.strip())
     assert found is not None, "the form takes any text"
     count, kind = int(found[1] or 1), found[2].strip()
-    device = accelerator(kind)
+    device = find_accelerator(kind)
     if device is None or device.kind != "gpu" or count < 1:
-        _refuse(kind, count, findings)
+        _report_unknown_gpu(kind, count, findings)
         return None
     if hardware.price_per_hour is not None:
         device = device._replace(dollars_per_hour=hardware.price_per_hour / count)
     return Target(device, count, hardware.nodes)
 
 
-def _cpu(hardware: Hardware) -> Target:
-    device = accelerator("CPU")
+def _cpu_target(hardware: Hardware) -> Target:
+    device = find_accelerator("CPU")
     assert device is not None, "the table of accelerators holds a CPU"
     price = hardware.price_per_hour or 0.0
     device = device._replace(dollars_per_hour=price)
     if hardware.memory_gb is None:
-        return Target(device, 0, hardware.nodes, bounded=False)
+        return Target(device, 0, hardware.nodes, memory_known=False)
     return Target(device._replace(memory=int(hardware.memory_gb * GB)), 0, hardware.nodes)
 
 
-def _refuse(kind: str, count: int, findings: Findings) -> None:
+def _report_unknown_gpu(kind: str, count: int, findings: Diagnostics) -> None:
     path = ("hardware", "gpus")
     if count < 1:
         findings.add(UNKNOWN_GPU, path, "no GPUs at all: leave `gpus` out for a machine without")
         return
-    known = [name for name in accelerators() if name != "CPU"]
+    known = [name for name in accelerator_names() if name != "CPU"]
     help, meant = hint(kind, known, what="kinds")
     replace = f"{count}x{meant}" if meant else None
     findings.add(UNKNOWN_GPU, path, f"there are no GPUs named `{kind}`", help=help, replace=replace)

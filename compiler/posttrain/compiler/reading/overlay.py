@@ -2,38 +2,38 @@
 
 from dataclasses import replace
 
-from posttrain.compiler.text.tree import Entry, Leaf, Mapped, Node
+from posttrain.compiler.text.tree import Entry, MappingNode, Node, ScalarNode
 from posttrain.spec.diagnostic import Label, Span
 
 
 def overlay(base: Node, over: Node) -> Node:
     """`over` laid on `base`: mappings merge key by key, a null takes a key away that is there, and
     everything else is replaced."""
-    if not (isinstance(base, Mapped) and isinstance(over, Mapped)):
-        return _through(over, Label(base.span, "instead of this"))
+    if not (isinstance(base, MappingNode) and isinstance(over, MappingNode)):
+        return _with_provenance(over, Label(base.span, "instead of this"))
     entries = dict(base.entries)
     for key, entry in over.entries.items():
         below = entries.get(key)
-        if below and isinstance(entry.node, Leaf) and entry.node.value is None:
+        if below and isinstance(entry.node, ScalarNode) and entry.node.value is None:
             del entries[key]
             continue
         node = overlay(below.node, entry.node) if below else entry.node
         entries[key] = Entry(entry.key_span, node)
     # The base keeps its place: that is where most of the merged mapping was written.
-    return Mapped(entries, base.span, base.via)
+    return MappingNode(entries, base.span, base.via)
 
 
-def nest(path: list[str], span: Span, node: Node) -> Node:
+def nested_mapping(path: list[str], span: Span, node: Node) -> Node:
     """A mapping that holds only `node`, at a path."""
     for key in reversed(path):
-        node = Mapped({key: Entry(span, node)}, span)
+        node = MappingNode({key: Entry(span, node)}, span)
     return node
 
 
-def without(root: Mapped, *keys: str) -> Mapped:
+def drop_keys(root: MappingNode, *keys: str) -> MappingNode:
     kept = {key: entry for key, entry in root.entries.items() if key not in keys}
-    return Mapped(kept, root.span, root.via)
+    return MappingNode(kept, root.span, root.via)
 
 
-def _through(node: Node, label: Label) -> Node:
+def _with_provenance(node: Node, label: Label) -> Node:
     return replace(node, via=(*node.via, label))

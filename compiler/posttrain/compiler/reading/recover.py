@@ -7,51 +7,55 @@ such a bracket nothing else is said: how it is read is a guess.
 from collections.abc import Mapping
 from typing import Protocol, Self, TypeVar
 
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.reading.codes import YAML_ERROR
-from posttrain.compiler.text.brackets import close, first_unclosed
+from posttrain.compiler.text.brackets import close_brackets, find_unclosed_brackets
 from posttrain.compiler.text.tree import Node
-from posttrain.compiler.text.unreadable import never_closed
+from posttrain.compiler.text.unreadable import describe_unclosed
 from posttrain.spec.diagnostic import Span
 
-_MOST = 20  # brackets that are closed for the sake of what comes after them
+_MAX_RECOVERIES = 20  # brackets that are closed for the sake of what comes after them
 
 
-class Attempt(Protocol):
+class ParseAttempt(Protocol):
     """Of a text of a file: the tree, if there is one, and where the parser gave up over it."""
 
     file: str
     text: str
     # The columns of characters that are not the user's, by line.
-    added: Mapping[int, tuple[int, ...]]
-    broken: tuple[int, int] | None
+    inserted: Mapping[int, tuple[int, ...]]
+    error_position: tuple[int, int] | None
 
-    def attempt(self) -> Node | None: ...
+    def compose(self) -> Node | None: ...
 
-    def given(self, line: int, column: int) -> int: ...
+    def original_column(self, line: int, column: int) -> int: ...
 
-    def anew(self, text: str, added: Mapping[int, tuple[int, ...]]) -> Self: ...
-
-
-A = TypeVar("A", bound=Attempt)
+    def for_text(self, text: str, added: Mapping[int, tuple[int, ...]]) -> Self: ...
 
 
-def further(tried: A, root: Node | None, findings: Findings) -> tuple[A, Node | None]:
+AttemptT = TypeVar("AttemptT", bound=ParseAttempt)
+
+
+def recover_unclosed(
+    tried: AttemptT, root: Node | None, findings: Diagnostics
+) -> tuple[AttemptT, Node | None]:
     """The last attempt and what it took; brackets that were closed for it are reported."""
     guesses: list[Span] = []
-    while tried.broken is not None and len(guesses) < _MOST:
-        found = first_unclosed(tried.text)
-        again = tried.anew(*close(tried.text, tried.added, found)) if found is not None else None
+    while tried.error_position is not None and len(guesses) < _MAX_RECOVERIES:
+        found = find_unclosed_brackets(tried.text)
+        again = (
+            tried.for_text(*close_brackets(tried.text, tried.inserted, found)) if found is not None else None
+        )
         if again is None or found is None:
             break
-        closed = again.attempt()
-        if again.broken is not None and again.broken <= tried.broken:
+        closed = again.compose()
+        if again.error_position is not None and again.error_position <= tried.error_position:
             break
-        span, message, help, labels = never_closed(found, tried.file, tried.given)
-        findings.at_span(YAML_ERROR, span, message, help=help, labels=labels)
+        span, message, help, labels = describe_unclosed(found, tried.file, tried.original_column)
+        findings.add_at_span(YAML_ERROR, span, message, help=help, labels=labels)
         ends = labels[-1].span
         guesses.append(Span(tried.file, found.brackets[0].line + 1, 1, ends.line, ends.column))
         tried, root = again, closed
     for guess in guesses:
-        findings.guess(guess)
+        findings.mark_recovered(guess)
     return tried, root

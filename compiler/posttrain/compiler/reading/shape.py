@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.reading.validate import WRONG_TYPE, describe, validate
-from posttrain.compiler.text.tree import Leaf, Listed, Mapped, Node, Path, renamed
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.reading.validate import WRONG_TYPE, describe_node, validate
+from posttrain.compiler.text.tree import KeyPath, MappingNode, Node, ScalarNode, SequenceNode, rename_key
 from posttrain.spec.declared import Declaration, keys_of
 from posttrain.spec.diagnostic import Code, Label
 from posttrain.spec.hardware import Container, Hardware
@@ -27,8 +27,8 @@ NO_VERB = Code(
     "error",
     "A stage is known by its verb: exactly one of the keys train, eval, benchmark, gate, export, generate,"
     " script.",
-    wrong=minimal(("{train: sft,", "{trains: sft,")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("{train: sft,", "{trains: sft,")),
+    right=MINIMAL_RECIPE,
 )
 BAD_NAME = Code(
     "PT0212",
@@ -36,8 +36,8 @@ BAD_NAME = Code(
     "error",
     "Names of models, datasets, rewards and stages begin with a letter and hold at most 64 letters,"
     " digits, `-` and `_`. A dot would read as a part of something.",
-    wrong=minimal(("  base:", "  my.base:"), ("model: base", "model: my.base")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("  base:", "  my.base:"), ("model: base", "model: my.base")),
+    right=MINIMAL_RECIPE,
 )
 NO_STAGES = Code(
     "PT0213",
@@ -46,7 +46,7 @@ NO_STAGES = Code(
     "Stages are what is done; a recipe needs at least one. A file that only others extend is not"
     " compiled by itself.",
     wrong="recipe: 1\nname: demo\nstages: {}\n",
-    right=MINIMAL,
+    right=MINIMAL_RECIPE,
 )
 NAME_TAKEN = Code(
     "PT0214",
@@ -54,20 +54,20 @@ NAME_TAKEN = Code(
     "error",
     "A stage, a model, a dataset and an endpoint share one space of names, since a reference to any of"
     " them is just the name.",
-    wrong=minimal(("  check: {eval: sft", "  base: {eval: sft")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("  check: {eval: sft", "  base: {eval: sft")),
+    right=MINIMAL_RECIPE,
 )
 CODES = (NO_VERB, BAD_NAME, NO_STAGES, NAME_TAKEN)
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
-Kind = TypeVar("Kind", bound=Declaration)
+VALID_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 
 
 @record(kw_only=True)
-class Shaped:
+class TypedRecipe:
     """A recipe's declarations that are well-formed, and the names of those that are not."""
 
-    root: Mapped
+    root: MappingNode
     name: str
     description: str
     seed: int
@@ -80,19 +80,19 @@ class Shaped:
     endpoints: Mapping[str, Endpoint]
     environments: Mapping[str, Environment]
     stages: Mapping[str, AnyStage]
-    broken: frozenset[str]
+    invalid_names: frozenset[str]
 
 
-def shape(root: Mapped, findings: Findings) -> Shaped:
-    root = with_known_sections(root, findings)
-    findings.attach(root)
+def build_typed_recipe(root: MappingNode, findings: Diagnostics) -> TypedRecipe:
+    root = normalize_sections(root, findings)
+    findings.set_root(root)
     header = _header(root, findings)
     broken: set[str] = set()
     found = {section: _section(root, section, model, findings, broken) for section, model in SECTIONS.items()}
     stages = _stages(root, findings, broken)
-    _check_names_apart(root, findings)
+    _check_duplicate_names(root, findings)
     known: dict[str, Any] = {**found}
-    return Shaped(
+    return TypedRecipe(
         root=root,
         name=header.name if header else "recipe",
         description=header.description if header else "",
@@ -101,7 +101,7 @@ def shape(root: Mapped, findings: Findings) -> Shaped:
         container=header.container if header else None,
         tracking=tuple(header.tracking) if header else (),
         stages=stages,
-        broken=frozenset(broken),
+        invalid_names=frozenset(broken),
         **known,
     )
 
@@ -112,25 +112,25 @@ def legal_sections() -> frozenset[str]:
     return frozenset((*keys_of(Header), *SECTIONS, "stages", "extends", "profiles", "matrix"))
 
 
-def with_known_sections(root: Mapped, findings: Findings) -> Mapped:
+def normalize_sections(root: MappingNode, findings: Diagnostics) -> MappingNode:
     """The tree without sections that have no meaning: those are reported, and taken for what was meant."""
     if root.entries.keys() <= legal_sections():
         return root
-    from posttrain.compiler.reading.sections import with_sections_meant
+    from posttrain.compiler.reading.sections import correct_sections
 
-    return with_sections_meant(root, legal_sections(), findings)
+    return correct_sections(root, legal_sections(), findings)
 
 
-def _header(root: Mapped, findings: Findings) -> Header | None:
+def _header(root: MappingNode, findings: Diagnostics) -> Header | None:
     own = {key: entry for key, entry in root.entries.items() if key in keys_of(Header)}
-    return validate(Header, Mapped(own, root.span), (), findings)
+    return validate(Header, MappingNode(own, root.span), (), findings)
 
 
 def _section(
-    root: Mapped, section: str, model: type[Kind], findings: Findings, broken: set[str]
-) -> dict[str, Kind]:
-    found: dict[str, Kind] = {}
-    for name, node in _named(root, section, findings, broken).items():
+    root: MappingNode, section: str, model: type[DeclarationT], findings: Diagnostics, broken: set[str]
+) -> dict[str, DeclarationT]:
+    found: dict[str, DeclarationT] = {}
+    for name, node in _named_nodes(root, section, findings, broken).items():
         declared = validate(model, node, (section, name), findings)
         if declared is None:
             broken.add(name)
@@ -139,35 +139,35 @@ def _section(
     return found
 
 
-def _named(root: Mapped, section: str, findings: Findings, broken: set[str]) -> dict[str, Node]:
+def _named_nodes(root: MappingNode, section: str, findings: Diagnostics, broken: set[str]) -> dict[str, Node]:
     """The declarations of a section by name."""
     entry = root.entries.get(section)
     if entry is None:
         return {}
-    if not isinstance(entry.node, Mapped):
-        message = f"`{section}` maps names to declarations; found {describe(entry.node)}"
-        findings.add(WRONG_TYPE, (section,), message, help=_as_mapping(entry.node))
+    if not isinstance(entry.node, MappingNode):
+        message = f"`{section}` maps names to declarations; found {describe_node(entry.node)}"
+        findings.add(WRONG_TYPE, (section,), message, help=_mapping_help(entry.node))
         return {}
     for name in entry.node.entries:
-        if not NAME.match(name):
+        if not VALID_NAME.match(name):
             findings.add(BAD_NAME, (section, name), f"`{name}` cannot be a name", key=True)
             broken.add(name)
     return {name: inner.node for name, inner in entry.node.entries.items()}
 
 
-def _as_mapping(node: Node) -> str:
+def _mapping_help(node: Node) -> str:
     """How a section that is no mapping was meant to be written."""
-    if isinstance(node, Leaf):
+    if isinstance(node, ScalarNode):
         return "leave the section out, or name what it declares: NAME: {...}" if node.value is None else ""
-    first = node.items[0] if isinstance(node, Listed) and node.items else None
-    named = first.entries.get("name") if isinstance(first, Mapped) else None
-    name = named.node.text if named is not None and isinstance(named.node, Leaf) else "NAME"
+    first = node.items[0] if isinstance(node, SequenceNode) and node.items else None
+    named = first.entries.get("name") if isinstance(first, MappingNode) else None
+    name = named.node.text if named is not None and isinstance(named.node, ScalarNode) else "NAME"
     return f"write `{name}: ...` in place of `- name: {name}`"
 
 
-def _stages(root: Mapped, findings: Findings, broken: set[str]) -> dict[str, AnyStage]:
-    named = _named(root, "stages", findings, broken)
-    if not named and not findings.failed:
+def _stages(root: MappingNode, findings: Diagnostics, broken: set[str]) -> dict[str, AnyStage]:
+    named = _named_nodes(root, "stages", findings, broken)
+    if not named and not findings.has_errors:
         findings.add(NO_STAGES, ("stages",), "the recipe has no stages", help="add a section `stages`")
     found: dict[str, AnyStage] = {}
     for name, node in named.items():
@@ -179,9 +179,9 @@ def _stages(root: Mapped, findings: Findings, broken: set[str]) -> dict[str, Any
     return found
 
 
-def _stage(node: Node, path: Path, findings: Findings) -> AnyStage | None:
-    if not isinstance(node, Mapped):
-        findings.add(WRONG_TYPE, path, f"a stage is a mapping; found {describe(node)}")
+def _stage(node: Node, path: KeyPath, findings: Diagnostics) -> AnyStage | None:
+    if not isinstance(node, MappingNode):
+        findings.add(WRONG_TYPE, path, f"a stage is a mapping; found {describe_node(node)}")
         return None
     verbs = [key for key in node.entries if key in VERBS]
     if len(verbs) == 1:
@@ -190,17 +190,17 @@ def _stage(node: Node, path: Path, findings: Findings) -> AnyStage | None:
         message = f"the stage `{path[-1]}` has more than one verb: {', '.join(verbs)}"
         findings.add(NO_VERB, path, message, key=True, help="keep one of them")
         return None
-    return _verb_meant(node, path, findings)
+    return _recover_verb(node, path, findings)
 
 
-def _verb_meant(node: Mapped, path: Path, findings: Findings) -> AnyStage | None:
+def _recover_verb(node: MappingNode, path: KeyPath, findings: Diagnostics) -> AnyStage | None:
     """Report a stage without a verb; where one is misspelt, the stage is taken for what was meant."""
-    from posttrain.compiler.diagnosis.synonyms import key_hint, key_meant
+    from posttrain.compiler.diagnosis.synonyms import key_hint, suggest_key
 
     others = {key for verb in VERBS.values() for key in keys_of(verb)} - set(VERBS)
     first = list(node.entries)[:1]
-    near = [key for key in node.entries if key_meant(key, VERBS) and not key_meant(key, others)]
-    near += [key for key in first if key_meant(key, VERBS)]
+    near = [key for key in node.entries if suggest_key(key, VERBS) and not suggest_key(key, others)]
+    near += [key for key in first if suggest_key(key, VERBS)]
     told = near[0] if near else None
     help, meant = key_hint(told or "", VERBS, what="verbs")
     where = (*path, told) if told else path
@@ -208,16 +208,16 @@ def _verb_meant(node: Mapped, path: Path, findings: Findings) -> AnyStage | None
     findings.add(NO_VERB, where, message, key=True, help=help, replace=meant)
     if told is None or meant is None:
         return None
-    findings.attach(renamed(findings.root, where, meant))
-    mended = renamed(node, (told,), meant)
+    findings.set_root(rename_key(findings.root, where, meant))
+    mended = rename_key(node, (told,), meant)
     return validate(VERBS[meant], mended, path, findings)
 
 
-def _check_names_apart(root: Mapped, findings: Findings) -> None:
+def _check_duplicate_names(root: MappingNode, findings: Diagnostics) -> None:
     taken: dict[str, tuple[str, str]] = {}
     for section in ("models", "datasets", "endpoints", "stages"):
         entry = root.entries.get(section)
-        for name in entry.node.entries if entry and isinstance(entry.node, Mapped) else ():
+        for name in entry.node.entries if entry and isinstance(entry.node, MappingNode) else ():
             if name in taken:
                 label = Label(findings.span(taken[name], key=True), "first used here")
                 message = f"the name `{name}` stands for something else already"

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from posttrain.compiler.data.relational import RELATIONAL
-from posttrain.compiler.reference.topics import Topic, fields_of
-from posttrain.compiler.reference.values import flow
-from posttrain.compiler.schema.choices import extensions
+from posttrain.compiler.data.relational import RELATIONAL_STEPS
+from posttrain.compiler.reference.topics import Topic, topic_fields
+from posttrain.compiler.reference.values import to_flow_yaml
+from posttrain.compiler.schema.choices import extensions_of_kind
 from posttrain.compiler.schema.models import Definitions, Schema
-from posttrain.compiler.schema.words import typed, words
+from posttrain.compiler.schema.words import describe_schema, describe_type
 from posttrain.spec import declared
-from posttrain.spec.extension import Catalog, Extension, Kind, Method, RewardOp
+from posttrain.spec.extension import Catalog, Extension, ExtensionKind, Method, RewardOp
 from posttrain.spec.types import Columns
 
-KINDS: Mapping[Kind, str] = {
+KIND_TITLES: Mapping[ExtensionKind, str] = {
     "method": "Training methods",
     "source": "Sources",
     "data": "Data steps",
@@ -20,7 +20,7 @@ KINDS: Mapping[Kind, str] = {
     "environment": "Environments",
     "tracker": "Trackers",
 }
-_PLACES: Mapping[Kind, str] = {
+_KIND_PATHS: Mapping[ExtensionKind, str] = {
     "method": "stages.train.params",
     "source": "datasets.from",
     "data": "datasets.steps",
@@ -28,60 +28,60 @@ _PLACES: Mapping[Kind, str] = {
     "environment": "environments.params",
     "tracker": "tracking",
 }
-_INSIDE: Mapping[Kind, str] = {
+_FIELD_LOCATIONS: Mapping[ExtensionKind, str] = {
     "method": "in the `params` of a stage with `train: {name}`",
     "environment": "in the `params` of an environment of the kind `{name}`",
 }
 
 
 def extension_topics(found: Definitions, catalog: Catalog) -> Iterator[Topic]:
-    for name in RELATIONAL:
-        yield _step(name, found[f"data.{name}"])
-    for kind in KINDS:
-        for name, extension in extensions(kind, catalog).items():
-            yield _topic(kind, name, extension, found[f"{kind}.{name}"])
+    for name in RELATIONAL_STEPS:
+        yield _relational_step_topic(name, found[f"data.{name}"])
+    for kind in KIND_TITLES:
+        for name, extension in extensions_of_kind(kind, catalog).items():
+            yield _extension_topic(kind, name, extension, found[f"{kind}.{name}"])
 
 
-def _step(name: str, schema: Schema) -> Topic:
-    takes = () if "properties" in schema else (f"Takes {words(schema)}.",)
-    examples = [f"- {name}: {flow(example)}" for example in schema.get("examples", ())]
+def _relational_step_topic(name: str, schema: Schema) -> Topic:
+    takes = () if "properties" in schema else (f"Takes {describe_schema(schema)}.",)
+    examples = [f"- {name}: {to_flow_yaml(example)}" for example in schema.get("examples", ())]
     return Topic(
         name=name,
         kind="data",
-        says=schema["description"],
-        where="in the `steps` of a dataset",
-        inside=f"in `{name}`",
+        description=schema["description"],
+        location="in the `steps` of a dataset",
+        field_location=f"in `{name}`",
         notes=takes,
-        fields=fields_of(schema, name, {}),
+        fields=topic_fields(schema, name, {}),
         example="\n".join(examples),
-        place=f"datasets.steps.{name}",
+        recipe_path=f"datasets.steps.{name}",
     )
 
 
-def _topic(kind: Kind, name: str, extension: Extension, schema: Schema) -> Topic:
-    where, notes = _ABOUT[kind](name, extension)
-    own = _PLACES[kind]
+def _extension_topic(kind: ExtensionKind, name: str, extension: Extension, schema: Schema) -> Topic:
+    where, notes = _DESCRIBE_KIND[kind](name, extension)
+    own = _KIND_PATHS[kind]
     if kind in ("source", "data"):
-        notes = [*notes, *_shortened(name, schema)]
+        notes = [*notes, *_shorthand_notes(name, schema)]
     full = next((s for s in schema.get("anyOf", ()) if "properties" in s), schema)
     return Topic(
         name=name,
         kind=kind,
-        says=extension.summary,
-        where=where,
-        inside=_INSIDE.get(kind, "in `{name}`").format(name=name),
+        description=extension.summary,
+        location=where,
+        field_location=_FIELD_LOCATIONS.get(kind, "in `{name}`").format(name=name),
         notes=tuple(notes),
-        fields=fields_of(full, name, {}),
-        place=own if kind in ("method", "environment") else f"{own}.{name}",
+        fields=topic_fields(full, name, {}),
+        recipe_path=own if kind in ("method", "environment") else f"{own}.{name}",
     )
 
 
-About = tuple[str, list[str]]
+LocationAndNotes = tuple[str, list[str]]
 
 
-def _method(name: str, extension: Extension) -> About:
+def _describe_method(name: str, extension: Extension) -> LocationAndNotes:
     assert isinstance(extension, Method), "a method is a Method"
-    notes = [f"Reads {'; or '.join(_columns(columns) for columns in extension.accepts)}."]
+    notes = [f"Reads {'; or '.join(_describe_columns(columns) for columns in extension.accepts)}."]
     if extension.needs_reward:
         notes.append("Needs a reward graph.")
     if extension.needs_reference:
@@ -91,7 +91,7 @@ def _method(name: str, extension: Extension) -> About:
     return f"a stage with `train: {name}`; its parameters stand under `params`", notes
 
 
-def _columns(columns: Columns) -> str:
+def _describe_columns(columns: Columns) -> str:
     """`prompt`, `chosen` (text): a type goes for the names before it."""
     by_type: dict[str, list[str]] = {}
     for name, type in columns.items():
@@ -99,31 +99,37 @@ def _columns(columns: Columns) -> str:
     return ", ".join(f"{', '.join(names)} ({type})" for type, names in by_type.items())
 
 
-def _reward(name: str, extension: Extension) -> About:
+def _describe_reward_op(name: str, extension: Extension) -> LocationAndNotes:
     assert isinstance(extension, RewardOp), "a reward op is a RewardOp"
-    notes = [f"Gives {typed(extension.yields)}{', or what its parameters say' if extension.typed else ''}."]
+    notes = [
+        f"Gives {describe_type(extension.yields)}{', or what its parameters say' if extension.infer_type else ''}."
+    ]
     needed = {field for field, operand in extension.operands.items() if operand.required}
     needed |= {one.name for one in declared.fields_of(extension.params).values() if one.required}
     if extension.shorthand in extension.operands and needed <= {extension.shorthand}:
         notes.append(f"`{name}: VALUE` is short for `{name}: {{{extension.shorthand}: VALUE}}`.")
-    return f"in a reward graph, where {typed(extension.yields)} is wanted", notes
+    return f"in a reward graph, where {describe_type(extension.yields)} is wanted", notes
 
 
-def _shortened(name: str, schema: Schema) -> list[str]:
+def _shorthand_notes(name: str, schema: Schema) -> list[str]:
     """The note about a bare value that may stand for the mapping."""
     short = [s for s in schema.get("anyOf", ()) if "properties" not in s]
-    return [f"`{name}: VALUE`, where VALUE is {words(short[0])}, is short for the mapping."] if short else []
+    return (
+        [f"`{name}: VALUE`, where VALUE is {describe_schema(short[0])}, is short for the mapping."]
+        if short
+        else []
+    )
 
 
-def _elsewhere(where: str) -> Callable[[str, Extension], About]:
+def _at_location(where: str) -> Callable[[str, Extension], LocationAndNotes]:
     return lambda name, _: (where.format(name=name), [])
 
 
-_ABOUT: Mapping[Kind, Callable[[str, Extension], About]] = {
-    "method": _method,
-    "reward": _reward,
-    "source": _elsewhere("as the `from` of a dataset"),
-    "data": _elsewhere("in the `steps` of a dataset"),
-    "environment": _elsewhere("as the `kind` of an environment; its parameters stand under `params`"),
-    "tracker": _elsewhere("in the list `tracking`"),
+_DESCRIBE_KIND: Mapping[ExtensionKind, Callable[[str, Extension], LocationAndNotes]] = {
+    "method": _describe_method,
+    "reward": _describe_reward_op,
+    "source": _at_location("as the `from` of a dataset"),
+    "data": _at_location("in the `steps` of a dataset"),
+    "environment": _at_location("as the `kind` of an environment; its parameters stand under `params`"),
+    "tracker": _at_location("in the list `tracking`"),
 }

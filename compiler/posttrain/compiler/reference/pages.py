@@ -1,11 +1,11 @@
 """The reference as Markdown files: what `recipe explain` tells of everything, by kind."""
 
-from posttrain.compiler.reference.extensions import KINDS
+from posttrain.compiler.reference.extensions import KIND_TITLES
 from posttrain.compiler.reference.find import Reference
-from posttrain.compiler.reference.markdown import topic_text
-from posttrain.compiler.render.page import page
+from posttrain.compiler.reference.markdown import topic_markdown
+from posttrain.compiler.render.page import render_code_page
 
-_ABOUT = {
+_PAGE_TITLES = {
     "recipe": (
         "The recipe",
         "The sections of a recipe file, and what may stand in each. `recipe schema` tells editors the same.",
@@ -25,7 +25,7 @@ _ABOUT = {
         "Everything that can be wrong with a recipe, each with an example that is and one that is not.",
     ),
 }
-_KINDS = {
+_PAGE_BY_KIND = {
     "recipe": "recipe",
     "section": "recipe",
     "stage": "stages",
@@ -36,26 +36,26 @@ _KINDS = {
     "environment": "environments",
     "tracker": "trackers",
 }
-assert set(KINDS) <= set(_KINDS), "every kind of extension has a page"
+assert set(KIND_TITLES) <= set(_PAGE_BY_KIND), "every kind of extension has a page"
 
 
-def pages(known: Reference) -> dict[str, str]:
+def reference_pages(known: Reference) -> dict[str, str]:
     """The text of each file, by its name."""
     blocks: dict[str, list[str]] = {}
     for topic in known.topics:
-        blocks.setdefault(_KINDS[topic.kind], []).append(topic_text(topic, 2))
-    blocks["codes"] = [page(code, 2) for code in known.codes.values()]
-    made = {f"{name}.md": _page(name, texts) for name, texts in blocks.items()}
-    return {"README.md": _index(list(blocks)), **made}
+        blocks.setdefault(_PAGE_BY_KIND[topic.kind], []).append(topic_markdown(topic, 2))
+    blocks["codes"] = [render_code_page(code, 2) for code in known.codes.values()]
+    made = {f"{name}.md": _render_page(name, texts) for name, texts in blocks.items()}
+    return {"README.md": _index_page(list(blocks)), **made}
 
 
-def _page(name: str, texts: list[str]) -> str:
-    title, about = _ABOUT[name]
+def _render_page(name: str, texts: list[str]) -> str:
+    title, about = _PAGE_TITLES[name]
     return "\n".join([f"# {title}\n\n{about}\n", *texts])
 
 
-def _index(names: list[str]) -> str:
-    lines = [f"- [{_ABOUT[name][0]}]({name}.md): {_ABOUT[name][1]}" for name in names]
+def _index_page(names: list[str]) -> str:
+    lines = [f"- [{_PAGE_TITLES[name][0]}]({name}.md): {_PAGE_TITLES[name][1]}" for name in names]
     head = (
         "# Reference\n\n"
         "Written by `recipe explain --pages docs/reference` from what the code declares. The same texts are\n"

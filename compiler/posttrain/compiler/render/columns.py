@@ -3,11 +3,11 @@
 import unicodedata
 from dataclasses import dataclass
 
-TAB = 4
+TAB_WIDTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DisplayLine:
     """A line as it is printed: its characters, and the place at which each begins."""
 
     cells: tuple[str, ...]
@@ -21,27 +21,27 @@ class Shown:
     def width(self) -> int:
         return self.starts[-1]
 
-    def place(self, column: int) -> int:
+    def display_column(self, column: int) -> int:
         """The place of a column, which counts characters from 1. Columns go on beyond the end."""
         beyond = max(0, column - len(self.starts))
         return self.starts[min(column, len(self.starts)) - 1] + beyond
 
 
-def shown(line: str) -> Shown:
+def display_line(line: str) -> DisplayLine:
     if line.isascii() and line.isprintable():
-        return Shown(tuple(line), tuple(range(len(line) + 1)))
+        return DisplayLine(tuple(line), tuple(range(len(line) + 1)))
     cells: list[str] = []
     starts = [0]
     for character in line:
-        printed, width = _printed(character, starts[-1])
+        printed, width = _display_cell(character, starts[-1])
         cells.append(printed)
         starts.append(starts[-1] + width)
-    return Shown(tuple(cells), tuple(starts))
+    return DisplayLine(tuple(cells), tuple(starts))
 
 
-def _printed(character: str, place: int) -> tuple[str, int]:
+def _display_cell(character: str, place: int) -> tuple[str, int]:
     if character == "\t":
-        width = TAB - place % TAB
+        width = TAB_WIDTH - place % TAB_WIDTH
         return " " * width, width
     if character < " " or character == "\x7f":  # as its picture: a real one would move the cursor
         return chr(0x2421 if character == "\x7f" else 0x2400 + ord(character)), 1
@@ -53,7 +53,7 @@ def _printed(character: str, place: int) -> tuple[str, int]:
     return character, 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def cut(line: Shown, first: int, last: int, width: int) -> tuple[str, int]:
+def truncate_line(line: DisplayLine, first: int, last: int, width: int) -> tuple[str, int]:
     """The part of a line around the places `first` to `last`, and by how much its places move."""
     if line.width <= width:
         return line.text, 0

@@ -16,12 +16,12 @@ def render_github(
 
 def _command(found: Diagnostic, names: Mapping[str, str], codes: Mapping[str, Code], recipe: str) -> str:
     title = f"{found.code} {codes[found.code].title}" if found.code in codes else found.code
-    properties = {**_place(found.span, names, recipe), "title": title}
-    listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
-    return f"::{_COMMANDS[found.severity]} {listed}::{_data(_message(found, names))}"
+    properties = {**_annotation_location(found.span, names, recipe), "title": title}
+    listed = ",".join(f"{key}={_escape_property(str(value))}" for key, value in properties.items())
+    return f"::{_COMMANDS[found.severity]} {listed}::{_escape_data(_annotation_message(found, names))}"
 
 
-def _place(span: Span, names: Mapping[str, str], recipe: str) -> dict[str, str | int]:
+def _annotation_location(span: Span, names: Mapping[str, str], recipe: str) -> dict[str, str | int]:
     if span.file.startswith("--"):
         return {"file": recipe, "line": 1}
     file: dict[str, str | int] = {"file": names.get(span.file, span.file), "line": span.line}
@@ -32,7 +32,7 @@ def _place(span: Span, names: Mapping[str, str], recipe: str) -> dict[str, str |
     return {**file, "col": span.column, "endLine": span.line, "endColumn": end}
 
 
-def _message(found: Diagnostic, names: Mapping[str, str]) -> str:
+def _annotation_message(found: Diagnostic, names: Mapping[str, str]) -> str:
     lines = [found.message]
     if found.span.file.startswith("--"):
         lines.append(f"at {found.span.file}")
@@ -42,9 +42,9 @@ def _message(found: Diagnostic, names: Mapping[str, str]) -> str:
     return "\n".join([*lines, *([f"help: {found.help}"] if found.help else [])])
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")

@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from posttrain.spec.diagnostic import Diagnostic, Span
 
 
-def without_secrets(
+def redact_secrets(
     texts: Mapping[str, Sequence[str]], diagnostics: Sequence[Diagnostic]
 ) -> Mapping[str, Sequence[str]]:
     """The lines of files, with stars in the places that a diagnostic hides."""
     hidden = {name: list(lines) for name, lines in texts.items()}
-    for span in (diagnostic.hides for diagnostic in diagnostics):
+    for span in (diagnostic.redacted_span for diagnostic in diagnostics):
         if span is not None and span.file in hidden:
-            _starred(hidden[span.file], span)
+            _mask_span(hidden[span.file], span)
     return hidden
 
 
-def _starred(lines: list[str], span: Span) -> None:
+def _mask_span(lines: list[str], span: Span) -> None:
     for number in range(span.line, min(span.end_line, len(lines)) + 1):
         line = lines[number - 1]
         start = span.column - 1 if number == span.line else 0

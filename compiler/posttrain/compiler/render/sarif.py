@@ -4,17 +4,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posttrain.compiler.render.page import page
+from posttrain.compiler.render.page import render_code_page
 from posttrain.spec.diagnostic import Code, Diagnostic, Edit, Label, Span
 from posttrain.spec.version import VERSION
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
-Names = Mapping[str, str]
+FileNames = Mapping[str, str]
 
 
 def render_sarif(
-    diagnostics: Sequence[Diagnostic], names: Names, codes: Mapping[str, Code], recipe: str
+    diagnostics: Sequence[Diagnostic], names: FileNames, codes: Mapping[str, Code], recipe: str
 ) -> str:
     """A log of one run. What is wrong with an option of the command line is placed at the recipe."""
     used = sorted({found.code for found in diagnostics})
@@ -33,28 +33,28 @@ def _rule(code: Code) -> dict[str, Any]:
         "id": code.id,
         "shortDescription": {"text": code.title},
         "fullDescription": {"text": code.page},
-        "help": {"text": code.page, "markdown": page(code)},
+        "help": {"text": code.page, "markdown": render_code_page(code)},
         "defaultConfiguration": {"level": code.severity},
     }
 
 
-def _result(found: Diagnostic, rule: int, names: Names, recipe: str) -> dict[str, Any]:
+def _result(found: Diagnostic, rule: int, names: FileNames, recipe: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": found.code,
         "ruleIndex": rule,
         "level": found.severity,
-        "message": {"text": _message(found)},
-        "locations": [{"physicalLocation": _place(found.span, names, recipe)}],
+        "message": {"text": _result_message(found)},
+        "locations": [{"physicalLocation": _physical_location(found.span, names, recipe)}],
     }
     if found.labels:
         related = enumerate(found.labels, 1)
-        result["relatedLocations"] = [_related(id, label, names, recipe) for id, label in related]
+        result["relatedLocations"] = [_related_location(id, label, names, recipe) for id, label in related]
     if found.edit is not None and not _is_option(found.edit.span):
         result["fixes"] = [_fix(found.edit, found.help, names)]
     return result
 
 
-def _message(found: Diagnostic) -> str:
+def _result_message(found: Diagnostic) -> str:
     where = f" (at {found.span.file})" if _is_option(found.span) else ""
     return f"{found.message}{where}" + (f"\n{found.help}" if found.help else "")
 
@@ -63,13 +63,13 @@ def _is_option(span: Span) -> bool:
     return span.file.startswith("--")
 
 
-def _related(id: int, label: Label, names: Names, recipe: str) -> dict[str, Any]:
+def _related_location(id: int, label: Label, names: FileNames, recipe: str) -> dict[str, Any]:
     where = f" ({label.span.file})" if _is_option(label.span) else ""
-    place = _place(label.span, names, recipe)
+    place = _physical_location(label.span, names, recipe)
     return {"id": id, "message": {"text": f"{label.text}{where}"}, "physicalLocation": place}
 
 
-def _fix(edit: Edit, help: str, names: Names) -> dict[str, Any]:
+def _fix(edit: Edit, help: str, names: FileNames) -> dict[str, Any]:
     change = {
         "artifactLocation": {"uri": _uri(names.get(edit.span.file, edit.span.file))},
         "replacements": [{"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.text}}],
@@ -77,7 +77,7 @@ def _fix(edit: Edit, help: str, names: Names) -> dict[str, Any]:
     return {"description": {"text": help or f"write `{edit.text}`"}, "artifactChanges": [change]}
 
 
-def _place(span: Span, names: Names, recipe: str) -> dict[str, Any]:
+def _physical_location(span: Span, names: FileNames, recipe: str) -> dict[str, Any]:
     if _is_option(span):
         return {"artifactLocation": {"uri": _uri(recipe)}, "region": {"startLine": 1}}
     file = names.get(span.file, span.file)

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from posttrain.compiler.render.columns import shown
-from posttrain.compiler.render.hiding import without_secrets
-from posttrain.compiler.render.snippet import Line, Mark, snippet
+from posttrain.compiler.render.columns import display_line
+from posttrain.compiler.render.hiding import redact_secrets
+from posttrain.compiler.render.snippet import Mark, SnippetLine, render_snippet
 from posttrain.spec.diagnostic import Diagnostic
 
 _COLOURS = {"error": "31", "warning": "33", "note": "36", "help": "32", "dim": "34", "bold": ""}
-Texts = Mapping[str, Sequence[str]]
+SourceLines = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,19 @@ class Styler:
         return f"\x1b[1{';' + code if code else ''}m{text}\x1b[0m"
 
 
-def render(
+def render_text(
     diagnostics: Sequence[Diagnostic],
-    texts: Texts,
+    texts: SourceLines,
     names: Mapping[str, str],
     styler: Styler,
 ) -> str:
     """All diagnostics, and a line that counts them. `texts` has the lines of files, `names` their paths."""
-    texts = without_secrets(texts, diagnostics)
-    blocks = [_block(diagnostic, texts, names, styler) for diagnostic in diagnostics]
-    return "\n".join([*blocks, _count(diagnostics, styler)]) if blocks else ""
+    texts = redact_secrets(texts, diagnostics)
+    blocks = [_format_diagnostic(diagnostic, texts, names, styler) for diagnostic in diagnostics]
+    return "\n".join([*blocks, _count_line(diagnostics, styler)]) if blocks else ""
 
 
-def _count(diagnostics: Sequence[Diagnostic], styler: Styler) -> str:
+def _count_line(diagnostics: Sequence[Diagnostic], styler: Styler) -> str:
     parts: list[str] = []
     for severity in ("error", "warning", "note"):
         count = sum(d.severity == severity for d in diagnostics)
@@ -47,32 +47,36 @@ def _count(diagnostics: Sequence[Diagnostic], styler: Styler) -> str:
     return ", ".join(parts) + "\n"
 
 
-def _block(diagnostic: Diagnostic, texts: Texts, names: Mapping[str, str], styler: Styler) -> str:
+def _format_diagnostic(
+    diagnostic: Diagnostic, texts: SourceLines, names: Mapping[str, str], styler: Styler
+) -> str:
     head = styler.paint(f"{diagnostic.severity}[{diagnostic.code}]", diagnostic.severity)
-    said = "\n".join(shown(line).text for line in diagnostic.message.split("\n"))
+    said = "\n".join(display_line(line).text for line in diagnostic.message.split("\n"))
     lines = [f"{head}: {styler.paint(said, 'bold')}"]
-    by_file = _marks(diagnostic)
+    by_file = _marks_by_file(diagnostic)
     margin = max(len(str(mark.span.end_line)) for marks in by_file.values() for mark in marks)
     for file, marks in by_file.items():
         arrow = "-->" if file == diagnostic.span.file else ":::"
-        lines += _place(arrow, file, marks, margin, texts.get(file, ()), names, styler)
+        lines += _format_location(arrow, file, marks, margin, texts.get(file, ()), names, styler)
     if diagnostic.help:
-        lines += _note("help", diagnostic.help, margin, styler)
+        lines += _format_note("help", diagnostic.help, margin, styler)
     lines.append(f"{' ' * margin} {styler.paint('= see:', 'dim')} recipe explain {diagnostic.code}")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _marks(diagnostic: Diagnostic) -> dict[str, list[Mark]]:
+def _marks_by_file(diagnostic: Diagnostic) -> dict[str, list[Mark]]:
     """What to underline, by file: the place of the diagnostic, then its labels."""
     same = [label.text for label in diagnostic.labels if label.span == diagnostic.span]
-    found = {diagnostic.span.file: [Mark(diagnostic.span, "; ".join(same), diagnostic.severity, main=True)]}
+    found = {
+        diagnostic.span.file: [Mark(diagnostic.span, "; ".join(same), diagnostic.severity, primary=True)]
+    }
     for label in diagnostic.labels:
         if label.span != diagnostic.span:
             found.setdefault(label.span.file, []).append(Mark(label.span, label.text, "note"))
     return found
 
 
-def _place(
+def _format_location(
     arrow: str,
     file: str,
     marks: Sequence[Mark],
@@ -85,28 +89,32 @@ def _place(
     pad, bar = " " * margin, styler.paint("|", "dim")
     head = f"{pad}{styler.paint(arrow, 'dim')} "
     if file.startswith("--"):  # an option of the command line has no lines
-        notes = [line for mark in marks if mark.text for line in _note("note", mark.text, margin, styler)]
+        notes = [
+            line for mark in marks if mark.text for line in _format_note("note", mark.text, margin, styler)
+        ]
         return [head + file, *notes]
     first = marks[0].span
     lines = [f"{head}{names.get(file, file)}:{first.line}:{first.column}", f"{pad} {bar}"]
     if not source:
-        notes = [line for mark in marks if mark.text for line in _note("note", mark.text, margin, styler)]
+        notes = [
+            line for mark in marks if mark.text for line in _format_note("note", mark.text, margin, styler)
+        ]
         return [*lines[:1], *notes]
-    shown = snippet(marks, source, styler.width)
-    return [*lines, *(_line(line, margin, bar, styler) for line in shown)]
+    shown = render_snippet(marks, source, styler.width)
+    return [*lines, *(_format_line(line, margin, bar, styler) for line in shown)]
 
 
-def _line(line: Line, margin: int, bar: str, styler: Styler) -> str:
-    text = "".join(styler.paint(piece, kind) for piece, kind in line.pieces)
+def _format_line(line: SnippetLine, margin: int, bar: str, styler: Styler) -> str:
+    text = "".join(styler.paint(piece, kind) for piece, kind in line.segments)
     if line.gap:
         return f"{'...':<{margin + 3}}{text}"
     number = "" if line.number is None else str(line.number)
     return f"{styler.paint(f'{number:>{margin}}', 'dim')} {bar} {text}"
 
 
-def _note(kind: str, text: str, margin: int, styler: Styler) -> list[str]:
+def _format_note(kind: str, text: str, margin: int, styler: Styler) -> list[str]:
     """What stands below the lines; its second line and those after stand under its first."""
     head = f"= {kind}: "
-    first, *rest = [shown(line).text for line in text.splitlines()] or [""]
+    first, *rest = [display_line(line).text for line in text.splitlines()] or [""]
     indent = " " * (margin + 1 + len(head))
     return [f"{' ' * margin} {styler.paint(head.rstrip(), kind)} {first}", *(indent + line for line in rest)]

@@ -4,20 +4,20 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Literal
 
-from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.reading.shape import NAME, Shaped
-from posttrain.compiler.resolution.order import CIRCLE, in_order
+from posttrain.compiler.reading.shape import VALID_NAME, TypedRecipe
+from posttrain.compiler.resolution.order import CIRCULAR_REFERENCE, topological_order
 from posttrain.compiler.resolution.uses import (
+    NodeKind,
     Ref,
-    Thing,
-    Use,
-    measured,
-    reward_uses,
-    scored_with,
-    uses_of,
-    writers_of,
+    ReferenceSite,
+    find_references,
+    inference_models,
+    inloop_eval_refs,
+    reward_model_refs,
+    reward_references,
 )
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Catalog
@@ -26,7 +26,7 @@ from posttrain.spec.measuring import Benchmark, Evaluate, Gate
 from posttrain.spec.record import record
 from posttrain.spec.training import Train
 
-__all__ = ["CODES", "Named", "Ref", "Thing", "resolve", "writers_of"]
+__all__ = ["CODES", "NodeKind", "Ref", "ResolvedRecipe", "inference_models", "resolve_names"]
 
 UNKNOWN_NAME = Code(
     "PT0301",
@@ -34,8 +34,8 @@ UNKNOWN_NAME = Code(
     "error",
     "A reference names a declaration or a stage of this recipe; a part of a dataset is written"
     " NAME.PART, a metric STAGE.METRIC.",
-    wrong=minimal(("model: base", "model: bass")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("model: base", "model: bass")),
+    right=MINIMAL_RECIPE,
 )
 WRONG_KIND = Code(
     "PT0302",
@@ -43,17 +43,17 @@ WRONG_KIND = Code(
     "error",
     "The name exists, but stands for a thing that cannot be used here: a model where rows are wanted,"
     " say, or an eval where weights are.",
-    wrong=minimal(("data: sums.train", "data: base")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("data: sums.train", "data: base")),
+    right=MINIMAL_RECIPE,
 )
-CODES = (UNKNOWN_NAME, WRONG_KIND, CIRCLE)
+CODES = (UNKNOWN_NAME, WRONG_KIND, CIRCULAR_REFERENCE)
 
 
 @record(kw_only=True)
-class Named:
+class ResolvedRecipe:
     """A recipe whose references are resolved: (owner, role) to what is meant."""
 
-    recipe: Shaped
+    recipe: TypedRecipe
     refs: Mapping[tuple[str, str], Ref]
     # Models, datasets and stages as `thing:name`, each after all that it is made from.
     order: tuple[str, ...]
@@ -67,23 +67,25 @@ class Named:
         return found
 
 
-def resolve(recipe: Shaped, catalog: Catalog, findings: Findings) -> Named:
-    refs = _resolved(uses_of(recipe), recipe, findings)
-    refs |= measured(recipe, refs)
-    refs |= scored_with(recipe, _resolved(reward_uses(recipe, catalog), recipe, findings))
-    return Named(recipe=recipe, refs=refs, order=in_order(recipe, refs, findings))
+def resolve_names(recipe: TypedRecipe, catalog: Catalog, findings: Diagnostics) -> ResolvedRecipe:
+    refs = _resolve_all(find_references(recipe), recipe, findings)
+    refs |= inloop_eval_refs(recipe, refs)
+    refs |= reward_model_refs(recipe, _resolve_all(reward_references(recipe, catalog), recipe, findings))
+    return ResolvedRecipe(recipe=recipe, refs=refs, order=topological_order(recipe, refs, findings))
 
 
-def _resolved(uses: Iterator[Use], recipe: Shaped, findings: Findings) -> dict[tuple[str, str], Ref]:
-    found = {(use.owner, use.role): _resolve(use, recipe, findings) for use in uses}
+def _resolve_all(
+    uses: Iterator[ReferenceSite], recipe: TypedRecipe, findings: Diagnostics
+) -> dict[tuple[str, str], Ref]:
+    found = {(use.owner, use.role): _resolve_one(use, recipe, findings) for use in uses}
     return {use: ref for use, ref in found.items() if ref is not None}
 
 
-def _resolve(use: Use, recipe: Shaped, findings: Findings) -> Ref | None:
+def _resolve_one(use: ReferenceSite, recipe: TypedRecipe, findings: Diagnostics) -> Ref | None:
     name, dot, part = use.text.partition(".")
-    if name in recipe.broken or use.text in recipe.broken:
+    if name in recipe.invalid_names or use.text in recipe.invalid_names:
         return None
-    things: dict[Thing, Mapping[str, object]] = {
+    things: dict[NodeKind, Mapping[str, object]] = {
         "model": recipe.models,
         "dataset": recipe.datasets,
         "endpoint": recipe.endpoints,
@@ -92,20 +94,23 @@ def _resolve(use: Use, recipe: Shaped, findings: Findings) -> Ref | None:
     for thing, declared in things.items():
         if name in declared:
             ref = Ref(thing, name, part if dot else None)
-            return ref if _fits(ref, use, recipe, findings) else None
+            return ref if _check_compatible(ref, use, recipe, findings) else None
     fitting = [
-        n for thing, declared in things.items() for n in declared if _suits(Ref(thing, n), use, recipe)
+        n
+        for thing, declared in things.items()
+        for n in declared
+        if _is_compatible(Ref(thing, n), use, recipe)
     ]
-    _unknown(use, [n for n in (*recipe.broken, *fitting) if NAME.match(n)], findings)
+    _report_unknown(use, [n for n in (*recipe.invalid_names, *fitting) if VALID_NAME.match(n)], findings)
     return None
 
 
-def _unknown(use: Use, legal: list[str], findings: Findings) -> None:
+def _report_unknown(use: ReferenceSite, legal: list[str], findings: Diagnostics) -> None:
     """Report a name that nothing has. A name on the hub is a thing to declare."""
     name, _, part = use.text.partition(".")
     help, meant = hint(name, legal, what="names that fit here")
     if "/" in use.text:
-        declared = "models: {NAME: {from: %s}}" if use.wanted in ("weights", "writer") else _ROWS
+        declared = "models: {NAME: {from: %s}}" if use.expected in ("weights", "writer") else _DATASET_EXAMPLE
         help, meant = f"declare it, and write its name here: {declared % use.text}", None
         findings.add(UNKNOWN_NAME, use.path, f"nothing is named `{use.text}`", help=help)
         return
@@ -113,26 +118,26 @@ def _unknown(use: Use, legal: list[str], findings: Findings) -> None:
     findings.add(UNKNOWN_NAME, use.path, f"nothing is named `{name}`", help=help, replace=replace)
 
 
-_ROWS = "datasets: {NAME: {from: {hub: {name: %s, columns: ...}}}}"
+_DATASET_EXAMPLE = "datasets: {NAME: {from: {hub: {name: %s, columns: ...}}}}"
 
 
-def _suits(ref: Ref, use: Use, recipe: Shaped) -> bool:
-    makes = _makes(ref, recipe)
-    if f"{ref.thing}:{ref.name}" == use.owner:
+def _is_compatible(ref: Ref, use: ReferenceSite, recipe: TypedRecipe) -> bool:
+    makes = _product_kind(ref, recipe)
+    if f"{ref.kind}:{ref.name}" == use.owner:
         return False
-    match use.wanted:
+    match use.expected:
         case "weights":
             return makes == "weights"
         case "rows":
             return makes == "rows"
         case "writer":
-            return makes == "weights" or ref.thing == "endpoint"
+            return makes == "weights" or ref.kind == "endpoint"
         case "anything":
             return makes != "nothing"
 
 
-def _makes(ref: Ref, recipe: Shaped) -> Literal["weights", "rows", "figures", "files", "nothing"]:
-    match ref.thing:
+def _product_kind(ref: Ref, recipe: TypedRecipe) -> Literal["weights", "rows", "figures", "files", "nothing"]:
+    match ref.kind:
         case "model":
             return "weights"
         case "dataset":
@@ -151,7 +156,7 @@ def _makes(ref: Ref, recipe: Shaped) -> Literal["weights", "rows", "figures", "f
                     return "files"
 
 
-_WORDS = {
+_EXPECTED_PHRASES = {
     "weights": "a model is",
     "rows": "rows are",
     "writer": "a model or an endpoint is",
@@ -159,25 +164,25 @@ _WORDS = {
 }
 
 
-def _fits(ref: Ref, use: Use, recipe: Shaped, findings: Findings) -> bool:
-    if _suits(ref, use, recipe):
-        return _has_parts(ref, use, recipe, findings)
+def _check_compatible(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, findings: Diagnostics) -> bool:
+    if _is_compatible(ref, use, recipe):
+        return _check_part(ref, use, recipe, findings)
     if ref.node == use.owner:
-        findings.add(CIRCLE, use.path, f"`{ref.name}` names itself")
+        findings.add(CIRCULAR_REFERENCE, use.path, f"`{ref.name}` names itself")
         return False
-    what = f"{ref.thing} `{ref.name}`"
+    what = f"{ref.kind} `{ref.name}`"
     makes = {"weights": "a model", "rows": "rows", "figures": "figures", "files": "files"}
-    given = makes.get(_makes(ref, recipe), "text")
-    message = f"{_WORDS[use.wanted]} wanted here; the {what} gives {given}"
+    given = makes.get(_product_kind(ref, recipe), "text")
+    message = f"{_EXPECTED_PHRASES[use.expected]} wanted here; the {what} gives {given}"
     findings.add(WRONG_KIND, use.path, message)
     return False
 
 
-def _has_parts(ref: Ref, use: Use, recipe: Shaped, findings: Findings) -> bool:
+def _check_part(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, findings: Diagnostics) -> bool:
     """Only rows have parts, and a part has a name."""
-    if ref.part is None or (ref.part and _makes(ref, recipe) == "rows"):
+    if ref.part is None or (ref.part and _product_kind(ref, recipe) == "rows"):
         return True
     what = "has no parts" if ref.part else "ends in a dot"
-    message = f"the {ref.thing} `{ref.name}` {what}" if ref.part else f"`{use.text}` {what}"
+    message = f"the {ref.kind} `{ref.name}` {what}" if ref.part else f"`{use.text}` {what}"
     findings.add(UNKNOWN_NAME, use.path, message, help=f"write {ref.name}", replace=ref.name)
     return False

@@ -2,28 +2,30 @@
 
 from collections.abc import Mapping
 
-from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.reading.shape import Shaped
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.reading.shape import TypedRecipe
 from posttrain.compiler.resolution.uses import Ref
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.measuring import Gate
 
-CIRCLE = Code(
+CIRCULAR_REFERENCE = Code(
     "PT0303",
     "things that need each other",
     "error",
     "Each of these is made from the next, or held back by it, so none can be made first. A gate holds"
     " back every stage written after it.",
-    wrong=minimal(
+    wrong=minimal_recipe(
         ("model: base", "model: again"),
         ("  check:", "  again: {train: sft, model: sft, data: sums.train}\n  check:"),
     ),
-    right=MINIMAL,
+    right=MINIMAL_RECIPE,
 )
 
 
-def in_order(recipe: Shaped, refs: Mapping[tuple[str, str], Ref], findings: Findings) -> tuple[str, ...]:
+def topological_order(
+    recipe: TypedRecipe, refs: Mapping[tuple[str, str], Ref], findings: Diagnostics
+) -> tuple[str, ...]:
     """Everything after what it is made from; as written, where that leaves a choice."""
     names = [f"model:{name}" for name in recipe.models]
     names += [f"dataset:{name}" for name in recipe.datasets]
@@ -32,20 +34,22 @@ def in_order(recipe: Shaped, refs: Mapping[tuple[str, str], Ref], findings: Find
     for (owner, _), ref in refs.items():
         if ref.node in needs:
             needs[owner][ref.node] = None
-    _gate_needs(recipe, needs)
-    _behind_gates(recipe, needs)
-    ordered, circle = _sorted(names, needs)
+    _add_gate_inputs(recipe, needs)
+    _add_gate_barriers(recipe, needs)
+    ordered, circle = _depth_first_sort(names, needs)
     if circle:
         section = {"model": "models", "dataset": "datasets", "stage": "stages"}
         thing, _, name = circle[0].partition(":")
         chain = " -> ".join(node.partition(":")[2] for node in (*circle, circle[0]))
         gated = any(isinstance(recipe.stages.get(node.partition(":")[2]), Gate) for node in circle)
         help = "a gate holds back every stage written after it" if gated else ""
-        findings.add(CIRCLE, (section[thing], name), f"these need each other: {chain}", key=True, help=help)
+        findings.add(
+            CIRCULAR_REFERENCE, (section[thing], name), f"these need each other: {chain}", key=True, help=help
+        )
     return tuple(ordered)
 
 
-def _gate_needs(recipe: Shaped, needs: dict[str, dict[str, None]]) -> None:
+def _add_gate_inputs(recipe: TypedRecipe, needs: dict[str, dict[str, None]]) -> None:
     """A gate needs the evals whose metrics it names."""
     for name, stage in recipe.stages.items():
         if not isinstance(stage, Gate):
@@ -57,7 +61,7 @@ def _gate_needs(recipe: Shaped, needs: dict[str, dict[str, None]]) -> None:
                     needs[f"stage:{name}"][node] = None
 
 
-def _behind_gates(recipe: Shaped, needs: dict[str, dict[str, None]]) -> None:
+def _add_gate_barriers(recipe: TypedRecipe, needs: dict[str, dict[str, None]]) -> None:
     """What is written after a gate waits for it; one edge to the nearest does for those before it too."""
     gate: str | None = None
     for name, stage in recipe.stages.items():
@@ -67,7 +71,9 @@ def _behind_gates(recipe: Shaped, needs: dict[str, dict[str, None]]) -> None:
             gate = name
 
 
-def _sorted(names: list[str], needs: Mapping[str, Mapping[str, None]]) -> tuple[list[str], list[str]]:
+def _depth_first_sort(
+    names: list[str], needs: Mapping[str, Mapping[str, None]]
+) -> tuple[list[str], list[str]]:
     """A stable topological order without recursion, and a circle if there is one."""
     done: dict[str, None] = {}
     for start in names:

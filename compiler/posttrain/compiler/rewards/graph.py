@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.compiler.diagnosis.findings import Findings
-from posttrain.compiler.endpoints import asked
+from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.endpoints import endpoint_identity
 from posttrain.compiler.rewards import codes
-from posttrain.compiler.rewards.builder import Builder
-from posttrain.compiler.rewards.varying import check_varying
-from posttrain.compiler.text.source import Request
-from posttrain.compiler.text.tree import Path
+from posttrain.compiler.rewards.builder import GraphBuilder
+from posttrain.compiler.rewards.varying import check_constant
+from posttrain.compiler.text.source import CompileRequest
+from posttrain.compiler.text.tree import KeyPath
 from posttrain.spec.extension import RewardOp
 from posttrain.spec.materials import Endpoint, Reward
 from posttrain.spec.plan import UserFile
@@ -18,7 +18,7 @@ from posttrain.spec.types import Interval, Type, is_type
 
 
 @record(kw_only=True)
-class Graph:
+class RewardGraph:
     """A checked reward graph. `nodes` are in an order in which they can be computed."""
 
     reads: Mapping[str, Type]
@@ -40,43 +40,43 @@ class Graph:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The environment variables that hold the endpoints' keys."""
-        return tuple(sorted({one.key.env for one in self.endpoints.values() if one.key}))
+        return tuple(sorted({one.api_key.env for one in self.endpoints.values() if one.api_key}))
 
-    def plan(self) -> dict[str, Any]:
+    def step_params(self) -> dict[str, Any]:
         """The graph as a step's parameters have it: all that its values depend on."""
         return {
             "reads": dict(self.reads),
             "nodes": list(self.nodes),
             "returns": self.returns,
-            "endpoints": {name: asked(one) for name, one in self.endpoints.items()},
+            "endpoints": {name: endpoint_identity(one) for name, one in self.endpoints.items()},
         }
 
-    def access(self) -> dict[str, Any]:
+    def endpoint_access(self) -> dict[str, Any]:
         """How the endpoints are reached, which changes no value."""
         return {
-            name: {"key": one.key.env if one.key else None, "concurrency": one.concurrency}
+            name: {"api_key": one.api_key.env if one.api_key else None, "concurrency": one.concurrency}
             for name, one in self.endpoints.items()
         }
 
 
-def build(
+def build_graph(
     reward: Reward,
-    path: Path,
+    path: KeyPath,
     endpoints: Mapping[str, Endpoint | None],
-    request: Request,
-    findings: Findings,
-) -> Graph | None:
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> RewardGraph | None:
     """The graph, or None when something in it is wrong. An endpoint is None when it is itself mistaken."""
-    if not _types_exist(reward, path, findings):
+    if not _check_types(reward, path, findings):
         return None
-    builder = Builder(reward, path, endpoints, request, findings)
+    builder = GraphBuilder(reward, path, endpoints, request, findings)
     for name in reward.nodes:
-        builder.named(name, (*path, "nodes", name))
-    result = builder.expression(reward.returns, (*path, "returns"), "returns", "number")
+        builder.build_named(name, (*path, "nodes", name))
+    result = builder.build_expression(reward.returns, (*path, "returns"), "returns", "number")
     if builder.failed or result is None:
         return None
-    returns = builder.result(result)
-    graph = Graph(
+    returns = builder.return_node(result)
+    graph = RewardGraph(
         reads=dict(reward.reads),
         nodes=tuple(builder.nodes),
         returns=returns,
@@ -87,11 +87,11 @@ def build(
         files=builder.files,
         endpoints=builder.endpoints,
     )
-    check_varying(builder, returns, (*path, "returns"), findings)
+    check_constant(builder, returns, (*path, "returns"), findings)
     return graph
 
 
-def _types_exist(reward: Reward, path: Path, findings: Findings) -> bool:
+def _check_types(reward: Reward, path: KeyPath, findings: Diagnostics) -> bool:
     good = True
     for name, type in reward.reads.items():
         if not is_type(type):

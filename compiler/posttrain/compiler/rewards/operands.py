@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from posttrain.compiler.rewards import codes
-from posttrain.compiler.rewards.body import Body
+from posttrain.compiler.rewards.body import OpArguments
 from posttrain.compiler.rewards.values import Value
-from posttrain.compiler.text.tree import Path
+from posttrain.compiler.text.tree import KeyPath
 from posttrain.spec.extension import Operand, RewardOp
 from posttrain.spec.record import record
 from posttrain.spec.types import Type
@@ -16,60 +16,64 @@ from posttrain.spec.types import Type
 class OperandReader:
     """Reads by what a graph's builder lends it: how an expression is read, and how a mistake is told."""
 
-    expression: Callable[[Any, Path, str, Type], Value | None]
+    build_expression: Callable[[Any, KeyPath, str, Type], Value | None]
     fail: Callable[..., None]
 
-    def read(self, op: RewardOp, body: Body, id: str) -> dict[str, Value | list[Value]] | None:
+    def read(self, op: RewardOp, body: OpArguments, id: str) -> dict[str, Value | list[Value]] | None:
         found: dict[str, Value | list[Value]] = {}
         good = True
         for field, operand in op.operands.items():
-            if field not in body.given:
-                good = self._default(field, operand, body, found) and good
+            if field not in body.written:
+                good = self._read_default(field, operand, body, found) and good
             elif operand.fields:
-                good = self._rows(field, operand, body, id, found) and good
+                good = self._read_rows(field, operand, body, id, found) and good
             elif operand.named:
-                good = self._names(field, operand, body, id, found) and good
+                good = self._read_named(field, operand, body, id, found) and good
             else:
-                value = self._operand(body.given[field], operand, body.at(field), f"{id}.{field}")
+                value = self._read_operand(
+                    body.written[field], operand, body.operand_path(field), f"{id}.{field}"
+                )
                 good = good and value is not None
                 if value is not None:
                     found[field] = value
         return found if good else None
 
-    def _default(
-        self, field: str, operand: Operand, body: Body, found: dict[str, Value | list[Value]]
+    def _read_default(
+        self, field: str, operand: Operand, body: OpArguments, found: dict[str, Value | list[Value]]
     ) -> bool:
         if operand.required:
-            if field not in body.meant:  # a misspelt one was reported as such
+            if field not in body.intended:  # a misspelt one was reported as such
                 self.fail(codes.BAD_NODE, body.path, f"the operand `{field}` is missing")
             return False
         if operand.default is not None:
-            value = self.expression(operand.default, body.path, field, operand.type)
+            value = self.build_expression(operand.default, body.path, field, operand.type)
             assert value is not None, "a default that does not fit its own operand"
             found[field] = value
         return True
 
-    def _operand(self, given: Any, operand: Operand, path: Path, id: str) -> Value | list[Value] | None:
+    def _read_operand(
+        self, given: Any, operand: Operand, path: KeyPath, id: str
+    ) -> Value | list[Value] | None:
         if not operand.many:
-            return self.expression(given, path, id, operand.type)
+            return self.build_expression(given, path, id, operand.type)
         if not isinstance(given, list) or not given:
             wanted = f": [{given}], say" if isinstance(given, str) else ""
             return self.fail(codes.BAD_NODE, path, f"a list of nodes is wanted here{wanted}")
         items = cast(list[Any], given)
         values = [
-            self.expression(item, (*path, index), f"{id}.{index}", operand.type)
+            self.build_expression(item, (*path, index), f"{id}.{index}", operand.type)
             for index, item in enumerate(items)
         ]
         kept = [value for value in values if value is not None]
         return kept if len(kept) == len(values) else None
 
-    def _rows(
-        self, field: str, operand: Operand, body: Body, id: str, found: dict[str, Value | list[Value]]
+    def _read_rows(
+        self, field: str, operand: Operand, body: OpArguments, id: str, found: dict[str, Value | list[Value]]
     ) -> bool:
         """An operand that is a list of mappings, each with the same keys."""
         keys = list(operand.fields)
         form = "{" + ", ".join(f"{key}: ..." for key in keys) + "}"
-        rows, path = body.given[field], body.at(field)
+        rows, path = body.written[field], body.operand_path(field)
         if not isinstance(rows, list) or not rows:
             return bool(self.fail(codes.BAD_NODE, path, f"a list of {form} is wanted here"))
         columns: dict[str, list[Value | None]] = {key: [] for key in keys}
@@ -79,22 +83,22 @@ class OperandReader:
                 return bool(self.fail(codes.BAD_NODE, where, f"each of these is written {form}"))
             for key, inner in operand.fields.items():
                 given = cast(dict[str, Any], row)[key]
-                value = self.expression(given, (*where, key), f"{id}.{field}.{index}.{key}", inner.type)
+                value = self.build_expression(given, (*where, key), f"{id}.{field}.{index}.{key}", inner.type)
                 columns[key].append(value)
         for key, values in columns.items():
             found[f"{field}.{key}"] = [value for value in values if value is not None]
         return not any(None in values for values in columns.values())
 
-    def _names(
-        self, field: str, operand: Operand, body: Body, id: str, found: dict[str, Value | list[Value]]
+    def _read_named(
+        self, field: str, operand: Operand, body: OpArguments, id: str, found: dict[str, Value | list[Value]]
     ) -> bool:
         """An operand that is a mapping from names of the user's own."""
-        given, path = body.given[field], body.at(field)
+        given, path = body.written[field], body.operand_path(field)
         if not isinstance(given, dict) or not given:
             return bool(self.fail(codes.BAD_NODE, path, "a mapping from names to nodes is wanted here"))
         good = True
         for name, item in cast(dict[str, Any], given).items():
-            value = self.expression(item, (*path, name), f"{id}.{field}.{name}", operand.type)
+            value = self.build_expression(item, (*path, name), f"{id}.{field}.{name}", operand.type)
             good = good and value is not None
             if value is not None:
                 found[f"{field}.{name}"] = value

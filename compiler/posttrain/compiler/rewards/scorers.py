@@ -4,36 +4,36 @@ is built, since the order of the stages hangs on them. What is written wrong is 
 from collections.abc import Iterator
 from typing import Any, cast
 
-from posttrain.compiler.rewards.body import operands_of
-from posttrain.compiler.text.tree import Path
+from posttrain.compiler.rewards.body import written_operands
+from posttrain.compiler.text.tree import KeyPath
 from posttrain.spec.extension import Catalog, Operand, RewardOp
 from posttrain.spec.materials import Reward
 
 
-def models_of(reward: Reward, path: Path, catalog: Catalog) -> Iterator[tuple[Path, str]]:
+def referenced_models(reward: Reward, path: KeyPath, catalog: Catalog) -> Iterator[tuple[KeyPath, str]]:
     """The place and the text of each name of a model."""
     for name, node in reward.nodes.items():
-        yield from _in_node(node, (*path, "nodes", name), catalog)
-    yield from _in_node(reward.returns, (*path, "returns"), catalog)
+        yield from _models_in_node(node, (*path, "nodes", name), catalog)
+    yield from _models_in_node(reward.returns, (*path, "returns"), catalog)
 
 
-def _in_node(node: Any, path: Path, catalog: Catalog) -> Iterator[tuple[Path, str]]:
+def _models_in_node(node: Any, path: KeyPath, catalog: Catalog) -> Iterator[tuple[KeyPath, str]]:
     if not isinstance(node, dict) or len(cast(dict[str, Any], node)) != 1:
         return
     name, body = next(iter(cast(dict[str, Any], node).items()))
     op = catalog.find("reward", name) if name != "text" else None
     if not isinstance(op, RewardOp):
         return
-    given, named = operands_of(op, body)
+    given, named = written_operands(op, body)
     for key, value in given.items():
         where = (*path, name, key) if named else (*path, name)
         if key in op.models and isinstance(value, str):
             yield where, value
-        for inner, place in _nodes(value, op.operands[key], where) if key in op.operands else ():
-            yield from _in_node(inner, place, catalog)
+        for inner, place in _operand_nodes(value, op.operands[key], where) if key in op.operands else ():
+            yield from _models_in_node(inner, place, catalog)
 
 
-def _nodes(value: Any, operand: Operand, path: Path) -> Iterator[tuple[Any, Path]]:
+def _operand_nodes(value: Any, operand: Operand, path: KeyPath) -> Iterator[tuple[Any, KeyPath]]:
     """What stands in an operand: a node, a list of them or of rows of them, or one under each name."""
     if operand.named and isinstance(value, dict):
         yield from _items(value, path)
@@ -47,6 +47,6 @@ def _nodes(value: Any, operand: Operand, path: Path) -> Iterator[tuple[Any, Path
         yield value, path
 
 
-def _items(values: Any, path: Path) -> Iterator[tuple[Any, Path]]:
+def _items(values: Any, path: KeyPath) -> Iterator[tuple[Any, KeyPath]]:
     for name, value in cast(dict[str, Any], values).items():
         yield value, (*path, name)

@@ -6,25 +6,25 @@ from typing import Any
 from posttrain.spec.record import record
 from posttrain.spec.types import Interval, Type
 
-BOOLEAN = Interval(0.0, 1.0)
+BOOLEAN_RANGE = Interval(0.0, 1.0)
 
 
 @record
 class Value:
-    plan: Mapping[str, Any]
+    lowered: Mapping[str, Any]
     type: Type
     range: Interval
 
     @property
     def node(self) -> str | None:
         """The node that this is the value of, if it is one's."""
-        return self.plan.get("node")
+        return self.lowered.get("node")
 
 
 Operands = Mapping[str, Value | list[Value]]
 
 
-def literal(given: bool | int | float) -> Value:
+def literal_value(given: bool | int | float) -> Value:
     number = float(given)
     value = given if isinstance(given, bool) else number
     return Value(
@@ -32,22 +32,22 @@ def literal(given: bool | int | float) -> Value:
     )
 
 
-def listed(operand: Value | list[Value]) -> Sequence[Value]:
+def as_list(operand: Value | list[Value]) -> Sequence[Value]:
     return operand if isinstance(operand, list) else [operand]
 
 
-def plans(operands: Operands) -> dict[str, Any]:
+def lower_operands(operands: Operands) -> dict[str, Any]:
     return {
-        name: [item.plan for item in value] if isinstance(value, list) else value.plan
+        name: [item.lowered for item in value] if isinstance(value, list) else value.lowered
         for name, value in operands.items()
     }
 
 
-def ranges(operands: Operands) -> dict[str, list[Interval]]:
-    return {name: [item.range for item in listed(value)] for name, value in operands.items()}
+def operand_ranges(operands: Operands) -> dict[str, list[Interval]]:
+    return {name: [item.range for item in as_list(value)] for name, value in operands.items()}
 
 
-def within_type(reach: Interval, type: Type) -> Interval:
+def clamp_to_type(reach: Interval, type: Type) -> Interval:
     """A range cut to what the type can hold."""
     if type != "boolean":
         return reach

@@ -1,21 +1,21 @@
 """Whether what a reward is made of can vary: nodes, and the reward itself."""
 
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.rewards import codes
-from posttrain.compiler.rewards.builder import Builder
-from posttrain.compiler.text.tree import Path
+from posttrain.compiler.rewards.builder import GraphBuilder
+from posttrain.compiler.text.tree import KeyPath
 
 
-def check_varying(builder: Builder, returns: str, path: Path, findings: Findings) -> None:
+def check_constant(builder: GraphBuilder, returns: str, path: KeyPath, findings: Diagnostics) -> None:
     """Report a reward that is constant; else the nodes that are, each where it begins to be."""
     whole = builder.ranges[returns]
     if whole.constant:
         message = f"this reward is {whole.low:g} whatever the model writes"
         findings.add(codes.CONSTANT_REWARD, path, message)
         return
-    for id, place in builder.places.items():
+    for id, place in builder.node_paths.items():
         reach = builder.ranges[id]
-        if not reach.constant or any(builder.ranges[node].constant for node in builder.below[id]):
+        if not reach.constant or any(builder.ranges[node].constant for node in builder.dependencies[id]):
             continue
         value = {0.0: "false", 1.0: "true"}[reach.low] if builder.types[id] == "boolean" else f"{reach.low:g}"
         message = f"this is {value} whatever the model writes"

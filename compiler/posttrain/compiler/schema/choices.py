@@ -1,7 +1,13 @@
 """Mappings of one key: a source, a data step, a reward op, each with its parameters."""
 
-from posttrain.compiler.schema.models import SAYS, Definitions, Schema, definitions, reference
-from posttrain.spec.extension import Catalog, Extension, Kind
+from posttrain.compiler.schema.models import (
+    ANNOTATION_KEYWORDS,
+    Definitions,
+    Schema,
+    declaration_definitions,
+    schema_ref,
+)
+from posttrain.spec.extension import Catalog, Extension, ExtensionKind
 
 # The bounds stand apart from the properties: beside them, the YAML language server takes the key
 # under the cursor for one too many, and offers nothing.
@@ -12,7 +18,7 @@ EXACTLY_ONE: Schema = {
 }
 
 
-def choice(named: dict[str, Schema], description: str) -> Schema:
+def single_key_schema(named: dict[str, Schema], description: str) -> Schema:
     """Exactly one of these keys, with its value."""
     return {
         "type": "object",
@@ -22,28 +28,30 @@ def choice(named: dict[str, Schema], description: str) -> Schema:
     }
 
 
-def extensions(kind: Kind, catalog: Catalog) -> dict[str, Extension]:
+def extensions_of_kind(kind: ExtensionKind, catalog: Catalog) -> dict[str, Extension]:
     found = {name: catalog.find(kind, name) for name in catalog.names(kind)}
     return {name: extension for name, extension in found.items() if extension is not None}
 
 
-def parameters(kind: Kind, extension: Extension) -> Definitions:
+def parameter_definitions(kind: ExtensionKind, extension: Extension) -> Definitions:
     """The definition of an extension's parameters, `KIND.NAME`, and of the models in them."""
     name = f"{kind}.{extension.name}"
-    found = definitions(extension.params, f"{name}.")
+    found = declaration_definitions(extension.params, f"{name}.")
     made = {**found[f"{name}.{extension.params.__name__}"], "description": extension.summary}
-    return {**found, name: _or_bare(made, extension.params.bare)}
+    return {**found, name: _allow_shorthand(made, extension.params.bare)}
 
 
-def _or_bare(schema: Schema, field: str | None) -> Schema:
+def _allow_shorthand(schema: Schema, field: str | None) -> Schema:
     """The definition, or the value of the one field that may stand for the whole."""
     if field is None:
         return schema
-    short = {key: value for key, value in schema["properties"][field].items() if key not in SAYS}
+    short = {
+        key: value for key, value in schema["properties"][field].items() if key not in ANNOTATION_KEYWORDS
+    }
     said = {**short, "description": "Short for the mapping."}
     return {"description": schema["description"], "anyOf": [schema, said]}
 
 
-def open_choice(kind: Kind, catalog: Catalog) -> dict[str, Schema]:
+def extension_references(kind: ExtensionKind, catalog: Catalog) -> dict[str, Schema]:
     """Every extension of a kind by name, for `choice`."""
-    return {name: reference(f"{kind}.{name}") for name in extensions(kind, catalog)}
+    return {name: schema_ref(f"{kind}.{name}") for name in extensions_of_kind(kind, catalog)}

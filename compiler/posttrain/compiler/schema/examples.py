@@ -2,28 +2,28 @@
 
 from typing import Any
 
-from posttrain.compiler.diagnosis.examples import MINIMAL
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.reading.parse import parse
 from posttrain.compiler.schema.models import Definitions
-from posttrain.compiler.text.source import Source
-from posttrain.compiler.text.tree import plain
+from posttrain.compiler.text.source import SourceFile
+from posttrain.compiler.text.tree import node_to_builtins
 from posttrain.spec.recipe import SECTIONS, VERBS
 
 
 def with_examples(found: Definitions) -> Definitions:
     """The definitions of declarations and stages, each with one example where there is one."""
-    examples = _examples()
+    examples = _minimal_examples()
     return {
         name: {**schema, "examples": [examples[name]]} if name in examples else schema
         for name, schema in found.items()
     }
 
 
-def _examples() -> dict[str, Any]:
-    tree = parse(Source("example", MINIMAL.encode()), Findings())
+def _minimal_examples() -> dict[str, Any]:
+    tree = parse(SourceFile("example", MINIMAL_RECIPE.encode()), Diagnostics())
     assert tree is not None, "the example of all pages can be read"
-    recipe = plain(tree)
+    recipe = node_to_builtins(tree)
     made: dict[str, Any] = {}
     for section, model in SECTIONS.items():
         for declared in recipe.get(section, {}).values():

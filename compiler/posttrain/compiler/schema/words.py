@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from posttrain.compiler.schema.models import Schema
 
-_PLAIN = {
+_TYPE_WORDS = {
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",
@@ -14,7 +14,7 @@ _PLAIN = {
     "null": "nothing",
 }
 _NULL: Schema = {"type": "null"}
-_LIMITS = {
+_LIMIT_WORDS = {
     "minimum": "at least",
     "exclusiveMinimum": "above",
     "maximum": "at most",
@@ -23,9 +23,9 @@ _LIMITS = {
 }
 
 
-def words(schema: Schema) -> str:
+def describe_schema(schema: Schema) -> str:
     """What a value of this schema is."""
-    return either(_alternatives(schema)) or "anything"
+    return join_choices(_alternatives(schema)) or "anything"
 
 
 def _alternatives(schema: Schema) -> list[str]:
@@ -34,43 +34,43 @@ def _alternatives(schema: Schema) -> list[str]:
     if "const" in schema:
         return [f"`{schema['const']}`"]
     if "$ref" in schema:
-        return [_referred(schema["$ref"].rpartition("/")[2])]
+        return [_describe_ref(schema["$ref"].rpartition("/")[2])]
     if "anyOf" in schema:
         return [text for member in schema["anyOf"] if member != _NULL for text in _alternatives(member)]
     types = schema.get("type", [])
-    said = [_typed(type, schema) for type in ([types] if isinstance(types, str) else types)]
+    said = [_describe_json_type(type, schema) for type in ([types] if isinstance(types, str) else types)]
     return [text for text in said if text != "nothing" or len(said) == 1]
 
 
-def _typed(type: str, schema: Schema) -> str:
-    limits = [f"{says} {_number(schema[key])}" for key, says in _LIMITS.items() if key in schema]
+def _describe_json_type(type: str, schema: Schema) -> str:
+    limits = [f"{says} {_format_number(schema[key])}" for key, says in _LIMIT_WORDS.items() if key in schema]
     match type:
         case "integer" | "number" if limits:
-            return f"{_PLAIN[type]}, {' and '.join(limits)}"
+            return f"{_TYPE_WORDS[type]}, {' and '.join(limits)}"
         case "array" if schema.get("items"):
-            return f"a list of {_many(words(schema['items']))}"
-        case "object" if _values(schema):
-            return f"a mapping from names to {_many(words(_values(schema)))}"
+            return f"a list of {_plural(describe_schema(schema['items']))}"
+        case "object" if _mapping_value_schema(schema):
+            return f"a mapping from names to {_plural(describe_schema(_mapping_value_schema(schema)))}"
         case "object" if schema.get("properties") and not schema.get("minProperties"):
             return "{" + ", ".join(f"{name}: ..." for name in schema["properties"]) + "}"
         case _:
-            return _PLAIN[type]
+            return _TYPE_WORDS[type]
 
 
-def _values(schema: Schema) -> Schema:
+def _mapping_value_schema(schema: Schema) -> Schema:
     """What a mapping by name holds."""
     found = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
     return next((held for held in found if isinstance(held, dict)), {})
 
 
-def _referred(name: str) -> str:
+def _describe_ref(name: str) -> str:
     kind, _, rest = name.partition(".")
     if kind == "node":
-        return "a node" if rest == "any" else f"a node that gives {typed(rest)}"
+        return "a node" if rest == "any" else f"a node that gives {describe_type(rest)}"
     return {"step": "a data step", "stage": "a stage"}.get(name, "a mapping")
 
 
-def _many(text: str) -> str:
+def _plural(text: str) -> str:
     return {
         "a number": "numbers",
         "a whole number": "whole numbers",
@@ -81,16 +81,16 @@ def _many(text: str) -> str:
     }.get(text, text)
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:g}"
 
 
-def either(choices: Sequence[str]) -> str:
+def join_choices(choices: Sequence[str]) -> str:
     """`a`, `b` or `c`, each once."""
     said = list(dict.fromkeys(choices))
     return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} or {said[-1]}" if said else ""
 
 
-def typed(type: str) -> str:
+def describe_type(type: str) -> str:
     """A type of columns and nodes, in words."""
     return {"number": "a number", "integer": "a whole number", "boolean": "true or false"}.get(type, type)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from posttrain.compiler.diagnosis.examples import minimal
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.diagnosis.examples import minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.resolution.names import Named
-from posttrain.compiler.text.tree import Path
+from posttrain.compiler.resolution.names import ResolvedRecipe
+from posttrain.compiler.text.tree import KeyPath
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.measuring import Branch, Gate
 from posttrain.spec.recipe import AnyStage
@@ -17,7 +17,7 @@ _BRANCHED = (
     (
         "  check: {eval: sft, data: sums.test, reward: right, metrics: {accuracy: returns}}\n"
         "  ship: {gate: [{metric: check.accuracy, at_least: 0.8}], on_fail: {run: more}}\n"
-        "  more: {train: sft, model: sft, data: sums.train, params: {epochs: 1, batch: 4}}\n"
+        "  more: {train: sft, model: sft, data: sums.train, params: {epochs: 1, batch_size: 4}}\n"
     ),
 )
 BAD_BRANCH = Code(
@@ -26,29 +26,34 @@ BAD_BRANCH = Code(
     "error",
     "`run: STAGE` names a stage that is written after its gate and that no other gate runs. That stage, and"
     " the stages that read what it makes, run in this case alone; what else stands after the gate does not.",
-    wrong=minimal(_BRANCHED, ("{run: more}", "{run: mroe}")),
-    right=minimal(_BRANCHED),
+    wrong=minimal_recipe(_BRANCHED, ("{run: more}", "{run: mroe}")),
+    right=minimal_recipe(_BRANCHED),
 )
 CODES = (BAD_BRANCH,)
 
-CASES = ("on_fail", "on_inconclusive")
+BRANCH_CASES = ("on_fail", "on_inconclusive")
 
 
-def check_branches(named: Named, findings: Findings) -> None:
+def check_branches(named: ResolvedRecipe, findings: Diagnostics) -> None:
     stages = named.recipe.stages
     owners: dict[str, str] = {}
     for name, stage in stages.items():
-        for case in CASES if isinstance(stage, Gate) else ():
+        for case in BRANCH_CASES if isinstance(stage, Gate) else ():
             rule = getattr(stage, case)
             if isinstance(rule, Branch):
-                _check(name, rule.run, ("stages", name, case, "run"), owners, named, findings)
+                _check_branch(name, rule.run, ("stages", name, case, "run"), owners, named, findings)
 
 
-def _check(
-    gate: str, target: str, path: Path, owners: dict[str, str], named: Named, findings: Findings
+def _check_branch(
+    gate: str,
+    target: str,
+    path: KeyPath,
+    owners: dict[str, str],
+    named: ResolvedRecipe,
+    findings: Diagnostics,
 ) -> None:
     order = list(named.recipe.stages)
-    if target in named.recipe.broken:
+    if target in named.recipe.invalid_names:
         return
     if target not in order:
         help, meant = hint(target, order[order.index(gate) + 1 :], what="stages after the gate")
@@ -59,27 +64,27 @@ def _check(
         findings.add(BAD_BRANCH, path, f"`{target}` is run by the gate `{owners[target]}` already")
 
 
-def lowered(rule: str | Branch, named: Named) -> Any:
+def lower_branch(rule: str | Branch, named: ResolvedRecipe) -> Any:
     """What the plan says of a case: a word, or the stages that run in it."""
-    return {"run": list(_made_from(rule.run, named))} if isinstance(rule, Branch) else rule
+    return {"run": list(_branch_stages(rule.run, named))} if isinstance(rule, Branch) else rule
 
 
-def _made_from(first: str, named: Named) -> Sequence[str]:
+def _branch_stages(first: str, named: ResolvedRecipe) -> Sequence[str]:
     """A stage, all that is made from it, and what the gates among these run."""
-    stages, reads = named.recipe.stages, _reads(named)
+    stages, reads = named.recipe.stages, _stage_inputs(named)
     found = {first}
     count = 0
     while len(found) > count:
         count = len(found)
         found |= {name for name in stages if found & reads[name]}
-        found |= {target for name in found for target in _targets(stages[name])}
+        found |= {target for name in found for target in _branch_targets(stages[name])}
     return [name for name in stages if name in found]
 
 
-def _reads(named: Named) -> dict[str, set[str]]:
+def _stage_inputs(named: ResolvedRecipe) -> dict[str, set[str]]:
     """The stages that each stage reads, itself or through datasets that are made from them."""
     stages = named.recipe.stages
-    found = {name: _stages_under(f"stage:{name}", named) for name in stages}
+    found = {name: _input_stages(f"stage:{name}", named) for name in stages}
     for name, stage in stages.items():
         for condition in stage.gate if isinstance(stage, Gate) else ():
             for metric in (condition.metric, condition.better_than or ""):
@@ -87,25 +92,25 @@ def _reads(named: Named) -> dict[str, set[str]]:
     return found
 
 
-def _stages_under(owner: str, named: Named) -> set[str]:
+def _input_stages(owner: str, named: ResolvedRecipe) -> set[str]:
     found: set[str] = set()
     ahead = list(named.by_owner.get(owner, {}).values())
     while ahead:
         ref = ahead.pop()
-        if ref.thing == "stage":
+        if ref.kind == "stage":
             found.add(ref.name)
-        elif ref.thing == "dataset":
+        elif ref.kind == "dataset":
             ahead += named.by_owner.get(ref.node, {}).values()
     return found
 
 
-def _targets(stage: AnyStage) -> set[str]:
+def _branch_targets(stage: AnyStage) -> set[str]:
     """The stages that a gate runs in one case or the other."""
-    rules = [getattr(stage, case) for case in CASES] if isinstance(stage, Gate) else []
+    rules = [getattr(stage, case) for case in BRANCH_CASES] if isinstance(stage, Gate) else []
     return {rule.run for rule in rules if isinstance(rule, Branch)}
 
 
-def gates_before(named: Named) -> dict[str, tuple[str, ...]]:
+def gates_before(named: ResolvedRecipe) -> dict[str, tuple[str, ...]]:
     """The gates that hold each stage: the last one written before it, itself held by others.
 
     A stage of a branch is held by the branch's gate, by those that hold that one, and by those within the
@@ -115,8 +120,8 @@ def gates_before(named: Named) -> dict[str, tuple[str, ...]]:
     owner = {
         member: gate
         for gate, stage in stages.items()
-        for target in _targets(stage) & stages.keys()
-        for member in _made_from(target, named)
+        for target in _branch_targets(stage) & stages.keys()
+        for member in _branch_stages(target, named)
     }
     held: dict[str, tuple[str, ...]] = {}
     passed: list[str] = []

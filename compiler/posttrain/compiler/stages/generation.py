@@ -4,86 +4,86 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.compiler.data.datasets import Rows, part_of, table_of
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.resolution.names import Named
-from posttrain.compiler.rewards.graph import Graph
-from posttrain.compiler.stages.asking import Asking, check_asking
-from posttrain.compiler.stages.asking_codes import BAD_DIALOGUE, BAD_KEEP, NOT_DRAWN
-from posttrain.compiler.stages.training import check_reads, graph_of
-from posttrain.compiler.text.source import Request
-from posttrain.compiler.text.tree import Path
-from posttrain.spec.asking import Above, Dialogue
-from posttrain.spec.declared import written
+from posttrain.compiler.resolution.names import ResolvedRecipe
+from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.stages.asking import InferenceConfig, check_inference
+from posttrain.compiler.stages.asking_codes import BAD_DIALOGUE, BAD_KEEP, INVALID_SAMPLING
+from posttrain.compiler.stages.training import check_reward_columns, resolve_reward
+from posttrain.compiler.text.source import CompileRequest
+from posttrain.compiler.text.tree import KeyPath
+from posttrain.spec.asking import Dialogue, MinScore
+from posttrain.spec.declared import dump_declaration
 from posttrain.spec.making import Generate
 from posttrain.spec.record import record
-from posttrain.spec.types import SCALARS, Columns
+from posttrain.spec.types import SCALAR_TYPES, Columns
 
-_PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 @record(kw_only=True)
-class Generation:
+class CheckedGeneration:
     """A checked generate stage."""
 
     stage: Generate
-    asking: Asking
-    graph: Graph | None
+    inference: InferenceConfig
+    graph: RewardGraph | None
 
-    def plan(self) -> dict[str, Any]:
+    def step_params(self) -> dict[str, Any]:
         """What is kept, and how a conversation is held, as the step's parameters have it."""
         stage = self.stage
-        keep = {"above": stage.keep.above} if isinstance(stage.keep, Above) else stage.keep
+        keep = {"above": stage.keep.above} if isinstance(stage.keep, MinScore) else stage.keep
         dialogue = stage.dialogue
         if dialogue is None:
-            return {"keep": keep, "may_lose": stage.may_lose, "dialogue": None}
+            return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": None}
         sampling = dialogue.with_sampling or stage.sampling
-        held = written(dialogue, without=("with_", "with_sampling"))
-        other = {**held, "sampling": written(sampling)}
-        return {"keep": keep, "may_lose": stage.may_lose, "dialogue": other}
+        held = dump_declaration(dialogue, without=("with_", "with_sampling"))
+        other = {**held, "sampling": dump_declaration(sampling)}
+        return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": other}
 
 
 def check_generate(
     name: str,
     stage: Generate,
-    named: Named,
-    rows: Mapping[str, Rows],
-    graphs: Mapping[str, Graph],
-    request: Request,
-    findings: Findings,
-) -> Generation | None:
-    path: Path = ("stages", name)
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    graphs: Mapping[str, RewardGraph],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> CheckedGeneration | None:
+    path: KeyPath = ("stages", name)
     ref = named.refs.get((f"stage:{name}", "data"))
     table = table_of(ref, rows, named) if ref else None
     graph = None
     if stage.reward is not None:
-        graph = graph_of(stage.reward, (*path, "reward"), named, graphs, findings)
-    if ref is None or table is None or not part_of(ref, table, (*path, "data"), findings):
+        graph = resolve_reward(stage.reward, (*path, "reward"), named, graphs, findings)
+    if ref is None or table is None or not check_part(ref, table, (*path, "data"), findings):
         return None
     if graph is not None:
-        check_reads(graph, table.columns, (*path, "data"), findings)
+        check_reward_columns(graph, table.columns, (*path, "data"), findings)
     _check_keep(stage, graph, path, findings)
     if stage.dialogue is not None:
         _check_dialogue(stage, stage.dialogue, table.columns, (*path, "dialogue"), findings)
-    asking = check_asking(name, stage, table.columns, named, rows, request, findings)
+    asking = check_inference(name, stage, table.columns, named, rows, request, findings)
     if asking is None or (stage.reward is not None and graph is None):
         return None
-    return Generation(stage=stage, asking=asking, graph=graph)
+    return CheckedGeneration(stage=stage, inference=asking, graph=graph)
 
 
-def _check_keep(stage: Generate, graph: Graph | None, path: Path, findings: Findings) -> None:
+def _check_keep(stage: Generate, graph: RewardGraph | None, path: KeyPath, findings: Diagnostics) -> None:
     if stage.keep == "all":
         return
     where = (*path, "keep")
     if stage.reward is None:
         message = "a choice among samples needs a reward that scores them"
         findings.add(BAD_KEEP, where, message, help="add `reward: NAME`")
-    if not isinstance(stage.keep, Above):
-        if stage.sampling.samples < 2:
+    if not isinstance(stage.keep, MinScore):
+        if stage.sampling.n < 2:
             message = f"`keep: {stage.keep}` chooses among several samples, and there is one"
-            help = "write `sampling: {samples: 4, temperature: 1.0}`, say"
-            findings.add(NOT_DRAWN, where, message, help=help)
+            help = "write `sampling: {n: 4, temperature: 1.0}`, say"
+            findings.add(INVALID_SAMPLING, where, message, help=help)
     elif graph is not None and not graph.range.low < stage.keep.above <= graph.range.high:
         kept = "nothing" if stage.keep.above > graph.range.high else "everything"
         message = f"the reward lies in {graph.range}, so {stage.keep.above:g} keeps {kept}"
@@ -91,16 +91,16 @@ def _check_keep(stage: Generate, graph: Graph | None, path: Path, findings: Find
 
 
 def _check_dialogue(
-    stage: Generate, dialogue: Dialogue, columns: Columns, path: Path, findings: Findings
+    stage: Generate, dialogue: Dialogue, columns: Columns, path: KeyPath, findings: Diagnostics
 ) -> None:
-    for key, given in (("template", stage.template), ("shots", stage.shots), ("reward", stage.reward)):
+    for key, given in (("template", stage.template), ("few_shot", stage.few_shot), ("reward", stage.reward)):
         if given is not None:
             findings.add(BAD_DIALOGUE, (*path[:-1], key), f"a dialogue takes no `{key}`")
     if stage.prompts == "plain":
         findings.add(BAD_DIALOGUE, (*path[:-1], "prompts"), "a dialogue is written through chat templates")
     for key in ("opening", "system", "with_system"):
-        for column in _PLACE.findall(getattr(dialogue, key)) if columns else ():
-            if columns.get(column) not in (*SCALARS, "any"):
+        for column in _PLACEHOLDER.findall(getattr(dialogue, key)) if columns else ():
+            if columns.get(column) not in (*SCALAR_TYPES, "any"):
                 help, _ = hint(column, columns, what="columns")
                 message = f"`{{{column}}}` is no column of single values in the data"
                 findings.add(BAD_DIALOGUE, (*path, key), message, help=help)

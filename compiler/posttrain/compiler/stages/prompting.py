@@ -5,63 +5,65 @@ from dataclasses import field
 from typing import Any
 
 from posttrain.compiler.data import codes as data_codes
-from posttrain.compiler.data.datasets import Rows, part_of, table_of
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.files import user_file
-from posttrain.compiler.resolution.names import Named
+from posttrain.compiler.resolution.names import ResolvedRecipe
 from posttrain.compiler.seeds import seed_for
-from posttrain.compiler.stages.asking_codes import BAD_SHOTS, BAD_TEMPLATE
-from posttrain.compiler.text.source import Request
-from posttrain.compiler.text.tree import Path
-from posttrain.spec.asking import Shots
+from posttrain.compiler.stages.asking_codes import BAD_FEW_SHOT, BAD_PROMPT_TEMPLATE
+from posttrain.compiler.text.source import CompileRequest
+from posttrain.compiler.text.tree import KeyPath
+from posttrain.spec.asking import FewShot
 from posttrain.spec.making import Generate
 from posttrain.spec.measuring import Evaluate
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
 from posttrain.spec.types import Columns
 
-PLACE = "{prompt}"
-_ANSWERS = ("text", "integer", "number", "any")
+PROMPT_PLACEHOLDER = "{prompt}"
+_ANSWER_TYPES = ("text", "integer", "number", "any")
 
 
 @record(kw_only=True)
-class Prompting:
+class PromptConfig:
     """What a stage's prompts are made with."""
 
     prompts: str
     shots: Mapping[str, Any] | None = None
     files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
 
-    def plan(self) -> dict[str, Any]:
-        return {"prompts": self.prompts, "shots": self.shots}
+    def step_params(self) -> dict[str, Any]:
+        return {"prompts": self.prompts, "few_shot": self.shots}
 
 
 def check_prompting(
     name: str,
     stage: Evaluate | Generate,
     columns: Columns,
-    named: Named,
-    rows: Mapping[str, Rows],
-    request: Request,
-    findings: Findings,
-) -> Prompting | None:
-    path: Path = ("stages", name)
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> PromptConfig | None:
+    path: KeyPath = ("stages", name)
     dialogue = isinstance(stage, Generate) and stage.dialogue is not None
-    if columns and not dialogue and not _has_prompt(columns, (*path, "data"), findings):
+    if columns and not dialogue and not _check_prompt_column(columns, (*path, "data"), findings):
         return None
     plain = columns.get("prompt", "text") in ("text", "any")
-    files = _template(stage, (*path, "template"), request, findings, plain=plain)
-    if stage.shots is not None:
+    files = _template_files(stage, (*path, "template"), request, findings, plain=plain)
+    if stage.few_shot is not None:
         if not plain:
-            findings.add(BAD_SHOTS, (*path, "shots"), "the prompts are conversations, which take no shots")
-        _check_shots(stage.shots, name, named, rows, findings)
+            findings.add(
+                BAD_FEW_SHOT, (*path, "few_shot"), "the prompts are conversations, which take no shots"
+            )
+        _check_few_shot(stage.few_shot, name, named, rows, findings)
     if files is None:
         return None
-    return Prompting(prompts=stage.prompts, files=files, shots=_shots(stage.shots, named))
+    return PromptConfig(prompts=stage.prompts, files=files, shots=_few_shot_params(stage.few_shot, named))
 
 
-def _has_prompt(columns: Columns, path: Path, findings: Findings) -> bool:
+def _check_prompt_column(columns: Columns, path: KeyPath, findings: Diagnostics) -> bool:
     kind = columns.get("prompt")
     if kind in ("text", "messages", "any"):
         return True
@@ -71,8 +73,8 @@ def _has_prompt(columns: Columns, path: Path, findings: Findings) -> bool:
     return False
 
 
-def _template(
-    stage: Evaluate | Generate, path: Path, request: Request, findings: Findings, *, plain: bool
+def _template_files(
+    stage: Evaluate | Generate, path: KeyPath, request: CompileRequest, findings: Diagnostics, *, plain: bool
 ) -> dict[str, UserFile] | None:
     """The template's file by its role; None when it is missing or cannot serve."""
     if stage.template is None:
@@ -80,42 +82,50 @@ def _template(
     read = user_file(stage.template, path, request.read, findings)
     if read is None:
         return None
-    if PLACE.encode() not in read[1]:
-        message = f"`{stage.template}` has no {PLACE}"
-        findings.add(BAD_TEMPLATE, path, message, help=f"write {PLACE} where the row's prompt goes")
+    if PROMPT_PLACEHOLDER.encode() not in read[1]:
+        message = f"`{stage.template}` has no {PROMPT_PLACEHOLDER}"
+        findings.add(
+            BAD_PROMPT_TEMPLATE, path, message, help=f"write {PROMPT_PLACEHOLDER} where the row's prompt goes"
+        )
         return None
     if not plain:
-        findings.add(BAD_TEMPLATE, path, "the prompts are conversations, which a text cannot hold")
+        findings.add(BAD_PROMPT_TEMPLATE, path, "the prompts are conversations, which a text cannot hold")
         return None
     return {"template": read[0]}
 
 
-def _shots(shots: Shots | None, named: Named) -> dict[str, Any] | None:
+def _few_shot_params(shots: FewShot | None, named: ResolvedRecipe) -> dict[str, Any] | None:
     if shots is None:
         return None
     return {
-        "count": shots.count,
+        "num_fewshot": shots.num_fewshot,
         "answer": shots.answer,
-        "joint": shots.joint,
-        "between": shots.between,
-        "seed": seed_for(named.recipe.seed, f"shots:{shots.data}"),
+        "target_delimiter": shots.target_delimiter,
+        "fewshot_delimiter": shots.fewshot_delimiter,
+        "seed": seed_for(named.recipe.seed, f"few_shot:{shots.data}"),
     }
 
 
-def _check_shots(shots: Shots, name: str, named: Named, rows: Mapping[str, Rows], findings: Findings) -> None:
+def _check_few_shot(
+    shots: FewShot,
+    name: str,
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    findings: Diagnostics,
+) -> None:
     """Whether the rows that shots come from have what they are made of."""
-    path: Path = ("stages", name, "shots")
-    ref = named.refs.get((f"stage:{name}", "shots"))
+    path: KeyPath = ("stages", name, "few_shot")
+    ref = named.refs.get((f"stage:{name}", "few_shot"))
     table = table_of(ref, rows, named) if ref else None
-    if ref is None or table is None or not part_of(ref, table, (*path, "data"), findings):
+    if ref is None or table is None or not check_part(ref, table, (*path, "data"), findings):
         return
-    count = table.bound(ref.part)
-    if count is not None and count < shots.count:
-        message = f"{shots.count} shots are wanted, and `{shots.data}` has {count} rows"
-        findings.add(BAD_SHOTS, (*path, "count"), message)
+    count = table.max_rows(ref.part)
+    if count is not None and count < shots.num_fewshot:
+        message = f"{shots.num_fewshot} shots are wanted, and `{shots.data}` has {count} rows"
+        findings.add(BAD_FEW_SHOT, (*path, "num_fewshot"), message)
     if table.columns and table.columns.get("prompt") not in ("text", "any"):
-        findings.add(BAD_SHOTS, (*path, "data"), f"`{shots.data}` has no text column `prompt`")
-    if table.columns and table.columns.get(shots.answer) not in _ANSWERS:
+        findings.add(BAD_FEW_SHOT, (*path, "data"), f"`{shots.data}` has no text column `prompt`")
+    if table.columns and table.columns.get(shots.answer) not in _ANSWER_TYPES:
         help, meant = hint(shots.answer, table.columns, what="columns")
         message = f"`{shots.data}` has no column of answers `{shots.answer}`"
-        findings.add(BAD_SHOTS, (*path, "answer"), message, help=help, replace=meant)
+        findings.add(BAD_FEW_SHOT, (*path, "answer"), message, help=help, replace=meant)

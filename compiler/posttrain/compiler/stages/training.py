@@ -3,65 +3,65 @@
 from collections.abc import Mapping
 
 from posttrain.compiler.data import codes as data_codes
-from posttrain.compiler.data.datasets import Rows, part_of, table_of
-from posttrain.compiler.diagnosis.examples import MINIMAL, minimal
-from posttrain.compiler.diagnosis.findings import Findings
+from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
+from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.findings import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.reading.validate import validate
-from posttrain.compiler.resolution.names import Named
-from posttrain.compiler.rewards.graph import Graph
-from posttrain.compiler.text.source import Request
-from posttrain.compiler.text.tree import Mapped, Path, at
+from posttrain.compiler.resolution.names import ResolvedRecipe
+from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.text.source import CompileRequest
+from posttrain.compiler.text.tree import KeyPath, MappingNode, node_at
 from posttrain.spec.diagnostic import Code
 from posttrain.spec.extension import Method, Params, Schedule
 from posttrain.spec.record import record
 from posttrain.spec.training import Train
-from posttrain.spec.types import Columns, accepts
+from posttrain.spec.types import Columns, is_assignable
 
 UNKNOWN_METHOD = Code(
     "PT0601",
     "an unknown training method",
     "error",
     "`train` names a method: one of those that come with posttrain, or one that an installed package adds.",
-    wrong=minimal(("{train: sft,", "{train: stf,")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("{train: sft,", "{train: stf,")),
+    right=MINIMAL_RECIPE,
 )
 NO_REWARD = Code(
     "PT0602",
     "a method without the reward that it needs",
     "error",
     "Methods that learn from their own completions need a reward graph; the others take none.",
-    wrong=minimal(("{train: sft,", "{train: sft, reward: right,")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("{train: sft,", "{train: sft, reward: right,")),
+    right=MINIMAL_RECIPE,
 )
 UNKNOWN_REWARD = Code(
     "PT0603",
     "an unknown reward",
     "error",
     "`reward` names one of the graphs declared under `rewards`.",
-    wrong=minimal(("reward: right,", "reward: rigth,")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("reward: right,", "reward: rigth,")),
+    right=MINIMAL_RECIPE,
 )
-BAD_ARITHMETIC = Code(
+INCOMPATIBLE_SIZES = Code(
     "PT0604",
     "sizes that do not go together",
     "error",
     "Batches, generations and steps must divide as the method needs; a step that cannot be filled"
     " would otherwise fail hours later.",
-    wrong=minimal(("batch: 4", "batch: 4, micro_batch: 3")),
-    right=MINIMAL,
+    wrong=minimal_recipe(("batch_size: 4", "batch_size: 4, micro_batch_size: 3")),
+    right=MINIMAL_RECIPE,
 )
-CODES = (UNKNOWN_METHOD, NO_REWARD, UNKNOWN_REWARD, BAD_ARITHMETIC)
+CODES = (UNKNOWN_METHOD, NO_REWARD, UNKNOWN_REWARD, INCOMPATIBLE_SIZES)
 
 
 @record(kw_only=True)
-class Training:
+class CheckedTraining:
     """A checked training stage."""
 
     stage: Train
     method: Method
     params: Params
-    graph: Graph | None
+    graph: RewardGraph | None
     # None while the number of rows is known only when they are made.
     schedule: Schedule | None
     # Checkpoints land on multiples of this many steps; None when the sizes do not go together.
@@ -71,13 +71,13 @@ class Training:
 def check_training(
     name: str,
     stage: Train,
-    named: Named,
-    rows: Mapping[str, Rows],
-    graphs: Mapping[str, Graph],
-    request: Request,
-    findings: Findings,
-) -> Training | None:
-    path: Path = ("stages", name)
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    graphs: Mapping[str, RewardGraph],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> CheckedTraining | None:
+    path: KeyPath = ("stages", name)
     method = request.catalog.find("method", stage.train)
     if not isinstance(method, Method):
         help, meant = hint(stage.train, request.catalog.names("method"), what="methods")
@@ -87,46 +87,48 @@ def check_training(
     if not isinstance(method, Method):  # of the method that was meant, what is around it is checked too
         return None
     where = (*path, "params") if stage.params else path
-    node = at(findings.root, (*path, "params"))[0] if stage.params else _empty(findings, path)
+    node = node_at(findings.root, (*path, "params"))[0] if stage.params else _empty_params(findings, path)
     params = validate(method.params, node, where, findings)
-    graph = _reward(stage, method, path, named, graphs, findings)
-    table = _columns(name, stage, method, graph, named, rows, findings)
+    graph = _check_reward(stage, method, path, named, graphs, findings)
+    table = _check_columns(name, stage, method, graph, named, rows, findings)
     if params is None:
         return None
-    planned = _schedule(method, params, table, where, findings)
-    return Training(
+    planned = _check_schedule(method, params, table, where, findings)
+    return CheckedTraining(
         stage=stage,
         method=method,
         params=params,
         graph=graph,
-        schedule=planned if table is not None and planned is not None and not planned.at_most else None,
-        boundary=planned.boundary if planned else None,
+        schedule=planned
+        if table is not None and planned is not None and not planned.is_upper_bound
+        else None,
+        boundary=planned.checkpoint_alignment if planned else None,
     )
 
 
-def _empty(findings: Findings, path: Path) -> Mapped:
-    return Mapped({}, findings.span(path))
+def _empty_params(findings: Diagnostics, path: KeyPath) -> MappingNode:
+    return MappingNode({}, findings.span(path))
 
 
-def graph_of(
-    name: str, path: Path, named: Named, graphs: Mapping[str, Graph], findings: Findings
-) -> Graph | None:
+def resolve_reward(
+    name: str, path: KeyPath, named: ResolvedRecipe, graphs: Mapping[str, RewardGraph], findings: Diagnostics
+) -> RewardGraph | None:
     """The graph that a stage names; None when it does not exist, or is itself mistaken."""
-    if name not in named.recipe.rewards and name not in named.recipe.broken:
+    if name not in named.recipe.rewards and name not in named.recipe.invalid_names:
         help, meant = hint(name, named.recipe.rewards, what="rewards")
         message = f"there is no reward `{name}`"
         findings.add(UNKNOWN_REWARD, path, message, help=help, replace=meant)
     return graphs.get(name)
 
 
-def _reward(
+def _check_reward(
     stage: Train,
     method: Method,
-    path: Path,
-    named: Named,
-    graphs: Mapping[str, Graph],
-    findings: Findings,
-) -> Graph | None:
+    path: KeyPath,
+    named: ResolvedRecipe,
+    graphs: Mapping[str, RewardGraph],
+    findings: Diagnostics,
+) -> RewardGraph | None:
     if stage.reward is None:
         if method.needs_reward:
             message = f"`{method.name}` learns from a reward, and none is named"
@@ -136,37 +138,37 @@ def _reward(
         message = f"`{method.name}` does not learn from a reward"
         findings.add(NO_REWARD, (*path, "reward"), message, help="remove the key")
         return None
-    return graph_of(stage.reward, (*path, "reward"), named, graphs, findings)
+    return resolve_reward(stage.reward, (*path, "reward"), named, graphs, findings)
 
 
-def _columns(
+def _check_columns(
     name: str,
     stage: Train,
     method: Method,
-    graph: Graph | None,
-    named: Named,
-    rows: Mapping[str, Rows],
-    findings: Findings,
+    graph: RewardGraph | None,
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    findings: Diagnostics,
 ) -> int | None:
     """Check the columns that are read, and give the number of rows if it is known exactly."""
     ref = named.refs.get((f"stage:{name}", "data"))
     table = table_of(ref, rows, named) if ref else None
-    path: Path = ("stages", name, "data")
-    if ref is None or table is None or not part_of(ref, table, path, findings):
+    path: KeyPath = ("stages", name, "data")
+    if ref is None or table is None or not check_part(ref, table, path, findings):
         return None
-    if table.columns and not any(_covers(table.columns, wanted) for wanted in method.accepts):
-        wanted = " or ".join(_shown(columns) for columns in method.accepts)
-        message = f"`{stage.train}` reads {wanted}; the data has {_shown(table.columns)}"
+    if table.columns and not any(_has_columns(table.columns, wanted) for wanted in method.accepts):
+        wanted = " or ".join(_columns_text(columns) for columns in method.accepts)
+        message = f"`{stage.train}` reads {wanted}; the data has {_columns_text(table.columns)}"
         from posttrain.compiler.data.forms import column_advice
 
         help = column_advice(table.columns, method.accepts)
         findings.add(data_codes.MISSING_COLUMN, path, message, help=help)
     elif graph is not None:
-        check_reads(graph, table.columns, path, findings)
-    return table.bound(ref.part) if table.exact else None
+        check_reward_columns(graph, table.columns, path, findings)
+    return table.max_rows(ref.part) if table.exact else None
 
 
-def check_reads(graph: Graph, columns: Columns, path: Path, findings: Findings) -> None:
+def check_reward_columns(graph: RewardGraph, columns: Columns, path: KeyPath, findings: Diagnostics) -> None:
     """Whether the data has what a reward reads beside the completion."""
     for name, type in graph.reads.items():
         if name == "completion" or not columns:
@@ -175,29 +177,29 @@ def check_reads(graph: Graph, columns: Columns, path: Path, findings: Findings) 
             help, _ = hint(name, columns, what="columns")
             message = f"the reward reads a column `{name}`, which the data does not have"
             findings.add(data_codes.MISSING_COLUMN, path, message, help=help)
-        elif not accepts(type, columns[name]):
+        elif not is_assignable(type, columns[name]):
             message = f"the reward reads `{name}` as {type}; the data has it as {columns[name]}"
             findings.add(data_codes.MISSING_COLUMN, path, message)
 
 
-def _covers(columns: Columns, wanted: Columns) -> bool:
+def _has_columns(columns: Columns, wanted: Columns) -> bool:
     # Values of any type are kept as JSON: what a method would learn as text are its braces and quotes.
     return all(
-        name in columns and columns[name] != "any" and accepts(type, columns[name])
+        name in columns and columns[name] != "any" and is_assignable(type, columns[name])
         for name, type in wanted.items()
     )
 
 
-def _shown(columns: Columns) -> str:
+def _columns_text(columns: Columns) -> str:
     return ", ".join(f"{name} ({type})" for name, type in columns.items())
 
 
-def _schedule(
-    method: Method, params: Params, rows: int | None, path: Path, findings: Findings
+def _check_schedule(
+    method: Method, params: Params, rows: int | None, path: KeyPath, findings: Diagnostics
 ) -> Schedule | None:
     try:
         # Arithmetic that does not depend on the rows is checked with any number of them.
         return method.schedule(params, rows if rows is not None else 10**9)
     except ValueError as error:
-        findings.add(BAD_ARITHMETIC, path, str(error))
+        findings.add(INCOMPATIBLE_SIZES, path, str(error))
         return None

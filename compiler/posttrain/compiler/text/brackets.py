@@ -12,32 +12,32 @@ from collections.abc import Mapping
 from posttrain.spec.record import record
 
 # The columns of what was written into a text, by line.
-Added = Mapping[int, tuple[int, ...]]
-_DEEPEST = 100
+InsertedColumns = Mapping[int, tuple[int, ...]]
+_MAX_DEPTH = 100
 _CLOSERS = {"{": "}", "[": "]"}
 # Where a block begins: a dash, or a key with a colon after it.
-_BEGINS = re.compile(r"""\s*(-(\s|$)|(-\s+)*("[^"]*"|'[^']*'|[A-Za-z_][\w.-]*)\s*:(\s|$))""")
+_BLOCK_START = re.compile(r"""\s*(-(\s|$)|(-\s+)*("[^"]*"|'[^']*'|[A-Za-z_][\w.-]*)\s*:(\s|$))""")
 _QUOTED = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')""")
 _COLON = re.compile(r":(?=\s|$)")
 _DASH = re.compile(r"-\s+")
 _SPACE = re.compile(r"\s*")
-_ALONE = re.compile(r"\s*[\]}],?\s*(#.*)?$")
-_NO_KEYS = tuple("#\"'{}[]&*!|>%@`")
-_MARKS = re.compile(r"(?:[&!]\S*\s+)*")
+_CLOSER_ALONE = re.compile(r"\s*[\]}],?\s*(#.*)?$")
+_NOT_KEY_START = tuple("#\"'{}[]&*!|>%@`")
+_ANCHORS_AND_TAGS = re.compile(r"(?:[&!]\S*\s+)*")
 
 
 @record
 class Bracket:
     """An opening bracket: its place, and how far its line is indented. Lines and columns count from 0."""
 
-    sign: str
+    char: str
     line: int
     column: int
     indent: int
 
 
 @record
-class Unclosed:
+class UnclosedBrackets:
     """Brackets without an end, outermost first, and where what closes them would stand."""
 
     brackets: tuple[Bracket, ...]
@@ -45,13 +45,13 @@ class Unclosed:
     column: int
     # What closes them, and what else is written there so that what follows can go on.
     closing: str
-    more: str = ""
+    separator: str = ""
 
 
-def close(text: str, added: Added, found: Unclosed) -> tuple[str, Added]:
+def close_brackets(text: str, added: InsertedColumns, found: UnclosedBrackets) -> tuple[str, InsertedColumns]:
     """The text with these brackets closed, and the columns of all that was written into it."""
     lines = text.split("\n")
-    written, line = found.closing + found.more, lines[found.line]
+    written, line = found.closing + found.separator, lines[found.line]
     lines[found.line] = line[: found.column] + written + line[found.column :]
     before = added.get(found.line, ())
     moved = tuple(one + len(written) if one >= found.column else one for one in before)
@@ -59,15 +59,15 @@ def close(text: str, added: Added, found: Unclosed) -> tuple[str, Added]:
     return "\n".join(lines), {**added, found.line: (*moved, *here)}
 
 
-def first_unclosed(text: str) -> Unclosed | None:
+def find_unclosed_brackets(text: str) -> UnclosedBrackets | None:
     """The first brackets that are open where a block begins, where another one ends, or at the file's end."""
-    return _Scan(text.split("\n")).unclosed()
+    return _BracketScanner(text.split("\n")).find_unclosed()
 
 
-def _after_key(line: str, at: int) -> int | None:
+def _end_of_key(line: str, at: int) -> int | None:
     """Where the key that begins there has ended, with its colon; None when none begins there."""
     quoted = _QUOTED.match(line, at)
-    if quoted is None and line[at : at + 1] in _NO_KEYS:
+    if quoted is None and line[at : at + 1] in _NOT_KEY_START:
         return None
     end = quoted.end() if quoted else at
     colon = _COLON.search(line, end)
@@ -77,7 +77,7 @@ def _after_key(line: str, at: int) -> int | None:
     return None if "#" in between or (quoted and between.strip()) else colon.end()
 
 
-class _Scan:
+class _BracketScanner:
     """Where the reading of the text is, line by line."""
 
     def __init__(self, lines: list[str]) -> None:
@@ -85,76 +85,76 @@ class _Scan:
         self.open: list[Bracket] = []
         self.quote = ""
         # The indentation above which lines belong to a text in a block.
-        self.block: int | None = None
+        self.block_indent: int | None = None
         # Whether there are more brackets in each other than any recipe has.
-        self.lost = False
+        self.too_deep = False
         # After the last character within the brackets that is no white space and no comment.
         self.end = (0, 0)
 
-    def unclosed(self) -> Unclosed | None:
+    def find_unclosed(self) -> UnclosedBrackets | None:
         for number, line in enumerate(self.lines):
-            found = self._line(number, line)
-            if found is not None or self.lost:
+            found = self._scan_line(number, line)
+            if found is not None or self.too_deep:
                 return found
-        return self._left(0) if self.open and not self.quote else None
+        return self._unclosed_from(0) if self.open and not self.quote else None
 
-    def _line(self, number: int, line: str) -> Unclosed | None:
+    def _scan_line(self, number: int, line: str) -> UnclosedBrackets | None:
         indent = len(line) - len(line.lstrip(" "))
-        if self.block is not None and (not line.strip() or indent > self.block):
+        if self.block_indent is not None and (not line.strip() or indent > self.block_indent):
             return None
-        self.block = None
+        self.block_indent = None
         if self.open and not self.quote:
-            begins = _BEGINS.match(line) is not None
-            kept = self._before(indent) if begins else self._around(line.strip()[:1], line, indent)
+            begins = _BLOCK_START.match(line) is not None
+            kept = self._open_before(indent) if begins else self._open_around(line.strip()[:1], line, indent)
             if kept < len(self.open):
-                return self._left(kept, goes_on=begins)
-        start = 0 if self.open or self.quote else self._value_of(line, indent)
-        return None if start is None else self._flow(number, line, start, indent)
+                return self._unclosed_from(kept, goes_on=begins)
+        start = 0 if self.open or self.quote else self._value_start(line, indent)
+        return None if start is None else self._scan_flow(number, line, start, indent)
 
-    def _before(self, indent: int) -> int:
+    def _open_before(self, indent: int) -> int:
         """How many of the open brackets may go on where a key or a dash of this indentation begins."""
         return next((place for place, one in enumerate(self.open) if one.indent >= indent), len(self.open))
 
-    def _around(self, sign: str, line: str, indent: int) -> int:
+    def _open_around(self, sign: str, line: str, indent: int) -> int:
         """How many may go on where a bracket that stands alone in its line is closed: those of its own
         indentation and before."""
-        if _ALONE.match(line) and self.open[-1].indent > indent:
+        if _CLOSER_ALONE.match(line) and self.open[-1].indent > indent:
             for place, one in enumerate(self.open):
-                if one.indent == indent and _CLOSERS[one.sign] == sign:
+                if one.indent == indent and _CLOSERS[one.char] == sign:
                     return place + 1
         return len(self.open)
 
-    def _left(self, kept: int, goes_on: bool = False) -> Unclosed:
+    def _unclosed_from(self, kept: int, goes_on: bool = False) -> UnclosedBrackets:
         """The brackets from there on, as closed after what was read last."""
         brackets, (line, column) = tuple(self.open[kept:]), self.end
-        closing = "".join(_CLOSERS[one.sign] for one in reversed(brackets))
+        closing = "".join(_CLOSERS[one.char] for one in reversed(brackets))
         comma = self.lines[line][column - 1 : column] == ","
         if comma and kept:  # the comma parts the closed ones from what follows within the others
-            return Unclosed(brackets, line, column - 1, closing)
-        return Unclosed(brackets, line, column, closing, "," if kept and goes_on else "")
+            return UnclosedBrackets(brackets, line, column - 1, closing)
+        return UnclosedBrackets(brackets, line, column, closing, "," if kept and goes_on else "")
 
-    def _value_of(self, line: str, indent: int) -> int | None:
+    def _value_start(self, line: str, indent: int) -> int | None:
         """Where the line's value begins, if it is one in brackets or in quotes."""
         at = owner = indent
         while dash := _DASH.match(line, at):
             owner, at = at, dash.end()
-        after = _after_key(line, at)
+        after = _end_of_key(line, at)
         if after is not None:
             space = _SPACE.match(line, after)
             owner, at = at, space.end() if space else after
-        marks = _MARKS.match(line, at)
+        marks = _ANCHORS_AND_TAGS.match(line, at)
         at = marks.end() if marks else at
         first = line[at : at + 1]
         if first and first in "|>" and at > owner:
-            self.block = owner
+            self.block_indent = owner
         return at if first and first in "{[\"'" else None
 
-    def _flow(self, number: int, line: str, at: int, indent: int) -> Unclosed | None:
+    def _scan_flow(self, number: int, line: str, at: int, indent: int) -> UnclosedBrackets | None:
         """Read on within brackets or quotes, to the line's end or that of the value."""
         fresh = True
-        while at < len(line) and not self.lost:
+        while at < len(line) and not self.too_deep:
             if self.quote:
-                at, fresh = self._quoted(line, at), False
+                at, fresh = self._scan_quoted(line, at), False
                 self.end = (number, at)
                 continue
             if not self.open and not fresh:
@@ -163,12 +163,12 @@ class _Scan:
             if sign == "#" and (at == 0 or line[at - 1].isspace()):
                 return None
             if sign in "]}":
-                found = self._closed(number, at, sign)
+                found = self._close_bracket(number, at, sign)
                 if found is not None:
                     return found
             if sign in _CLOSERS:
                 self.open.append(Bracket(sign, number, at, indent))
-                self.lost = self.lost or len(self.open) > _DEEPEST
+                self.too_deep = self.too_deep or len(self.open) > _MAX_DEPTH
             elif sign in "\"'" and fresh:
                 self.quote = sign
             ends_key = sign == ":" and (at + 1 == len(line) or line[at + 1].isspace())
@@ -178,19 +178,19 @@ class _Scan:
                 self.end = (number, at)
         return None
 
-    def _closed(self, number: int, at: int, sign: str) -> Unclosed | None:
+    def _close_bracket(self, number: int, at: int, sign: str) -> UnclosedBrackets | None:
         """Close the bracket that this sign closes; those within it are left open."""
-        places = [place for place, one in enumerate(self.open) if _CLOSERS[one.sign] == sign]
+        places = [place for place, one in enumerate(self.open) if _CLOSERS[one.char] == sign]
         if not places:
             return None
         place = places[-1]
         if place + 1 < len(self.open):
-            left = self._left(place + 1)
-            return Unclosed(left.brackets, number, at, left.closing)
+            left = self._unclosed_from(place + 1)
+            return UnclosedBrackets(left.brackets, number, at, left.closing)
         self.open.pop()
         return None
 
-    def _quoted(self, line: str, at: int) -> int:
+    def _scan_quoted(self, line: str, at: int) -> int:
         """After the end of the quoted text that is read, or the line's end where it goes on."""
         pattern = r"(?:[^\"\\]|\\.)*" if self.quote == '"' else r"(?:[^']|'')*"
         text = re.match(pattern, line[at:])

@@ -5,7 +5,7 @@
 
 import re
 
-_WORDS: dict[str, bool | None] = {
+_CONSTANTS: dict[str, bool | None] = {
     "": None,
     "~": None,
     "null": None,
@@ -22,25 +22,25 @@ _INTEGER = re.compile(r"[-+]?[0-9]+\Z")
 _OCTAL = re.compile(r"0o[0-7]+\Z")
 _HEX = re.compile(r"0x[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
-_SPECIAL = re.compile(r"([-+]?\.(?:inf|Inf|INF))\Z|(\.(?:nan|NaN|NAN))\Z")
+_INF_OR_NAN = re.compile(r"([-+]?\.(?:inf|Inf|INF))\Z|(\.(?:nan|NaN|NAN))\Z")
 # Longer integers have no use in a recipe, and converting them takes quadratic time.
-_MOST_DIGITS = 40
+_MAX_DIGITS = 40
 
 
-def resolve(text: str) -> str | int | float | bool | None:
+def resolve_scalar(text: str) -> str | int | float | bool | None:
     """The value of a scalar written without quotes."""
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     if not (text[0].isdigit() or text[0] in "+-."):
         return text
-    if len(text) <= _MOST_DIGITS and (number := _number(text)) is not None:
+    if len(text) <= _MAX_DIGITS and (number := _parse_number(text)) is not None:
         return number
-    if _SPECIAL.match(text):
+    if _INF_OR_NAN.match(text):
         return float(text.replace(".", "", 1).lower())
     return text
 
 
-def _number(text: str) -> int | float | None:
+def _parse_number(text: str) -> int | float | None:
     if _INTEGER.match(text):
         return int(text)
     if _FLOAT.match(text):
@@ -52,16 +52,16 @@ def _number(text: str) -> int | float | None:
     return None
 
 
-_ALMOST = re.compile(r"[-+]?[0-9][0-9_, ]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?\s*[kKmM%]?\Z")
+_NUMBER_LIKE = re.compile(r"[-+]?[0-9][0-9_, ]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?\s*[kKmM%]?\Z")
 
 
-def almost_number(text: str) -> str | None:
+def suggest_number(text: str) -> str | None:
     """For text that a person meant as a number (1_000, 4,000, 10k, 5%): how YAML wants it."""
-    if not _ALMOST.match(text):
+    if not _NUMBER_LIKE.match(text):
         return None
     scale = {"k": 1_000, "m": 1_000_000, "%": 0.01}.get(text[-1].lower(), 1)
     body = text.rstrip("kKmM%").replace("_", "").replace(",", "").replace(" ", "")
-    number = _number(body)
+    number = _parse_number(body)
     if number is None:
         return None
     meant = number * scale

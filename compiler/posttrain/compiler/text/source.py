@@ -9,7 +9,7 @@ from posttrain.spec.record import record
 
 
 @record
-class Source:
+class SourceFile:
     """A recipe file: the name that diagnostics print, and its bytes."""
 
     name: str
@@ -21,10 +21,10 @@ ReadFile = Callable[[str], bytes | None]
 
 
 @record(kw_only=True)
-class Request:
+class CompileRequest:
     """All that a compilation depends on. The same request gives the same outcome, anywhere."""
 
-    source: Source
+    source: SourceFile
     catalog: Catalog
     read: ReadFile
     # The SHA-256 of a file beside the recipe, for those that are too large to be read at once.
@@ -32,28 +32,28 @@ class Request:
     # Versions of the distributions that run the steps, by name.
     stack: Mapping[str, str] = field(default_factory=dict[str, str])
     # The first bytes of such a file.
-    begin: Callable[[str, int], bytes | None] | None = None
+    read_prefix: Callable[[str, int], bytes | None] | None = None
     profiles: tuple[str, ...] = ()
     # --set PATH=TEXT, in the order given.
-    settings: tuple[tuple[str, str], ...] = ()
+    overrides: tuple[tuple[str, str], ...] = ()
     # The lock that the compilation goes by; None when revisions are taken as they are written.
-    lock: Source | None = None
+    lock: SourceFile | None = None
     # Whether images may be named by a tag: to find out what the tags stand for, and not to run them.
-    tags_taken: bool = False
+    allow_image_tags: bool = False
 
     @property
-    def as_written(self) -> bool:
+    def is_unmodified(self) -> bool:
         """Whether nothing is laid over the recipe: a profile may leave things without a use."""
-        return not self.profiles and not self.settings
+        return not self.profiles and not self.overrides
 
-    def beginning_of(self, name: str, most: int) -> bytes | None:
+    def file_prefix(self, name: str, most: int) -> bytes | None:
         """A file's first bytes, or all where there are no more; None where there is no file."""
-        if self.begin is not None:
-            return self.begin(name, most)
+        if self.read_prefix is not None:
+            return self.read_prefix(name, most)
         data = self.read(name)
         return None if data is None else data[:most]
 
-    def digest_of(self, name: str) -> str | None:
+    def file_digest(self, name: str) -> str | None:
         """A file's digest, or None where there is none."""
         if self.digest is not None:
             return self.digest(name)

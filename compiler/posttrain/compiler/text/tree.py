@@ -9,11 +9,11 @@ from typing import Any
 
 from posttrain.spec.diagnostic import Label, Span
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ScalarNode:
     value: str | int | float | bool | None
     span: Span
     # The text as written, and whether it stood without quotes.
@@ -29,35 +29,35 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapped:
+class MappingNode:
     entries: Mapping[str, Entry]
     span: Span
     via: tuple[Label, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SequenceNode:
     items: tuple["Node", ...]
     span: Span
     via: tuple[Label, ...] = field(default=())
 
 
-Node = Leaf | Mapped | Listed
+Node = ScalarNode | MappingNode | SequenceNode
 
 
-def child(node: Node, step: str | int) -> Node | None:
-    if isinstance(node, Mapped) and step in node.entries:
+def child_node(node: Node, step: str | int) -> Node | None:
+    if isinstance(node, MappingNode) and step in node.entries:
         return node.entries[str(step)].node
-    if isinstance(node, Listed) and isinstance(step, int) and step < len(node.items):
+    if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.items):
         return node.items[step]
     return None
 
 
-def at(root: Node, path: Sequence[str | int]) -> tuple[Node, int]:
+def node_at(root: Node, path: Sequence[str | int]) -> tuple[Node, int]:
     """The deepest node that exists along a path, and how many steps of it were taken."""
     node = root
     for taken, step in enumerate(path):
-        deeper = child(node, step)
+        deeper = child_node(node, step)
         if deeper is None:
             return node, taken
         node = deeper
@@ -66,64 +66,66 @@ def at(root: Node, path: Sequence[str | int]) -> tuple[Node, int]:
 
 def key_span(root: Node, path: Sequence[str | int]) -> Span:
     """The span of the key that a path ends in, or of the nearest thing that exists."""
-    parent, taken = at(root, path[:-1])
-    if taken == len(path) - 1 and isinstance(parent, Mapped) and path[-1] in parent.entries:
+    parent, taken = node_at(root, path[:-1])
+    if taken == len(path) - 1 and isinstance(parent, MappingNode) and path[-1] in parent.entries:
         return parent.entries[str(path[-1])].key_span
-    return at(root, path)[0].span
+    return node_at(root, path)[0].span
 
 
-def plain(node: Node) -> Any:
+def node_to_builtins(node: Node) -> Any:
     """The tree as dicts, lists and scalars."""
     match node:
-        case Leaf():
+        case ScalarNode():
             return node.value
-        case Mapped():
-            return {key: plain(entry.node) for key, entry in node.entries.items()}
-        case Listed():
-            return [plain(item) for item in node.items]
+        case MappingNode():
+            return {key: node_to_builtins(entry.node) for key, entry in node.entries.items()}
+        case SequenceNode():
+            return [node_to_builtins(item) for item in node.items]
 
 
-def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
+def walk_nodes(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Node]]:
     """Every node below and including this one, with its path, in order."""
     yield path, node
-    if isinstance(node, Mapped):
+    if isinstance(node, MappingNode):
         for key, entry in node.entries.items():
-            yield from walk(entry.node, (*path, key))
-    elif isinstance(node, Listed):
+            yield from walk_nodes(entry.node, (*path, key))
+    elif isinstance(node, SequenceNode):
         for index, item in enumerate(node.items):
-            yield from walk(item, (*path, index))
+            yield from walk_nodes(item, (*path, index))
 
 
-def replaced(root: Node, path: Sequence[str | int], node: Node) -> Node:
+def replace_node(root: Node, path: Sequence[str | int], node: Node) -> Node:
     """The tree with another node at a path that it has."""
     if not path:
         return node
     step, rest = path[0], path[1:]
-    if isinstance(root, Listed):
-        items = [replaced(one, rest, node) if place == step else one for place, one in enumerate(root.items)]
+    if isinstance(root, SequenceNode):
+        items = [
+            replace_node(one, rest, node) if place == step else one for place, one in enumerate(root.items)
+        ]
         return replace(root, items=tuple(items))
-    assert isinstance(root, Mapped), "a path leads through mappings and lists"
+    assert isinstance(root, MappingNode), "a path leads through mappings and lists"
     entry = root.entries[str(step)]
-    inner = Entry(entry.key_span, replaced(entry.node, rest, node))
+    inner = Entry(entry.key_span, replace_node(entry.node, rest, node))
     return replace(root, entries={**root.entries, str(step): inner})
 
 
-def renamed(root: Node, path: Sequence[str | int], meant: str | None) -> Node:
+def rename_key(root: Node, path: Sequence[str | int], meant: str | None) -> Node:
     """The tree with the key that a path ends in under another name; without it where none is given, or
     both are there. A path that the tree does not have changes nothing."""
-    mapping, taken = at(root, path[:-1])
-    if taken < len(path) - 1 or not isinstance(mapping, Mapped) or path[-1] not in mapping.entries:
+    mapping, taken = node_at(root, path[:-1])
+    if taken < len(path) - 1 or not isinstance(mapping, MappingNode) or path[-1] not in mapping.entries:
         return root
     names = {path[-1]: meant if meant not in mapping.entries else None}
     kept = [(names.get(name, name), entry) for name, entry in mapping.entries.items()]
     entries = {str(name): entry for name, entry in kept if name is not None}
-    return replaced(root, path[:-1], replace(mapping, entries=entries))
+    return replace_node(root, path[:-1], replace(mapping, entries=entries))
 
 
-def with_merged(entries: dict[str, Entry], merged: Sequence[Node]) -> dict[str, Entry]:
+def apply_merge_keys(entries: dict[str, Entry], merged: Sequence[Node]) -> dict[str, Entry]:
     """`<<: *defaults`: the keys of the other mapping that this one does not write itself."""
     for source in merged:
-        if isinstance(source, Mapped):
+        if isinstance(source, MappingNode):
             for key, entry in source.entries.items():
                 entries.setdefault(key, entry)
     return entries

@@ -13,34 +13,36 @@ from typing import Any
 
 from posttrain.runtime import durable
 from posttrain.runtime.benchmarks import figures, harness
-from posttrain.runtime.benchmarks.tasks import Tasks
-from posttrain.runtime.context import Context
+from posttrain.runtime.benchmarks.tasks import TaskLoader
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.evals import tables
 from posttrain.runtime.faults import Interrupted
 from posttrain.runtime.products import write_rows
 
-_SHOWN = 40  # samples of each model that the report gets
-Done = Mapping[str, Any]
+_MAX_REPORTED_SAMPLES = 40  # samples of each model that the report gets
+TaskResult = Mapping[str, Any]
 
 
-def benchmark(context: Context) -> None:
+def run_benchmark(context: StepContext) -> None:
     """The whole of a benchmark step."""
     context.events.emit("phase", name="reading the tasks")
-    tasks = Tasks(context)
-    done = {subject["name"]: _answered(context, subject, tasks) for subject in context.params["subjects"]}
-    models = {model: figures.rows(found, context.params["groups"]) for model, found in done.items()}
-    wanted = figures.wanted(next(iter(done.values())), context.params)
+    tasks = TaskLoader(context)
+    done = {subject["name"]: _run_tasks(context, subject, tasks) for subject in context.params["subjects"]}
+    models = {model: figures.item_rows(found, context.params["groups"]) for model, found in done.items()}
+    wanted = figures.metric_definitions(next(iter(done.values())), context.params)
     metrics: dict[str, Any] = {}
     for model, flat in models.items():
         for name, metric in wanted.items():
-            told = tables.measured(figures.of(flat, metric["node"]), {name: metric}, context.params["seed"])
+            told = tables.measure_metrics(
+                figures.rows_with_metric(flat, metric["node"]), {name: metric}, context.params["seed"]
+            )
             several = context.params["several"]
             metrics[f"{model}.{name}" if several else name] = (
                 {**told[name], "model": model} if several else told[name]
             )
-    comparisons = tables.compared_models(models, wanted, context.params["seed"])
+    comparisons = tables.compare_models(models, wanted, context.params["seed"])
     every = [{"model": model, **row} for model, flat in models.items() for row in flat]
-    about = {model: figures.about(found) for model, found in done.items()}
+    about = {model: figures.task_summaries(found) for model, found in done.items()}
     write_rows(context.out / "completions.parquet", every)
     durable.write_json(context.out / "metrics.json", metrics)
     durable.write_json(context.out / "breakdowns.json", [])
@@ -48,34 +50,36 @@ def benchmark(context: Context) -> None:
     durable.write_json(context.out / "tasks.json", about)
     context.facts.update(metrics=metrics, comparisons=comparisons, completions=len(every), tasks=about)
     for model, flat in models.items():
-        _show(context, model, flat, list(wanted))
+        _report_samples(context, model, flat, list(wanted))
 
 
-def _answered(context: Context, subject: Mapping[str, Any], tasks: Tasks) -> list[Done]:
+def _run_tasks(context: StepContext, subject: Mapping[str, Any], tasks: TaskLoader) -> list[TaskResult]:
     """Every task as one model answers it. A task that an earlier attempt has ended is not put again."""
     kept = context.work / "tasks" / re.sub(r"[^\w-]", "-", subject["role"])
     kept.mkdir(parents=True, exist_ok=True)
     found = {name: durable.read_json(kept / f"{name}.json") for name in tasks.names}
     missing = [name for name in tasks.names if found[name] is None]
     if missing:
-        with harness.opened(context, subject) as model:
+        with harness.open_lm(context, subject) as model:
             for number, name in enumerate(missing, len(tasks.names) - len(missing) + 1):
-                if context.stop.asked:
+                if context.stop.requested:
                     raise Interrupted
                 context.events.emit("phase", name=_phase(context, subject, name, number, len(tasks.names)))
-                found[name] = harness.put(context, model, tasks.made(name), name)
+                found[name] = harness.run_task(context, model, tasks.load(name), name)
                 durable.write_json(kept / f"{name}.json", found[name])
     return [found[name] for name in tasks.names]
 
 
-def _phase(context: Context, subject: Mapping[str, Any], task: str, number: int, count: int) -> str:
+def _phase(context: StepContext, subject: Mapping[str, Any], task: str, number: int, count: int) -> str:
     of = f"{subject['name']} " if context.params["several"] else ""
     return f"{of}{task} ({number} of {count})"
 
 
-def _show(context: Context, model: str, flat: Sequence[figures.Row], metrics: Sequence[str]) -> None:
+def _report_samples(
+    context: StepContext, model: str, flat: Sequence[figures.Row], metrics: Sequence[str]
+) -> None:
     """Samples for those who watch, the first of each task in turn."""
-    for row in figures.spread(flat, _SHOWN):
+    for row in figures.interleave_tasks(flat, _MAX_REPORTED_SAMPLES):
         values = {name: row[f"node:{name}"] for name in metrics if row[f"node:{name}"] is not None}
         context.events.emit(
             "sample",

@@ -7,12 +7,12 @@ from typing import Any
 from posttrain.spec.keys import digest
 
 Row = dict[str, Any]
-Done = Mapping[str, Any]
+TaskResult = Mapping[str, Any]
 
 
-def rows(done: Sequence[Done], groups: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def item_rows(done: Sequence[TaskResult], groups: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """A row an item, over all tasks; a metric of another task has no value."""
-    nodes = _nodes(done, groups)
+    nodes = _metric_nodes(done, groups)
     flat: list[Row] = []
     for task in done:
         within = [group for group, about in groups.items() if task["task"] in about["tasks"]]
@@ -24,18 +24,20 @@ def rows(done: Sequence[Done], groups: Mapping[str, Mapping[str, Any]]) -> list[
                         values[f"{group}.{metric}"] = item["values"][metric]
             told = {key: item[key] for key in ("doc", "prompt", "completion", "target", "likelihoods")}
             given = {f"node:{node}": values.get(node) for node in nodes}
-            flat.append({"item": _number(task["task"], item["doc"]), "task": task["task"], **told, **given})
+            flat.append(
+                {"item": _item_number(task["task"], item["doc"]), "task": task["task"], **told, **given}
+            )
     return flat
 
 
-def _number(task: str, place: int) -> int:
+def _item_number(task: str, place: int) -> int:
     """An item's number: the same in every stage that puts the task, whatever else it puts."""
     return int(digest(task)[:8], 16) << 24 | place
 
 
-def _nodes(done: Sequence[Done], groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _metric_nodes(done: Sequence[TaskResult], groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The metrics of all tasks, and of the groups whose members have them."""
-    own = {task["task"]: _metrics(task) for task in done}
+    own = {task["task"]: _task_metrics(task) for task in done}
     found = [f"{task}.{metric}" for task, metrics in own.items() for metric in metrics]
     for group, about in groups.items():
         held = {metric for task in about["tasks"] for metric in own.get(task, ())}
@@ -43,26 +45,26 @@ def _nodes(done: Sequence[Done], groups: Mapping[str, Mapping[str, Any]]) -> lis
     return found
 
 
-def _metrics(task: Done) -> list[str]:
+def _task_metrics(task: TaskResult) -> list[str]:
     return list(dict.fromkeys(metric for item in task["items"] for metric in item["values"]))
 
 
-def wanted(done: Sequence[Done], params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def metric_definitions(done: Sequence[TaskResult], params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Every metric by its name: a rate where the compiler knows it for one, else a mean."""
     known = params["metrics"]
     return {
         node: {"kind": known.get(node, {}).get("kind", "mean"), "node": node}
-        for node in _nodes(done, params["groups"])
+        for node in _metric_nodes(done, params["groups"])
     }
 
 
-def of(flat: Sequence[Row], node: str) -> list[Row]:
+def rows_with_metric(flat: Sequence[Row], node: str) -> list[Row]:
     """The rows of the tasks that a metric belongs to: others are not unscored, they were never asked."""
     asked = {row["task"] for row in flat if row[f"node:{node}"] is not None}
     return [row for row in flat if row["task"] in asked]
 
 
-def about(done: Sequence[Done]) -> dict[str, dict[str, Any]]:
+def task_summaries(done: Sequence[TaskResult]) -> dict[str, dict[str, Any]]:
     return {
         task["task"]: {
             "version": task["version"],
@@ -74,7 +76,7 @@ def about(done: Sequence[Done]) -> dict[str, dict[str, Any]]:
     }
 
 
-def spread(flat: Sequence[Row], most: int) -> list[Row]:
+def interleave_tasks(flat: Sequence[Row], most: int) -> list[Row]:
     """The first rows of every task in turn."""
     tasks: dict[str, list[Row]] = {}
     for row in flat:

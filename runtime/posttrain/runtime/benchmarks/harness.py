@@ -7,22 +7,22 @@ from contextlib import contextmanager
 from typing import Any
 
 from posttrain.runtime.benchmarks import items
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import Interrupted, StepFault
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import Interrupted, StepError
 
-_RESAMPLED = 1000  # times, for the error of a figure that is no mean
+_BOOTSTRAP_ITERS = 1000  # times, for the error of a figure that is no mean
 
 
 @contextmanager
-def opened(context: Context, subject: Mapping[str, Any]) -> Generator[Any]:
+def open_lm(context: StepContext, subject: Mapping[str, Any]) -> Generator[Any]:
     """A model as lm-eval asks it: its own for transformers, ours over HTTP for an endpoint."""
     from posttrain.runtime.benchmarks import answering
 
     if "endpoint" in subject:
-        from posttrain.runtime.engines.opening import opened as opened_writer
+        from posttrain.runtime.engines.opening import open_engine as opened_writer
 
         with opened_writer(context, subject) as writer:
-            yield answering.over_http(context, subject, writer)
+            yield answering.endpoint_lm(context, subject, writer)
         return
     import torch
 
@@ -33,19 +33,19 @@ def opened(context: Context, subject: Mapping[str, Any]) -> Generator[Any]:
     model = load_model(folder)
     if context.step.resources.gpus and torch.cuda.is_available():
         model = model.to("cuda")
-    yield answering.in_memory(context, model.eval(), load_tokenizer(folder))
+    yield answering.transformers_lm(context, model.eval(), load_tokenizer(folder))
 
 
-def put(context: Context, model: Any, task: Any, name: str) -> dict[str, Any]:
+def run_task(context: StepContext, model: Any, task: Any, name: str) -> dict[str, Any]:
     """A task as a model answers it: every item with the values of its metrics, and figures of the whole."""
     from lm_eval.evaluator import evaluate
 
     params = context.params
     if params["unsafe_code"]:
         os.environ["HF_ALLOW_CODE_EVAL"] = "1"
-    _prepare(task, params["shots"])
+    _seed_and_configure(task, params["num_fewshot"])
     model.progress.begin()
-    with _heard(context, name):
+    with _forward_warnings(context, name):
         try:
             result = evaluate(
                 lm=model,
@@ -53,23 +53,25 @@ def put(context: Context, model: Any, task: Any, name: str) -> dict[str, Any]:
                 limit=params["limit"],
                 apply_chat_template=model.conversational,
                 fewshot_as_multiturn=model.conversational,
-                bootstrap_iters=_RESAMPLED if items.summed(task) else 0,
+                bootstrap_iters=_BOOTSTRAP_ITERS if items.has_aggregate_metric(task) else 0,
                 confirm_run_unsafe_code=params["unsafe_code"],
             )
-        except (Interrupted, StepFault):
+        except (Interrupted, StepError):
             raise
         except Exception as error:  # a task's own code, or what it does not find in its data
             message = f"the task {name} failed: {type(error).__name__}: {error}"
-            raise StepFault(message, "the step's log has the rest") from error
+            raise StepError(message, "the step's log has the rest") from error
     assert result is not None, "one process has all the results"
-    found = items.kept(result, task, name)
-    if params["shots"] is not None and found["shots"] != params["shots"]:
-        message = f"{name} takes {found['shots']} worked examples, whatever `shots` says: it is defined so"
+    found = items.task_result(result, task, name)
+    if params["num_fewshot"] is not None and found["shots"] != params["num_fewshot"]:
+        message = (
+            f"{name} takes {found['shots']} worked examples, whatever `num_fewshot` says: it is defined so"
+        )
         context.events.emit("warning", message=message, advice="name a variant of the task that takes them")
     return found
 
 
-def _prepare(task: Any, shots: int | None) -> None:
+def _seed_and_configure(task: Any, shots: int | None) -> None:
     """As lm-eval's own command does: what is drawn is drawn by its seeds, whatever the recipe's is, so that
     figures can be held beside those that others have published."""
     import random
@@ -88,9 +90,9 @@ def _prepare(task: Any, shots: int | None) -> None:
 
 
 @contextmanager
-def _heard(context: Context, name: str) -> Generator[None]:
+def _forward_warnings(context: StepContext, name: str) -> Generator[None]:
     """What lm-eval warns of during a task, each kind once, for those who watch."""
-    heard = _Heard(context, name)
+    heard = _WarningForwarder(context, name)
     logger = logging.getLogger("lm_eval")
     logger.addHandler(heard)
     try:
@@ -99,17 +101,17 @@ def _heard(context: Context, name: str) -> Generator[None]:
         logger.removeHandler(heard)
 
 
-class _Heard(logging.Handler):
+class _WarningForwarder(logging.Handler):
     # Said of every task that is run from here, and no matter.
-    _PASSED_OVER = ("Overwriting default num_fewshot", "pretrained=", "num_fewshot > 0 but")
+    _IGNORED = ("Overwriting default num_fewshot", "pretrained=", "num_fewshot > 0 but")
 
-    def __init__(self, context: Context, name: str) -> None:
+    def __init__(self, context: StepContext, name: str) -> None:
         super().__init__(logging.WARNING)
         self._context, self._name, self._said = context, name, set[str]()
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = f"{record.name}:{record.lineno}"
         message = record.getMessage()
-        if kind not in self._said and not any(words in message for words in self._PASSED_OVER):
+        if kind not in self._said and not any(words in message for words in self._IGNORED):
             self._said.add(kind)
             self._context.events.emit("warning", message=f"lm-eval, {self._name}: {message}", advice="")

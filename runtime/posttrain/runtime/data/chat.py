@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from posttrain.compiler.data.sql import quoted
-from posttrain.runtime.data.tables import need, with_column
+from posttrain.compiler.data.sql import quote_identifier
+from posttrain.runtime.data.tables import check_columns, with_column
 from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
@@ -11,7 +11,7 @@ from posttrain.spec.types import Columns
 _ROLES = ("system", "user", "assistant", "tool")
 
 
-def _are_turns(turns: list[dict[str, Any]]) -> None:
+def _check_turns(turns: list[dict[str, Any]]) -> None:
     for turn in turns:
         if len(turn) != 1 or next(iter(turn)) not in _ROLES:
             raise ValueError(f"a turn is one of {', '.join(_ROLES)} with a column or {{text: ...}}")
@@ -23,7 +23,7 @@ def _are_turns(turns: list[dict[str, Any]]) -> None:
 class Chat(Params):
     turns: list[dict[str, str | dict[str, str]]] = field(
         min_length=1,
-        check=_are_turns,
+        check=_check_turns,
         description="The turns in order, each {ROLE: COLUMN} or {ROLE: {text: WORDS}}; roles are system,"
         " user, assistant and tool. A turn without a value is left out.",
     )
@@ -32,7 +32,7 @@ class Chat(Params):
 
 def columns(params: Chat, before: Columns) -> Columns:
     given = [next(iter(turn.values())) for turn in params.turns]
-    need(before, [column for column in given if isinstance(column, str)], "text")
+    check_columns(before, [column for column in given if isinstance(column, str)], "text")
     return {**before, params.to: "messages"}
 
 
@@ -54,7 +54,7 @@ def run(params: Chat, connection: Any, seed: int) -> None:
         role, given = next(iter(turn.items()))
         if isinstance(given, dict):
             values.append(given["text"])
-        content = "CAST(? AS VARCHAR)" if isinstance(given, dict) else quoted(given)
+        content = "CAST(? AS VARCHAR)" if isinstance(given, dict) else quote_identifier(given)
         turns.append(f"{{'role': '{role}', 'content': {content}}}")
     made = f"list_filter([{', '.join(turns)}], lambda turn: turn.content IS NOT NULL)"
     with_column(connection, params.to, made, values)

@@ -2,14 +2,20 @@
 
 from typing import Any
 
-from posttrain.compiler.data.sql import quoted
-from posttrain.runtime.data.tables import need, with_column
-from posttrain.runtime.faults import StepFault
+from posttrain.compiler.data.sql import quote_identifier
+from posttrain.runtime.data.tables import check_columns, with_column
+from posttrain.runtime.faults import StepError
 from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
 
-_NAMES = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
+_ROLE_NAMES = {
+    "system": "system",
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "assistant": "assistant",
+}
 
 
 class Conversations(Params):
@@ -18,12 +24,12 @@ class Conversations(Params):
     role: str = field(default="from", description="The key of a turn's role.")
     content: str = field(default="value", description="The key of a turn's words.")
     names: dict[str, str] = field(
-        default=_NAMES, min_length=1, description="The roles that turns name, and what they are here."
+        default=_ROLE_NAMES, min_length=1, description="The roles that turns name, and what they are here."
     )
 
 
 def columns(params: Conversations, before: Columns) -> Columns:
-    need(before, [params.column], "any", "list<any>")
+    check_columns(before, [params.column], "any", "list<any>")
     return {**before, params.to: "messages"}
 
 
@@ -39,27 +45,29 @@ EXTENSION = DataOp(
 
 def run(params: Conversations, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
-    turns = f"CAST({quoted(params.column)} AS JSON[])"
-    role, content = (f"(turn ->> {_key(key)})" for key in (params.role, params.content))
-    known = ", ".join(_text(name) for name in params.names)
+    turns = f"CAST({quote_identifier(params.column)} AS JSON[])"
+    role, content = (f"(turn ->> {_json_path(key)})" for key in (params.role, params.content))
+    known = ", ".join(_sql_string(name) for name in params.names)
     bad = connection.execute(
         f"SELECT __row, list_filter({turns}, lambda turn: coalesce({role} NOT IN ({known}), true) OR"
         f" {content} IS NULL)[1] AS turn FROM rows WHERE turn IS NOT NULL ORDER BY __row LIMIT 1"
     ).fetchone()
     if bad is not None:
-        raise StepFault(
+        raise StepError(
             f"row {bad[0]}: `{params.column}` has the turn {str(bad[1])[:120]}",
             f"each turn needs `{params.content}` and as `{params.role}` one of {', '.join(params.names)};"
             " set `names`, `role` or `content`",
         )
-    whens = " ".join(f"WHEN {_text(name)} THEN {_text(role)}" for name, role in params.names.items())
+    whens = " ".join(
+        f"WHEN {_sql_string(name)} THEN {_sql_string(role)}" for name, role in params.names.items()
+    )
     turn = f"{{'role': CASE {role} {whens} END, 'content': {content}}}"
     with_column(connection, params.to, f"list_transform({turns}, lambda turn: {turn})")
 
 
-def _text(value: str) -> str:
+def _sql_string(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _key(key: str) -> str:
-    return _text('$."' + key.replace('"', '\\"') + '"')
+def _json_path(key: str) -> str:
+    return _sql_string('$."' + key.replace('"', '\\"') + '"')

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from posttrain.runtime.data.shingles import shingles, words
-from posttrain.runtime.data.tables import dropped, need, texts
+from posttrain.runtime.data.shingles import shingles, split_words
+from posttrain.runtime.data.tables import check_columns, drop_rows, read_texts
 from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
@@ -27,13 +27,13 @@ class Decontaminate(Params):
 
 
 def columns(params: Decontaminate, before: Columns) -> Columns:
-    need(before, params.columns, "text", "messages")
+    check_columns(before, params.columns, "text", "messages")
     return before
 
 
 def needs(params: Decontaminate, other: Columns) -> None:
     try:
-        need(other, params.in_columns or params.columns, "text", "messages")
+        check_columns(other, params.in_columns or params.columns, "text", "messages")
     except ValueError as error:
         raise ValueError(f"in `{params.against}`: {error}") from None
 
@@ -43,8 +43,8 @@ EXTENSION = DataOp(
     summary="Leave out rows that hold a run of words of another dataset.",
     params=Decontaminate,
     columns=columns,
-    other=lambda params: params.against,
-    needs=needs,
+    other_dataset=lambda params: params.against,
+    check_other_columns=needs,
     stack=("duckdb",),
 )
 
@@ -52,15 +52,15 @@ EXTENSION = DataOp(
 def run(params: Decontaminate, connection: Any, seed: int) -> None:
     """Change the table `rows`; the other dataset is the table `other`."""
     pieces: dict[int, set[int]] = {}  # by their number of words: the pieces to be met
-    for _, text in texts(connection, "other", params.in_columns or params.columns):
-        size = min(params.words, len(words(text)))
+    for _, text in read_texts(connection, "other", params.in_columns or params.columns):
+        size = min(params.words, len(split_words(text)))
         if size:
             pieces.setdefault(size, set()).update(shingles(text, size))
-    rows = texts(connection, "rows", params.columns)
-    dropped(connection, [place for place, text in rows if holds(text, pieces)])
+    rows = read_texts(connection, "rows", params.columns)
+    drop_rows(connection, [place for place, text in rows if contains_shingle(text, pieces)])
 
 
-def holds(text: str, pieces: dict[int, set[int]]) -> bool:
+def contains_shingle(text: str, pieces: dict[int, set[int]]) -> bool:
     """Whether one of the pieces stands in the text."""
-    long = len(words(text))
+    long = len(split_words(text))
     return any(size <= long and not known.isdisjoint(shingles(text, size)) for size, known in pieces.items())

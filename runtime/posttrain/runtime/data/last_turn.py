@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from posttrain.compiler.data.sql import quoted
-from posttrain.runtime.data.tables import need, replaced
-from posttrain.runtime.faults import StepFault
+from posttrain.compiler.data.sql import quote_identifier
+from posttrain.runtime.data.tables import check_columns, replace_rows
+from posttrain.runtime.faults import StepError
 from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
 
-_LEAST = 2  # a turn that is answered, and the answer
+_MIN_TURNS = 2  # a turn that is answered, and the answer
 
 
 class LastTurn(Params):
@@ -27,7 +27,7 @@ class LastTurn(Params):
 
 
 def columns(params: LastTurn, before: Columns) -> Columns:
-    need(before, [params.column], "messages")
+    check_columns(before, [params.column], "messages")
     kept = {name: type for name, type in before.items() if name != params.column}
     for name in (params.prompt, params.completion):
         if name in kept:
@@ -47,20 +47,20 @@ EXTENSION = DataOp(
 
 def run(params: LastTurn, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
-    turns = quoted(params.column)
+    turns = quote_identifier(params.column)
     bad = connection.execute(
         f"SELECT __row, len({turns}), {turns}[-1].role FROM rows WHERE {turns} IS NOT NULL AND"
-        f" (len({turns}) < {_LEAST} OR {turns}[-1].role IS DISTINCT FROM 'assistant')"
+        f" (len({turns}) < {_MIN_TURNS} OR {turns}[-1].role IS DISTINCT FROM 'assistant')"
         " ORDER BY __row LIMIT 1"
     ).fetchone()
     if bad is not None:
-        ends = f"ends on a turn of {bad[2]}" if bad[1] >= _LEAST else f"has {bad[1]} turns"
-        raise StepFault(
+        ends = f"ends on a turn of {bad[2]}" if bad[1] >= _MIN_TURNS else f"has {bad[1]} turns"
+        raise StepError(
             f"row {bad[0]}: `{params.column}` {ends}, so there is no answer to part from a prompt",
             f"keep the others: `where: len({params.column}) > 1 and {params.column}[-1].role = 'assistant'`",
         )
-    replaced(
+    replace_rows(
         connection,
-        f"SELECT * EXCLUDE ({turns}), {turns}[:-2] AS {quoted(params.prompt)},"
-        f" {turns}[-1:] AS {quoted(params.completion)} FROM rows",
+        f"SELECT * EXCLUDE ({turns}), {turns}[:-2] AS {quote_identifier(params.prompt)},"
+        f" {turns}[-1:] AS {quote_identifier(params.completion)} FROM rows",
     )

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from posttrain.runtime.data.lengths import Measured, check, length_of
-from posttrain.runtime.data.tables import replaced
+from posttrain.runtime.data.lengths import LengthParams, check_length_columns, length_expression
+from posttrain.runtime.data.tables import replace_rows
 from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp
 
 
-class LengthPercentile(Measured):
+class LengthPercentile(LengthParams):
     keep: float = field(
         default=90.0,
         ge=1,
@@ -22,17 +22,17 @@ EXTENSION = DataOp(
     name="length_percentile",
     summary="Leave out the rows whose length lies above a percentile of all lengths.",
     params=LengthPercentile,
-    columns=check,
+    columns=check_length_columns,
     stack=("duckdb",),
 )
 
 
 def run(params: LengthPercentile, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
-    length = length_of(params, connection)
+    length = length_expression(params, connection)
     rank = f"ceil({params.keep} / 100.0 * (SELECT count(*) FROM rows))"
     limit = (
         f"(SELECT __length FROM (SELECT {length} AS __length, row_number() OVER (ORDER BY {length}) AS __rank"
         f" FROM rows) WHERE __rank = greatest(1, {rank}))"
     )
-    replaced(connection, f"SELECT * FROM rows WHERE {length} <= {limit}")
+    replace_rows(connection, f"SELECT * FROM rows WHERE {length} <= {limit}")

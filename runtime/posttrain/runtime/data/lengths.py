@@ -2,13 +2,13 @@
 
 from typing import Any, Literal
 
-from posttrain.runtime.data.tables import as_text, need
+from posttrain.runtime.data.tables import check_columns, text_expression
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Params
 from posttrain.spec.types import Columns
 
 
-class Measured(Params):
+class LengthParams(Params):
     columns: list[str] = field(
         single=True, min_length=1, description="The columns whose lengths are added up."
     )
@@ -17,18 +17,20 @@ class Measured(Params):
     )
 
 
-def check(params: Measured, before: Columns) -> Columns:
-    need(before, params.columns, "text", "messages")
+def check_length_columns(params: LengthParams, before: Columns) -> Columns:
+    check_columns(before, params.columns, "text", "messages")
     return before
 
 
-def length_of(params: Measured, connection: Any) -> str:
+def length_expression(params: LengthParams, connection: Any) -> str:
     """An SQL expression for a row's length; a column without a value adds nothing."""
     types = {str(row[0]): str(row[1]) for row in connection.execute("DESCRIBE rows").fetchall()}
-    return " + ".join(_one(as_text(name, types[name]), params.unit) for name in params.columns)
+    return " + ".join(
+        _column_length(text_expression(name, types[name]), params.unit) for name in params.columns
+    )
 
 
-def _one(text: str, unit: str) -> str:
+def _column_length(text: str, unit: str) -> str:
     if unit == "characters":
         return f"coalesce(length({text}), 0)"
     words = f"len(regexp_extract_all({text}, '[^\\s]+'))"

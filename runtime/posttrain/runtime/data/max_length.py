@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from posttrain.runtime.data.lengths import Measured, check, length_of
-from posttrain.runtime.data.tables import replaced
+from posttrain.runtime.data.lengths import LengthParams, check_length_columns, length_expression
+from posttrain.runtime.data.tables import replace_rows
 from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp
 
 
-class MaxLength(Measured):
+class MaxLength(LengthParams):
     at_most: int = field(ge=1, description="The longest that a row may be.")
 
 
@@ -16,11 +16,13 @@ EXTENSION = DataOp(
     name="max_length",
     summary="Leave out the rows that are longer than so many characters or words.",
     params=MaxLength,
-    columns=check,
+    columns=check_length_columns,
     stack=("duckdb",),
 )
 
 
 def run(params: MaxLength, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
-    replaced(connection, f"SELECT * FROM rows WHERE {length_of(params, connection)} <= {params.at_most}")
+    replace_rows(
+        connection, f"SELECT * FROM rows WHERE {length_expression(params, connection)} <= {params.at_most}"
+    )

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from posttrain.runtime.data.shingles import shingles
-from posttrain.runtime.data.tables import dropped, need, texts
+from posttrain.runtime.data.tables import check_columns, drop_rows, read_texts
 from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
 
-_PLACES = 128
+_NUM_PERMUTATIONS = 128
 
 
 class NearDuplicates(Params):
@@ -29,7 +29,7 @@ class NearDuplicates(Params):
 
 
 def columns(params: NearDuplicates, before: Columns) -> Columns:
-    need(before, params.columns, "text", "messages")
+    check_columns(before, params.columns, "text", "messages")
     return before
 
 
@@ -44,16 +44,16 @@ EXTENSION = DataOp(
 
 def run(params: NearDuplicates, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
-    rows = texts(connection, "rows", params.columns)
+    rows = read_texts(connection, "rows", params.columns)
     sets = (shingles(text, params.words) for _, text in rows)
-    dropped(connection, [rows[place][0] for place in repeated(sets, params.similarity, seed)])
+    drop_rows(connection, [rows[place][0] for place in find_near_duplicates(sets, params.similarity, seed)])
 
 
-def repeated(sets: Iterable[set[int]], similarity: float, seed: int) -> list[int]:
+def find_near_duplicates(sets: Iterable[set[int]], similarity: float, seed: int) -> list[int]:
     """The places of sets that are as similar to an earlier one that is kept. Empty sets are like none."""
     import numpy as np
 
-    signer = _signer(rows_in_band(similarity), seed)
+    signer = _make_minhash(rows_per_band(similarity), seed)
     seen: dict[tuple[int, bytes], list[int]] = {}
     kept: dict[int, Any] = {}
     found: list[int] = []
@@ -63,7 +63,7 @@ def repeated(sets: Iterable[set[int]], similarity: float, seed: int) -> list[int
         values = np.fromiter(members, dtype=np.uint64, count=len(members))
         bands = signer(values)
         near = sorted({other for key in bands for other in seen.get(key, ())})
-        if any(overlap(values, kept[other]) >= similarity for other in near):
+        if any(jaccard_similarity(values, kept[other]) >= similarity for other in near):
             found.append(place)
             continue
         kept[place] = values
@@ -72,7 +72,7 @@ def repeated(sets: Iterable[set[int]], similarity: float, seed: int) -> list[int
     return found
 
 
-def overlap(left: Any, right: Any) -> float:
+def jaccard_similarity(left: Any, right: Any) -> float:
     """The share of what either has that both have."""
     import numpy as np
 
@@ -80,27 +80,29 @@ def overlap(left: Any, right: Any) -> float:
     return both / (len(left) + len(right) - both)
 
 
-def rows_in_band(similarity: float) -> int:
+def rows_per_band(similarity: float) -> int:
     """So many places a band that sets of this similarity meet in some band almost surely.
 
     With b bands of r places they miss each other with the chance (1 - s^r)^b.
     """
-    fitting = [r for r in (1, 2, 4, 8, 16, 32) if (1 - similarity**r) ** (_PLACES // r) <= 1e-4]
+    fitting = [r for r in (1, 2, 4, 8, 16, 32) if (1 - similarity**r) ** (_NUM_PERMUTATIONS // r) <= 1e-4]
     return max(fitting, default=1)
 
 
-def _signer(width: int, seed: int) -> Callable[[Any], list[tuple[int, bytes]]]:
+def _make_minhash(width: int, seed: int) -> Callable[[Any], list[tuple[int, bytes]]]:
     """A function from the members of a set to its signature, in bands of so many places."""
     import numpy as np
 
     draw = np.random.default_rng(seed)
     # Each pair gives an order of all numbers: that of the high bits of factor * number + shift.
-    factors = draw.integers(0, 1 << 63, size=(_PLACES, 1), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    shifts = draw.integers(0, 1 << 63, size=(_PLACES, 1), dtype=np.uint64)
+    factors = draw.integers(0, 1 << 63, size=(_NUM_PERMUTATIONS, 1), dtype=np.uint64) * np.uint64(
+        2
+    ) + np.uint64(1)
+    shifts = draw.integers(0, 1 << 63, size=(_NUM_PERMUTATIONS, 1), dtype=np.uint64)
 
     def signature(values: Any) -> list[tuple[int, bytes]]:
         least = ((factors * values + shifts) >> np.uint64(16)).min(axis=1)
-        bands = range(_PLACES // width)
+        bands = range(_NUM_PERMUTATIONS // width)
         return [(band, least[band * width : (band + 1) * width].tobytes()) for band in bands]
 
     return signature

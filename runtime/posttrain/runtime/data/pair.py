@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from posttrain.compiler.data.sql import quoted
-from posttrain.runtime.data.tables import need, replaced
+from posttrain.compiler.data.sql import quote_identifier
+from posttrain.runtime.data.tables import check_columns, replace_rows
 from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
@@ -19,8 +19,8 @@ class Pair(Params):
 
 
 def columns(params: Pair, before: Columns) -> Columns:
-    need(before, [params.by, params.completion], "text", "messages")
-    need(before, [params.score], "number", "integer", "boolean")
+    check_columns(before, [params.by, params.completion], "text", "messages")
+    check_columns(before, [params.score], "number", "integer", "boolean")
     kept = {name: type for name, type in before.items() if name not in (params.completion, params.score)}
     for name in ("chosen", "rejected"):
         if name in kept:
@@ -41,7 +41,7 @@ EXTENSION = DataOp(
 
 def run(params: Pair, connection: Any, seed: int) -> None:
     """Change the table `rows`. Columns that are neither answer nor score are those of the best answer."""
-    by, score, completion = (quoted(name) for name in (params.by, params.score, params.completion))
+    by, score, completion = (quote_identifier(name) for name in (params.by, params.score, params.completion))
     least = f"> {params.margin}" if params.margin == 0 else f">= {params.margin}"
     there = " AND ".join(f"{column} IS NOT NULL" for column in (by, score, completion))
     numbered = (
@@ -51,7 +51,7 @@ def run(params: Pair, connection: Any, seed: int) -> None:
         f" WINDOW lowest AS (PARTITION BY __part, {by} ORDER BY {score}, __row)"
     )
     kept = f"* EXCLUDE ({completion}, {score}, rejected, __best, __lowest)"
-    replaced(
+    replace_rows(
         connection,
         f"SELECT {kept}, {completion} AS chosen, rejected FROM ({numbered})"
         f" WHERE __best = 1 AND CAST({score} AS DOUBLE) - __lowest {least} ORDER BY __row",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from posttrain.runtime.data.tables import replaced
+from posttrain.runtime.data.tables import replace_rows
 from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
@@ -30,7 +30,7 @@ EXTENSION = DataOp(
 def run(params: Repeat, connection: Any, seed: int) -> None:
     """Change the table `rows`: all of them once, then all again."""
     (most,) = connection.execute("SELECT coalesce(max(__row) + 1, 0) FROM rows").fetchone()
-    replaced(
+    replace_rows(
         connection,
         f"SELECT * EXCLUDE (again) REPLACE (__row + again * {most} AS __row)"
         f" FROM rows CROSS JOIN range({params.times}) AS copies(again) ORDER BY __row",

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from posttrain.compiler.data.sql import quoted
-from posttrain.runtime.data.tables import need, replaced
+from posttrain.compiler.data.sql import quote_identifier
+from posttrain.runtime.data.tables import check_columns, replace_rows
 from posttrain.spec.declared import field
 from posttrain.spec.extension import DataOp, Params
 from posttrain.spec.types import Columns
@@ -17,7 +17,7 @@ class Unpair(Params):
 
 
 def columns(params: Unpair, before: Columns) -> Columns:
-    need(before, [params.chosen, params.rejected], "text", "messages")
+    check_columns(before, [params.chosen, params.rejected], "text", "messages")
     if before[params.chosen] != before[params.rejected]:
         raise ValueError(f"`{params.chosen}` and `{params.rejected}` are of different types")
     kept = {name: type for name, type in before.items() if name not in (params.chosen, params.rejected)}
@@ -40,11 +40,11 @@ EXTENSION = DataOp(
 
 def run(params: Unpair, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
-    chosen, rejected = quoted(params.chosen), quoted(params.rejected)
+    chosen, rejected = quote_identifier(params.chosen), quote_identifier(params.rejected)
     kept = f"* EXCLUDE ({chosen}, {rejected}, __row, __part)"
     halves = [
-        f"SELECT {kept}, {answer} AS {quoted(params.completion)}, {liked} AS {quoted(params.label)},"
+        f"SELECT {kept}, {answer} AS {quote_identifier(params.completion)}, {liked} AS {quote_identifier(params.label)},"
         f" 2 * __row - {liked}::INT AS __row, __part FROM rows"
         for answer, liked in ((chosen, "true"), (rejected, "false"))
     ]
-    replaced(connection, f"SELECT * FROM ({halves[0]} UNION ALL {halves[1]}) ORDER BY __row")
+    replace_rows(connection, f"SELECT * FROM ({halves[0]} UNION ALL {halves[1]}) ORDER BY __row")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from posttrain.runtime.engines.kept import Completion, Prompt
-from posttrain.runtime.engines.posting import Call
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.engines.posting import HttpRequest
+from posttrain.runtime.faults import StepError
 
 _URLS = {
     "openai": "https://api.openai.com/v1",
@@ -15,7 +15,7 @@ _URLS = {
     "gemini": "https://generativelanguage.googleapis.com/v1beta",
 }
 # What providers call the ends that every engine knows.
-_FINISHES = {
+_FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "STOP": "stop",
@@ -26,7 +26,7 @@ Endpoint = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manner:
+class SamplingParams:
     """How a completion is drawn."""
 
     temperature: float
@@ -35,40 +35,42 @@ class Manner:
     seed: int | None = None
 
 
-def call(endpoint: Endpoint, key: str | None, prompt: Prompt, manner: Manner) -> Call:
+def build_request(endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams) -> HttpRequest:
     """The request for one completion. A null in the endpoint's `extra` takes a field away."""
-    found = _FORMS[endpoint["provider"]](endpoint, key, prompt, manner)
+    found = _REQUEST_BUILDERS[endpoint["provider"]](endpoint, key, prompt, manner)
     body = {**found.body, **endpoint.get("extra", {})}
     kept = {name: value for name, value in body.items() if value is not None}
-    return Call(url=found.url, headers=found.headers, body=kept)
+    return HttpRequest(url=found.url, headers=found.headers, body=kept)
 
 
-def completion(endpoint: Endpoint, answer: Any) -> Completion:
+def parse_completion(endpoint: Endpoint, answer: Any) -> Completion:
     """The completion in an answer. LookupError or TypeError when it is not shaped as the provider's are."""
     match endpoint["provider"]:
         case "anthropic":
-            return _from_anthropic(answer)
+            return _parse_anthropic(answer)
         case "gemini":
-            return _from_gemini(answer)
+            return _parse_gemini(answer)
         case _:
-            return _from_openai(answer)
+            return _parse_openai(answer)
 
 
-def base_of(endpoint: Endpoint) -> str:
+def base_url(endpoint: Endpoint) -> str:
     url = endpoint.get("url") or _URLS.get(endpoint["provider"])
     if not url:
-        raise StepFault(f"an endpoint of {endpoint['provider']} needs a url", "add `url` to the endpoint")
+        raise StepError(f"an endpoint of {endpoint['provider']} needs a url", "add `url` to the endpoint")
     if not url.startswith(("https://", "http://")):
-        raise StepFault(f"`{url}` is no address of the web", "write the endpoint's url as https://...")
+        raise StepError(f"`{url}` is no address of the web", "write the endpoint's url as https://...")
     return url.rstrip("/")
 
 
-def _openai(endpoint: Endpoint, key: str | None, prompt: Prompt, manner: Manner) -> Call:
+def _openai_request(
+    endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams
+) -> HttpRequest:
     # Only OpenAI itself wants the newer name: servers that speak its form know the older one.
     own = endpoint["provider"] == "openai" and not endpoint.get("url") and not isinstance(prompt, str)
     asked = {"prompt": prompt} if isinstance(prompt, str) else {"messages": prompt}
-    return Call(
-        url=f"{base_of(endpoint)}/{'completions' if isinstance(prompt, str) else 'chat/completions'}",
+    return HttpRequest(
+        url=f"{base_url(endpoint)}/{'completions' if isinstance(prompt, str) else 'chat/completions'}",
         headers={"authorization": f"Bearer {key}"} if key else {},
         body={
             "model": endpoint["model"],
@@ -81,10 +83,12 @@ def _openai(endpoint: Endpoint, key: str | None, prompt: Prompt, manner: Manner)
     )
 
 
-def _anthropic(endpoint: Endpoint, key: str | None, prompt: Prompt, manner: Manner) -> Call:
-    system, turns = _apart(endpoint, prompt)
-    return Call(
-        url=f"{base_of(endpoint)}/messages",
+def _anthropic_request(
+    endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams
+) -> HttpRequest:
+    system, turns = _split_system_prompt(endpoint, prompt)
+    return HttpRequest(
+        url=f"{base_url(endpoint)}/messages",
         headers={"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})},
         body={
             "model": endpoint["model"],
@@ -97,11 +101,13 @@ def _anthropic(endpoint: Endpoint, key: str | None, prompt: Prompt, manner: Mann
     )
 
 
-def _gemini(endpoint: Endpoint, key: str | None, prompt: Prompt, manner: Manner) -> Call:
-    system, turns = _apart(endpoint, prompt)
+def _gemini_request(
+    endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams
+) -> HttpRequest:
+    system, turns = _split_system_prompt(endpoint, prompt)
     roles = {"assistant": "model"}
-    return Call(
-        url=f"{base_of(endpoint)}/models/{endpoint['model']}:generateContent",
+    return HttpRequest(
+        url=f"{base_url(endpoint)}/models/{endpoint['model']}:generateContent",
         headers={"x-goog-api-key": key} if key else {},
         body={
             "systemInstruction": {"parts": [{"text": system}]} if system else None,
@@ -119,54 +125,56 @@ def _gemini(endpoint: Endpoint, key: str | None, prompt: Prompt, manner: Manner)
     )
 
 
-_FORMS: dict[str, Callable[[Endpoint, str | None, Prompt, Manner], Call]] = {
-    "openai": _openai,
-    "openrouter": _openai,
-    "vllm": _openai,
-    "anthropic": _anthropic,
-    "gemini": _gemini,
+_REQUEST_BUILDERS: dict[str, Callable[[Endpoint, str | None, Prompt, SamplingParams], HttpRequest]] = {
+    "openai": _openai_request,
+    "openrouter": _openai_request,
+    "vllm": _openai_request,
+    "anthropic": _anthropic_request,
+    "gemini": _gemini_request,
 }
 
 
-def _apart(endpoint: Endpoint, prompt: Prompt) -> tuple[str, list[dict[str, str]]]:
+def _split_system_prompt(endpoint: Endpoint, prompt: Prompt) -> tuple[str, list[dict[str, str]]]:
     """What the system says, apart from the turns, as interfaces want it that know conversations alone."""
     if isinstance(prompt, str):
         message = f"{endpoint['provider']} takes conversations, and the stage asks with plain text"
-        raise StepFault(message, "write `prompts: chat`")
+        raise StepError(message, "write `prompts: chat`")
     system = "\n\n".join(turn["content"] for turn in prompt if turn["role"] == "system")
     return system, [turn for turn in prompt if turn["role"] != "system"]
 
 
-def _from_openai(answer: Any) -> Completion:
+def _parse_openai(answer: Any) -> Completion:
     choice = answer["choices"][0]
     text = choice["message"]["content"] if "message" in choice else choice["text"]
     tokens = (answer.get("usage") or {}).get("completion_tokens")
-    return _completion(text or "", choice.get("finish_reason"), tokens)
+    return _build_completion(text or "", choice.get("finish_reason"), tokens)
 
 
-def _from_anthropic(answer: Any) -> Completion:
+def _parse_anthropic(answer: Any) -> Completion:
     text = "".join(part["text"] for part in answer["content"] if part["type"] == "text")
-    return _completion(text, answer.get("stop_reason"), (answer.get("usage") or {}).get("output_tokens"))
+    return _build_completion(
+        text, answer.get("stop_reason"), (answer.get("usage") or {}).get("output_tokens")
+    )
 
 
-def _from_gemini(answer: Any) -> Completion:
+def _parse_gemini(answer: Any) -> Completion:
     """Gemini may answer with no candidate, or with one that has no content, and tell why."""
     blocked = (answer.get("promptFeedback") or {}).get("blockReason")
     if blocked and not answer.get("candidates"):
-        return _completion("", str(blocked), None)
+        return _build_completion("", str(blocked), None)
     found = answer["candidates"][0]
     finish = found.get("finishReason")
     parts = (found.get("content") or {}).get("parts")
     if parts is None and finish in (None, "STOP"):
         raise LookupError("a candidate without parts")
     text = "".join(part.get("text", "") for part in parts or () if not part.get("thought"))
-    return _completion(text, finish, (answer.get("usageMetadata") or {}).get("candidatesTokenCount"))
+    return _build_completion(text, finish, (answer.get("usageMetadata") or {}).get("candidatesTokenCount"))
 
 
-def _completion(text: Any, finish: Any, tokens: Any) -> Completion:
+def _build_completion(text: Any, finish: Any, tokens: Any) -> Completion:
     if not isinstance(text, str):
         raise TypeError(f"a text that is a {type(text).__name__}")
     reason = str(finish or "stop")
     return Completion(
-        text, tokens if isinstance(tokens, int) else None, _FINISHES.get(reason, reason.lower())
+        text, tokens if isinstance(tokens, int) else None, _FINISH_REASONS.get(reason, reason.lower())
     )

@@ -10,35 +10,35 @@ import threading
 from collections import Counter, deque
 
 # Of so many outcomes, the last ones, this share must have failed for the same cause.
-_MOST, _LEAST, _SHARE = 20, 8, 0.8
+_MAX_WINDOW, _MIN_WINDOW, _FAILURE_THRESHOLD = 20, 8, 0.8
 
 
-class Fuse:
+class CircuitBreaker:
     def __init__(self, questions: int) -> None:
-        self._needed = min(_MOST, max(_LEAST, questions // 4))
-        self._last: deque[str] = deque(maxlen=self._needed)
+        self._window = min(_MAX_WINDOW, max(_MIN_WINDOW, questions // 4))
+        self._outcomes: deque[str] = deque(maxlen=self._window)
         self._lock = threading.Lock()
         # Why nothing more is asked, once that is so.
-        self.blown = ""
-        self.late = False
+        self.open_reason = ""
+        self.timed_out = False
 
     @classmethod
-    def none(cls) -> "Fuse":
+    def disabled(cls) -> "CircuitBreaker":
         """One that never blows, for those who would rather wait."""
         fuse = cls(0)
-        fuse._needed = 0
+        fuse._window = 0
         return fuse
 
-    def note(self, cause: str, *, late: bool = False) -> None:
+    def record(self, cause: str, *, late: bool = False) -> None:
         """What came of a request: the cause of its failure, or nothing."""
         with self._lock:
-            self._last.append(cause)
+            self._outcomes.append(cause)
             # Those without a reply have each cost all the time that there was: few are enough.
-            needed = min(self._needed, _LEAST) if late else self._needed
-            last = list(self._last)[-needed:] if needed else []
-            if self.blown or not needed or len(last) < needed:
+            needed = min(self._window, _MIN_WINDOW) if late else self._window
+            last = list(self._outcomes)[-needed:] if needed else []
+            if self.open_reason or not needed or len(last) < needed:
                 return
             worst, times = Counter(last).most_common(1)[0]
-            if worst and times >= _SHARE * needed:
-                self.late = late
-                self.blown = f"not asked: {times} of the last {needed} requests failed: {worst}"
+            if worst and times >= _FAILURE_THRESHOLD * needed:
+                self.timed_out = late
+                self.open_reason = f"not asked: {times} of the last {needed} requests failed: {worst}"

@@ -31,59 +31,60 @@ class Completion:
     error: str | None = None
 
 
-class Kept:
+class CompletionLog:
     """The completions of one order, on the disk where a path is given."""
 
     def __init__(self, path: Path | None, prompts: Sequence[Prompt], samples: int) -> None:
         self.samples = samples
-        self._names = _names(prompts)
-        self._places = {name: place for place, name in enumerate(self._names)}
-        self._found: dict[tuple[int, int], Completion] = {}
+        self._prompt_ids = _assign_prompt_ids(prompts)
+        self._indices = {name: place for place, name in enumerate(self._prompt_ids)}
+        self._completions: dict[tuple[int, int], Completion] = {}
         self._file = None
         if path is not None:
             self._load(path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            _end_line(path)
+            _terminate_last_line(path)
             self._file = path.open("a", encoding="utf-8", errors="backslashreplace")
 
     def adopt(self, path: Path) -> None:
         """Take over what an earlier run has kept of the same prompts."""
-        before = set(self._found)
+        before = set(self._completions)
         self._load(path)
-        for place, draw in sorted(set(self._found) - before):
-            self._append(place, draw, self._found[place, draw])
+        for place, draw in sorted(set(self._completions) - before):
+            self._append(place, draw, self._completions[place, draw])
 
-    def name(self, place: int) -> str:
+    def prompt_id(self, place: int) -> str:
         """What a prompt is known by: its digest, and how many like it stand before."""
-        return self._names[place]
+        return self._prompt_ids[place]
 
-    def whole(self, place: int) -> bool:
+    def is_complete(self, place: int) -> bool:
         """Whether every completion of a prompt is there."""
-        return all((place, draw) in self._found for draw in range(self.samples))
+        return all((place, draw) in self._completions for draw in range(self.samples))
 
     def missing(self) -> list[tuple[int, int]]:
         """The draws that are still to be made, by place."""
-        every = ((place, draw) for place in range(len(self._names)) for draw in range(self.samples))
-        return [one for one in every if one not in self._found]
+        every = ((place, draw) for place in range(len(self._prompt_ids)) for draw in range(self.samples))
+        return [one for one in every if one not in self._completions]
 
     def add(self, place: int, draw: int, completion: Completion) -> None:
         """Keep a completion. One without a text is not written down: a later attempt asks again."""
-        self._found[place, draw] = completion
+        self._completions[place, draw] = completion
         if completion.text is not None:
             self._append(place, draw, completion)
 
     def all(self) -> list[list[Completion]]:
         return [
-            [self._found[place, draw] for draw in range(self.samples)] for place in range(len(self._names))
+            [self._completions[place, draw] for draw in range(self.samples)]
+            for place in range(len(self._prompt_ids))
         ]
 
     @property
     def count(self) -> int:
-        return len(self._found)
+        return len(self._completions)
 
     @property
     def total(self) -> int:
-        return len(self._names) * self.samples
+        return len(self._prompt_ids) * self.samples
 
     def sync(self) -> None:
         """Bring what was added to the disk."""
@@ -97,18 +98,18 @@ class Kept:
 
     def _append(self, place: int, draw: int, completion: Completion) -> None:
         if self._file is not None:
-            line = {"prompt": self._names[place], "draw": draw, **asdict(completion)}
+            line = {"prompt": self._prompt_ids[place], "draw": draw, **asdict(completion)}
             self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
             self._file.flush()
 
     def _load(self, path: Path) -> None:
-        for line in _lines(path):
-            place, draw = self._places.get(line["prompt"]), line["draw"]
+        for line in _read_lines(path):
+            place, draw = self._indices.get(line["prompt"]), line["draw"]
             if place is not None and draw < self.samples:
-                self._found[place, draw] = Completion(line["text"], line["tokens"], line["finish"])
+                self._completions[place, draw] = Completion(line["text"], line["tokens"], line["finish"])
 
 
-def _names(prompts: Sequence[Prompt]) -> list[str]:
+def _assign_prompt_ids(prompts: Sequence[Prompt]) -> list[str]:
     """A name for each prompt that depends on it alone, and on how many of the same came before."""
     seen: Counter[str] = Counter()
     names: list[str] = []
@@ -119,7 +120,7 @@ def _names(prompts: Sequence[Prompt]) -> list[str]:
     return names
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -133,7 +134,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                     yield found
 
 
-def _end_line(path: Path) -> None:
+def _terminate_last_line(path: Path) -> None:
     """End a line that was cut short, so that the next one begins on its own."""
     if path.exists() and path.stat().st_size:
         with path.open("rb+") as file:

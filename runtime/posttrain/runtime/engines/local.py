@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from posttrain.runtime.context import Stop
-from posttrain.runtime.engines.kept import Completion, Kept, Prompt
-from posttrain.runtime.engines.texts import arguments, as_text, completion_of
-from posttrain.runtime.engines.writing import Order
+from posttrain.runtime.context import StopRequest
+from posttrain.runtime.engines.kept import Completion, CompletionLog, Prompt
+from posttrain.runtime.engines.texts import decode_completion, generation_kwargs, render_prompt
+from posttrain.runtime.engines.writing import GenerationRequest
 from posttrain.runtime.faults import Interrupted
-from posttrain.runtime.models.length import context_of
+from posttrain.runtime.models.length import context_length
 from posttrain.spec.keys import digest
 
 # Batches that continuous batching is given at once: between them, completions are kept.
-_AT_ONCE = 16
+_BATCHES_PER_CALL = 16
 
 
 def generate(
@@ -23,13 +23,15 @@ def generate(
     seed: int,
     progress: Callable[[int, int], None],
 ) -> list[list[Completion]]:
-    """`samples` completions of every prompt by a model in memory, in the order of the prompts."""
-    kept = Kept(None, prompts, sampling["samples"])
-    order = Order(prompts=prompts, sampling=sampling, seed=seed, kept=kept, progress=progress, stop=Stop())
-    return TransformersWriter(model, tokenizer).write(order)
+    """`n` completions of every prompt by a model in memory, in the order of the prompts."""
+    kept = CompletionLog(None, prompts, sampling["n"])
+    order = GenerationRequest(
+        prompts=prompts, sampling=sampling, seed=seed, log=kept, progress=progress, stop=StopRequest()
+    )
+    return TransformersGenerator(model, tokenizer).generate(order)
 
 
-class TransformersWriter:
+class TransformersGenerator:
     def __init__(self, model: Any, tokenizer: Any, warn: Callable[[str, str], None] | None = None) -> None:
         self._model = model.eval()
         self._tokenizer = tokenizer
@@ -39,17 +41,17 @@ class TransformersWriter:
     def chat_template(self) -> str | None:
         return self._tokenizer.chat_template
 
-    def write(self, order: Order) -> list[list[Completion]]:
-        kept, samples = order.kept, order.samples
-        self._check_room(order)
+    def generate(self, order: GenerationRequest) -> list[list[Completion]]:
+        kept, samples = order.log, order.samples
+        self._warn_context_overflow(order)
         order.progress(kept.count, kept.total)
-        for number, places in enumerate(_batches(order)):
-            if all(kept.whole(place) for place in places):
+        for number, places in enumerate(_batch_indices(order)):
+            if all(kept.is_complete(place) for place in places):
                 continue
-            if order.stop.asked:
+            if order.stop.requested:
                 raise Interrupted
-            texts = [as_text(order.prompts[place], self._tokenizer) for place in places]
-            found = self._batch(texts, order.sampling, int(digest([order.seed, number])[:8], 16))
+            texts = [render_prompt(order.prompts[place], self._tokenizer) for place in places]
+            found = self._generate_batch(texts, order.sampling, int(digest([order.seed, number])[:8], 16))
             for place, completions in zip(places, found, strict=True):
                 for draw in range(samples):
                     kept.add(place, draw, completions[draw])
@@ -67,12 +69,12 @@ class TransformersWriter:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _check_room(self, order: Order) -> None:
+    def _warn_context_overflow(self, order: GenerationRequest) -> None:
         """Say once how many prompts reach, with their completions, beyond what the model was made to read."""
         if self._warn is None or not order.prompts:
             return
-        context, longest = context_of(self._model), order.sampling["max_tokens"]
-        texts = [as_text(prompt, self._tokenizer) for prompt in order.prompts]
+        context, longest = context_length(self._model), order.sampling["max_tokens"]
+        texts = [render_prompt(prompt, self._tokenizer) for prompt in order.prompts]
         lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]]
         over = sum(length + longest > context for length in lengths)
         if over:
@@ -84,25 +86,29 @@ class TransformersWriter:
             )
             self._warn = None  # a conversation's later turns would say it again
 
-    def _batch(self, texts: list[str], sampling: Mapping[str, Any], seed: int) -> list[list[Completion]]:
-        if sampling["continuous"]:
-            from posttrain.runtime.engines.continuous import generated
+    def _generate_batch(
+        self, texts: list[str], sampling: Mapping[str, Any], seed: int
+    ) -> list[list[Completion]]:
+        if sampling["continuous_batching"]:
+            from posttrain.runtime.engines.continuous import generate_continuous
 
-            rows = generated(self._model, self._tokenizer, texts, sampling, seed)
+            rows = generate_continuous(self._model, self._tokenizer, texts, sampling, seed)
         else:
-            rows = self._generated(texts, sampling, seed)
-        samples = sampling["samples"]
-        found = [completion_of(row, self._tokenizer, self._ends, sampling["stop"]) for row in rows]
+            rows = self._generate_tokens(texts, sampling, seed)
+        samples = sampling["n"]
+        found = [
+            decode_completion(row, self._tokenizer, self._eos_token_ids, sampling["stop"]) for row in rows
+        ]
         return [found[i * samples : (i + 1) * samples] for i in range(len(texts))]
 
     @property
-    def _ends(self) -> set[int]:
+    def _eos_token_ids(self) -> set[int]:
         """The tokens after which the model says no more."""
         ends = self._model.generation_config.eos_token_id
         several = ends if isinstance(ends, list) else [ends]
         return {end for end in (*several, self._tokenizer.eos_token_id) if end is not None}
 
-    def _generated(self, texts: list[str], sampling: Mapping[str, Any], seed: int) -> list[list[int]]:
+    def _generate_tokens(self, texts: list[str], sampling: Mapping[str, Any], seed: int) -> list[list[int]]:
         """The tokens of every completion, the samples of a text side by side."""
         import torch
 
@@ -119,9 +125,9 @@ class TransformersWriter:
         with torch.inference_mode():
             output = self._model.generate(
                 **given,
-                **arguments(sampling),
+                **generation_kwargs(sampling),
                 **stop,
-                eos_token_id=sorted(self._ends),
+                eos_token_id=sorted(self._eos_token_ids),
                 pad_token_id=self._tokenizer.pad_token_id,
                 disable_compile=True,
                 synced_gpus=False,  # where ZeRO-3 is in use, it would wait for other processes to write too
@@ -130,14 +136,14 @@ class TransformersWriter:
         return [row[length:].tolist() for row in output]
 
 
-def _batches(order: Order) -> Iterator[Sequence[int]]:
+def _batch_indices(order: GenerationRequest) -> Iterator[Sequence[int]]:
     """The places of each batch: the same ones whatever is there already, so that the same is drawn."""
-    size = order.sampling["batch"] * (_AT_ONCE if order.sampling["continuous"] else 1)
-    lengths = [_length(prompt) for prompt in order.prompts]
+    size = order.sampling["batch_size"] * (_BATCHES_PER_CALL if order.sampling["continuous_batching"] else 1)
+    lengths = [_prompt_length(prompt) for prompt in order.prompts]
     places = sorted(range(len(lengths)), key=lambda place: (lengths[place], place))
     for start in range(0, len(places), size):
         yield places[start : start + size]
 
 
-def _length(prompt: Prompt) -> int:
+def _prompt_length(prompt: Prompt) -> int:
     return len(prompt) if isinstance(prompt, str) else sum(len(turn["content"]) for turn in prompt)

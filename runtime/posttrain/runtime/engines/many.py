@@ -6,34 +6,42 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, Queue
 
-from posttrain.runtime.engines.asking import ADVICE, REFUSED, Line, Patience, Question
-from posttrain.runtime.engines.fuse import Fuse
+from posttrain.runtime.engines.asking import (
+    ENDPOINT_ADVICE,
+    REFUSED,
+    CompletionRequest,
+    EndpointClient,
+    RetryPolicy,
+)
+from posttrain.runtime.engines.fuse import CircuitBreaker
 from posttrain.runtime.engines.kept import Completion
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 
 # So many of the first replies, and then so many in a row, are enough to know that it is not the prompts.
-_ENOUGH = 20
-Told = Callable[[int, Completion], None]
+_MAX_REFUSALS = 20
+OnReply = Callable[[int, Completion], None]
 
 
-def ask_many(line: Line, questions: Sequence[Question], patience: Patience) -> list[Completion]:
+def complete_many(
+    line: EndpointClient, questions: Sequence[CompletionRequest], patience: RetryPolicy
+) -> list[Completion]:
     """A completion for each question, in their order; soon, when nearly all fail for one cause."""
     replies: dict[int, Completion] = {}
 
     def told(place: int, reply: Completion) -> None:
         replies[place] = reply
 
-    ask_each(line, questions, patience, told, lambda: False, Fuse(len(questions)))
+    complete_each(line, questions, patience, told, lambda: False, CircuitBreaker(len(questions)))
     return [replies[place] for place in range(len(questions))]
 
 
-def ask_each(
-    line: Line,
-    questions: Sequence[Question],
-    patience: Patience,
-    told: Told,
+def complete_each(
+    line: EndpointClient,
+    questions: Sequence[CompletionRequest],
+    patience: RetryPolicy,
+    told: OnReply,
     asked_to_stop: Callable[[], bool],
-    fuse: Fuse | None = None,
+    fuse: CircuitBreaker | None = None,
 ) -> bool:
     """Tell each reply with the place of its question; whether all questions were asked.
 
@@ -41,27 +49,27 @@ def ask_each(
     ones, and tells what those bring that are under way.
     """
     stopped = threading.Event()
-    replies: Queue[_Told] = Queue()
-    refusals = _Refusals(len(questions))
+    replies: Queue[_Reply] = Queue()
+    refusals = _RefusalDetector(len(questions))
 
     def ask(place: int) -> None:
         try:
-            asked = None if stopped.is_set() else line.ask(questions[place], patience, stopped, fuse)
+            asked = None if stopped.is_set() else line.complete(questions[place], patience, stopped, fuse)
             replies.put((place, asked))
         except BaseException as error:
             stopped.set()  # it would end the others too
             replies.put((place, error))
 
-    with ThreadPoolExecutor(line.most, thread_name_prefix="asking") as pool:
+    with ThreadPoolExecutor(line.max_concurrency, thread_name_prefix="asking") as pool:
         try:
             for place in range(len(questions)):
                 pool.submit(ask, place)
             for _ in questions:
-                place, reply = _next(replies, stopped, asked_to_stop)
+                place, reply = _next_reply(replies, stopped, asked_to_stop)
                 if isinstance(reply, BaseException):
                     raise reply
                 if reply is not None:
-                    refusals.note(reply)
+                    refusals.record(reply)
                     told(place, reply)
         except BaseException:
             stopped.set()  # else the pool would ask all that is left before it closes
@@ -69,7 +77,9 @@ def ask_each(
     return not stopped.is_set()
 
 
-def _next(replies: "Queue[_Told]", stopped: threading.Event, asked_to_stop: Callable[[], bool]) -> "_Told":
+def _next_reply(
+    replies: "Queue[_Reply]", stopped: threading.Event, asked_to_stop: Callable[[], bool]
+) -> "_Reply":
     """The next reply; meanwhile, look whether somebody wants this to end."""
     while True:
         if asked_to_stop():
@@ -78,19 +88,19 @@ def _next(replies: "Queue[_Told]", stopped: threading.Event, asked_to_stop: Call
             return replies.get(timeout=0.2)
 
 
-_Told = tuple[int, Completion | BaseException | None]
+_Reply = tuple[int, Completion | BaseException | None]
 
 
-class _Refusals:
+class _RefusalDetector:
     """Tells prompts that a server refuses from a server that refuses all."""
 
     def __init__(self, total: int) -> None:
-        self._total = min(total, _ENOUGH)
+        self._total = min(total, _MAX_REFUSALS)
         self._refused = 0
         self._answered = False
 
-    def note(self, reply: Completion) -> None:
+    def record(self, reply: Completion) -> None:
         self._answered = self._answered or reply.finish != REFUSED
         self._refused += reply.finish == REFUSED
         if not self._answered and self._refused >= self._total:
-            raise StepFault(reply.error or "every request was refused", ADVICE)
+            raise StepError(reply.error or "every request was refused", ENDPOINT_ADVICE)

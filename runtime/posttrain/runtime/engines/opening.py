@@ -7,27 +7,27 @@ from typing import Any
 
 from posttrain.runtime import durable
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.context import Context
-from posttrain.runtime.engines.kept import Completion, Kept, Prompt
-from posttrain.runtime.engines.writing import Order, Writer
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.engines.kept import Completion, CompletionLog, Prompt
+from posttrain.runtime.engines.writing import GenerationRequest, TextGenerator
 
 
 @contextmanager
-def opened(context: Context, subject: Mapping[str, Any]) -> Generator[Writer]:
+def open_engine(context: StepContext, subject: Mapping[str, Any]) -> Generator[TextGenerator]:
     """The subject ready to write; its memory is given back in the end."""
     if "endpoint" not in subject:
         context.events.emit("phase", name=f"loading {subject['name']}")
-    writer: Writer = CATALOG.run("engine", subject["engine"])(context, subject)
+    writer: TextGenerator = CATALOG.run("engine", subject["engine"])(context, subject)
     try:
         yield writer
     finally:
         writer.close()
 
 
-def written(
-    context: Context,
+def generate_completions(
+    context: StepContext,
     subject: Mapping[str, Any],
-    writer: Writer,
+    writer: TextGenerator,
     prompts: Sequence[Prompt],
     sampling: Mapping[str, Any],
     *,
@@ -36,17 +36,17 @@ def written(
 ) -> list[list[Completion]]:
     """The completions of every prompt. What an earlier attempt has kept is not asked for again."""
     file = f"{subject['role'].replace(':', '-')}{name}.jsonl"
-    kept = Kept(context.work / "replies" / file, prompts, sampling["samples"])
+    kept = CompletionLog(context.work / "replies" / file, prompts, sampling["n"])
     if "endpoint" in subject and not context.step.pinned:
-        for earlier in _earlier(context):
+        for earlier in _earlier_workdirs(context):
             kept.adopt(earlier / "replies" / file)
     try:
-        return writer.write(
-            Order(
+        return writer.generate(
+            GenerationRequest(
                 prompts=prompts,
                 sampling=sampling,
                 seed=seed,
-                kept=kept,
+                log=kept,
                 progress=lambda done, total: context.events.progress(done, total, "completions"),
                 stop=context.stop,
             )
@@ -55,7 +55,7 @@ def written(
         kept.close()
 
 
-def _earlier(context: Context) -> Iterator[Path]:
+def _earlier_workdirs(context: StepContext) -> Iterator[Path]:
     """Workplaces of the same step that earlier runs have left unfinished.
 
     A step that is not pinned has a workplace of its own in every run. What it had from an endpoint

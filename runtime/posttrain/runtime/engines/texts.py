@@ -6,14 +6,14 @@ from typing import Any
 from posttrain.runtime.engines.kept import Completion, Prompt
 
 
-def as_text(prompt: Prompt, tokenizer: Any) -> str:
+def render_prompt(prompt: Prompt, tokenizer: Any) -> str:
     """A prompt as the text that the model reads: turns go through the chat template."""
     if isinstance(prompt, str):
         return prompt
     return tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
 
 
-def completion_of(
+def decode_completion(
     tokens: Sequence[int], tokenizer: Any, ends: Collection[int], stop: Sequence[str]
 ) -> Completion:
     """The text that new tokens stand for. It ends before the first token that ends it, and after the
@@ -23,21 +23,21 @@ def completion_of(
     while stop and end is None and kept and kept[-1] == tokenizer.pad_token_id:
         kept.pop()
     text = tokenizer.decode(kept, skip_special_tokens=True)
-    cut = after_stop(text, stop)
+    cut = find_stop(text, stop)
     if cut is not None:
         return Completion(text[:cut], len(kept), "stop")
     return Completion(text, len(kept), "length" if end is None else "stop")
 
 
-def after_stop(text: str, stop: Sequence[str]) -> int | None:
+def find_stop(text: str, stop: Sequence[str]) -> int | None:
     """Where a text ends, when one of the texts that end it occurs."""
     found = [text.index(word) + len(word) for word in stop if word in text]
     return min(found) if found else None
 
 
-def arguments(sampling: Mapping[str, Any]) -> dict[str, Any]:
+def generation_kwargs(sampling: Mapping[str, Any]) -> dict[str, Any]:
     """How completions are drawn, as transformers names it."""
-    shared = {"max_new_tokens": sampling["max_tokens"], "num_return_sequences": sampling["samples"]}
+    shared = {"max_new_tokens": sampling["max_tokens"], "num_return_sequences": sampling["n"]}
     if sampling["temperature"] == 0:
         return {**shared, "do_sample": False}
     return {

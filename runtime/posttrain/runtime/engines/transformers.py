@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.spec.extension import Engine
 
 if TYPE_CHECKING:
-    from posttrain.runtime.engines.local import TransformersWriter
+    from posttrain.runtime.engines.local import TransformersGenerator
 
 EXTENSION = Engine(
     name="transformers",
     summary="Generation with transformers, on any machine.",
     version=2,
     stack=("torch", "transformers", "tokenizers"),
-    heavy=("torch", "transformers.modeling_utils", "transformers.generation.utils"),
+    preload=("torch", "transformers.modeling_utils", "transformers.generation.utils"),
 )
 
 
-def run(context: Context, subject: Mapping[str, Any]) -> "TransformersWriter":
+def run(context: StepContext, subject: Mapping[str, Any]) -> "TransformersGenerator":
     import torch
 
-    from posttrain.runtime.engines.local import TransformersWriter
+    from posttrain.runtime.engines.local import TransformersGenerator
     from posttrain.runtime.models.load import load_model, load_tokenizer
 
     folder = context.inputs[subject["role"]]
@@ -32,4 +32,4 @@ def run(context: Context, subject: Mapping[str, Any]) -> "TransformersWriter":
     def warn(message: str, advice: str) -> None:
         context.events.emit("warning", message=message, advice=advice)
 
-    return TransformersWriter(model, load_tokenizer(folder), warn)
+    return TransformersGenerator(model, load_tokenizer(folder), warn)

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from posttrain.runtime.context import Stop
-from posttrain.runtime.engines.kept import Completion, Kept, Prompt
+from posttrain.runtime.context import StopRequest
+from posttrain.runtime.engines.kept import Completion, CompletionLog, Prompt
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
-    """What a model is to write: `samples` completions of every prompt."""
+class GenerationRequest:
+    """What a model is to write: `n` completions of every prompt."""
 
     # Text is read as it stands; turns go through the model's chat template.
     prompts: Sequence[Prompt]
@@ -18,16 +18,16 @@ class Order:
     sampling: Mapping[str, Any]
     seed: int
     # What is there already, and where what comes goes.
-    kept: Kept
+    log: CompletionLog
     progress: Callable[[int, int], None]
-    stop: Stop
+    stop: StopRequest
 
     @property
     def samples(self) -> int:
-        return self.sampling["samples"]
+        return self.sampling["n"]
 
 
-class Writer(Protocol):
+class TextGenerator(Protocol):
     """A model ready to write. An engine's `run(context, subject)` gives one."""
 
     @property
@@ -35,7 +35,7 @@ class Writer(Protocol):
         """How turns become text; None when the model takes text alone."""
         ...
 
-    def write(self, order: Order) -> list[list[Completion]]:
+    def generate(self, order: GenerationRequest) -> list[list[Completion]]:
         """The completions of each prompt, in the order of the prompts.
 
         Raises Interrupted when the step is asked to stop: what was written by then is kept.

@@ -6,8 +6,8 @@ one task a process.
 
 from pathlib import Path
 
-from posttrain.runtime.environments.hosted import Home, place_apart
-from posttrain.runtime.environments.protocol import Place, Site
+from posttrain.runtime.environments.hosted import EpisodeProcessSpec, isolated_episodes
+from posttrain.runtime.environments.protocol import EpisodeFactory, EpisodeResources
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Environment, Params
 
@@ -33,8 +33,8 @@ EXTENSION = Environment(
 )
 
 
-def run(params: AppWorld, site: Site) -> Place:
-    home = Home(
+def run(params: AppWorld, site: EpisodeResources) -> EpisodeFactory:
+    home = EpisodeProcessSpec(
         python=params.python,
         file=Path(__file__).with_name("appworld_task.py"),
         name="Played",
@@ -42,4 +42,4 @@ def run(params: AppWorld, site: Site) -> Place:
         environment={"APPWORLD_ROOT": params.root},
         seconds=site.seconds,
     )
-    return place_apart(home, params.processes)
+    return isolated_episodes(home, params.processes)

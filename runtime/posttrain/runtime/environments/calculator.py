@@ -2,9 +2,9 @@
 
 from fractions import Fraction
 
-from posttrain.runtime.environments.protocol import Action, Place, Row, Site
-from posttrain.runtime.environments.reckoning import reckoned
-from posttrain.runtime.rewards.numerals import numbers_in, read_number
+from posttrain.runtime.environments.protocol import Action, EpisodeFactory, EpisodeResources, Row
+from posttrain.runtime.environments.reckoning import evaluate_expression
+from posttrain.runtime.rewards.numerals import find_numbers, read_number
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Environment, Params
 
@@ -19,51 +19,51 @@ EXTENSION = Environment(
     summary="Answer the row's question with a tool `calculate` that takes an `expression`; a turn without a"
     " call is the answer, and the score is 1 when its last number is the right one.",
     params=Calculator,
-    acts=lambda _: "tools",
+    action_format=lambda _: "tools",
     columns=lambda params: {params.answer: "text"},
 )
-_TOLD = (
+_INSTRUCTIONS = (
     'Call the calculator with <tool_call>{"name": "calculate", "arguments": {"expression": "2 * (3 + 4)"}}'
     "</tool_call>. A turn without a call is your answer."
 )
 
 
-def run(params: Calculator, site: Site) -> Place:
-    return Place(open=lambda: Reckoning(params))
+def run(params: Calculator, site: EpisodeResources) -> EpisodeFactory:
+    return EpisodeFactory(open=lambda: CalculatorEpisode(params))
 
 
-class Reckoning:
+class CalculatorEpisode:
     def __init__(self, params: Calculator) -> None:
         self._params = params
-        self._wanted = Fraction(0)
-        self._given: Fraction | None = None
+        self._expected = Fraction(0)
+        self._answer: Fraction | None = None
 
     def reset(self, row: Row, seed: int) -> str:
         wanted = read_number(str(row[self._params.answer]))
         if wanted is None:
             raise ValueError(f"the answer {row[self._params.answer]!r} is no number")
-        self._wanted = wanted
-        return _TOLD if self._params.told else ""
+        self._expected = wanted
+        return _INSTRUCTIONS if self._params.told else ""
 
     def step(self, action: Action) -> tuple[str, bool]:
         if isinstance(action, str):
-            self._given = _last_number(action)
+            self._answer = _last_number(action)
             return "", True
         if action["name"] != "calculate":
             return f"error: there is no tool `{action['name']}`; there is `calculate`", False
         expression = action["arguments"].get("expression")
         try:
-            return str(reckoned(str(expression))), False
+            return str(evaluate_expression(str(expression))), False
         except (ValueError, ZeroDivisionError) as error:
             return f"error: {error}", False
 
     def score(self) -> float:
-        return 1.0 if self._given == self._wanted else 0.0
+        return 1.0 if self._answer == self._expected else 0.0
 
     def close(self) -> None:
         """It holds nothing."""
 
 
 def _last_number(text: str) -> Fraction | None:
-    found = list(numbers_in(text))
+    found = list(find_numbers(text))
     return read_number(found[-1]) if found else None

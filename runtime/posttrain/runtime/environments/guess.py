@@ -2,7 +2,7 @@
 
 import re
 
-from posttrain.runtime.environments.protocol import Action, Place, Row, Site
+from posttrain.runtime.environments.protocol import Action, EpisodeFactory, EpisodeResources, Row
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Environment, Params
 
@@ -29,11 +29,11 @@ EXTENSION = Environment(
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
-def run(params: Guess, site: Site) -> Place:
-    return Place(open=lambda: Guessing(params))
+def run(params: Guess, site: EpisodeResources) -> EpisodeFactory:
+    return EpisodeFactory(open=lambda: GuessEpisode(params))
 
 
-class Guessing:
+class GuessEpisode:
     def __init__(self, params: Guess) -> None:
         self._params = params
         self._target = 0

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.environments.protocol import Action, Place, Row, Trouble
-from posttrain.runtime.hosting.outside import START_SECONDS, Host
+from posttrain.runtime.environments.protocol import Action, EpisodeError, EpisodeFactory, Row
+from posttrain.runtime.hosting.outside import START_SECONDS, HostClient
 
 
 @dataclass(frozen=True, kw_only=True)
-class Home:
+class EpisodeProcessSpec:
     """What a process of episodes is started with."""
 
     # The interpreter; it need not have anything of ours.
@@ -30,53 +30,53 @@ class Home:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     seconds: float = 30.0
 
-    def process(self) -> Host:
+    def start_process(self) -> HostClient:
         file, name, params = self.file, self.name, self.params
-        return Host(self.python, "episodes", file, name, params, self.folders, self.environment)
+        return HostClient(self.python, "episodes", file, name, params, self.folders, self.environment)
 
 
-def place(home: Home, processes: int) -> Place:
+def pooled_episodes(home: EpisodeProcessSpec, processes: int) -> EpisodeFactory:
     """Episodes dealt out over so many processes, each started when it is first needed."""
-    hosts = [_Host(home) for _ in range(processes)]
+    hosts = [_EpisodeProcess(home) for _ in range(processes)]
     count = 0
 
-    def open_one() -> HostedEpisode:
+    def open_one() -> RemoteEpisode:
         nonlocal count
         count += 1
-        return HostedEpisode(hosts[count % processes], count)
+        return RemoteEpisode(hosts[count % processes], count)
 
     def close() -> None:
         for host in hosts:
             host.stop()
 
     atexit.register(close)
-    return Place(open=open_one, at_once=processes, close=close)
+    return EpisodeFactory(open=open_one, max_concurrency=processes, close=close)
 
 
-def place_apart(home: Home, at_once: int) -> Place:
+def isolated_episodes(home: EpisodeProcessSpec, at_once: int) -> EpisodeFactory:
     """Every episode in a process of its own, which ends with it; so many of them are in a call at a time."""
-    hosts: list[_Host] = []
+    hosts: list[_EpisodeProcess] = []
 
-    def open_one() -> HostedEpisode:
-        hosts.append(_Host(home))
-        return HostedEpisode(hosts[-1], 0, apart=True)
+    def open_one() -> RemoteEpisode:
+        hosts.append(_EpisodeProcess(home))
+        return RemoteEpisode(hosts[-1], 0, apart=True)
 
     def close() -> None:
         while hosts:
             hosts.pop().stop()
 
     atexit.register(close)
-    return Place(open=open_one, at_once=at_once, close=close)
+    return EpisodeFactory(open=open_one, max_concurrency=at_once, close=close)
 
 
-class HostedEpisode:
-    def __init__(self, host: "_Host", number: int, *, apart: bool = False) -> None:
+class RemoteEpisode:
+    def __init__(self, host: "_EpisodeProcess", number: int, *, apart: bool = False) -> None:
         self._host = host
-        self._apart = apart
+        self._isolated = apart
         self._number = number
         # All that has been asked: what a new process is told to have the same episode again.
-        self._past: list[dict[str, Any]] = []
-        self._life = -1
+        self._history: list[dict[str, Any]] = []
+        self._generation = -1
 
     def reset(self, row: Row, seed: int) -> str:
         return self._ask({"do": "reset", "row": dict(row), "seed": seed})["observation"]
@@ -89,63 +89,63 @@ class HostedEpisode:
         return self._ask({"do": "score"})["score"]
 
     def close(self) -> None:
-        if self._past and self._host.alive and self._life == self._host.life:
+        if self._history and self._host.alive and self._generation == self._host.generation:
             self._ask({"do": "close"})
-        if self._apart:
+        if self._isolated:
             self._host.stop()
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
         asked = {**asked, "episode": self._number}
         with self._host.lock:
             self._host.start()
-            if self._life != self._host.life:
-                self._life = self._host.life
-                for earlier in self._past:
+            if self._generation != self._host.generation:
+                self._generation = self._host.generation
+                for earlier in self._history:
                     self._host.ask(earlier)
             told = self._host.ask(asked)
         if asked["do"] in ("reset", "step"):
-            self._past.append(asked)
+            self._history.append(asked)
         return told
 
 
-class _Host:
+class _EpisodeProcess:
     """A process, and the one that is started after it was killed."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
-        self._process: Host | None = None
+    def __init__(self, home: EpisodeProcessSpec) -> None:
+        self._spec = home
+        self._process: HostClient | None = None
         self.lock = threading.RLock()
         # How often it was started: an episode of an earlier life must be told again.
-        self.life = 0
+        self.generation = 0
 
     @property
     def alive(self) -> bool:
-        return self._process is not None and self._process.alive
+        return self._process is not None and self._process.is_alive
 
     def start(self) -> None:
         if self.alive:
             return
         self.stop()
         try:
-            self._process = self._home.process()
+            self._process = self._spec.start_process()
         except OSError as error:
-            raise Trouble(f"{self._home.python} cannot be started: {error}") from None
-        self.life += 1
-        self._taken(self._process.ready(), START_SECONDS)
+            raise EpisodeError(f"{self._spec.python} cannot be started: {error}") from None
+        self.generation += 1
+        self._check_reply(self._process.wait_until_ready(), START_SECONDS)
 
     def ask(self, asked: dict[str, Any]) -> dict[str, Any]:
         assert self._process is not None, "a host is started before it is asked"
-        return self._taken(self._process.ask(asked, self._home.seconds), self._home.seconds)
+        return self._check_reply(self._process.request(asked, self._spec.seconds), self._spec.seconds)
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.stop()
             self._process = None
 
-    def _taken(self, told: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
+    def _check_reply(self, told: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
         if told is None:
             self.stop()
-            raise Trouble(f"it did not answer in {seconds:g} s")
+            raise EpisodeError(f"it did not answer in {seconds:g} s")
         if "error" in told:
-            raise Trouble(told["error"])
+            raise EpisodeError(told["error"])
         return told

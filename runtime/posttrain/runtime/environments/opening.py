@@ -3,37 +3,43 @@
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.context import Context
-from posttrain.runtime.environments.playing import World
-from posttrain.runtime.environments.protocol import Site
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.environments.playing import EnvironmentSession
+from posttrain.runtime.environments.protocol import EpisodeResources
 from posttrain.spec.extension import Environment
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
-_ROLE = "environment:"
+_FILE_ROLE_PREFIX = "environment:"
 
 
-def declared(context: Context) -> Any:
+def environment_config(context: StepContext) -> Any:
     """What the step's parameters say of its environment; None where it has none."""
     return context.params.get("environment")
 
 
-def columns(context: Context) -> list[str]:
+def environment_columns(context: StepContext) -> list[str]:
     """The columns of the data that its episodes begin with."""
-    found = declared(context)
+    found = environment_config(context)
     return [] if found is None else list(found["columns"])
 
 
-def opened(context: Context) -> World:
-    plan = declared(context)
+def open_environment(context: StepContext) -> EnvironmentSession:
+    plan = environment_config(context)
     kind = CATALOG.find("environment", plan["kind"])
     assert isinstance(kind, Environment), f"the catalog lost the environment {plan['kind']}"
-    params = read(kind.params, {**plan["params"], **context.params.get("hosting", {})})
-    files = {role.removeprefix(_ROLE): path for role, path in context.files.items() if role.startswith(_ROLE)}
+    params = parse_declaration(kind.params, {**plan["params"], **context.params.get("hosting", {})})
+    files = {
+        role.removeprefix(_FILE_ROLE_PREFIX): path
+        for role, path in context.files.items()
+        if role.startswith(_FILE_ROLE_PREFIX)
+    }
     low, high = plan["range"]
-    return World(
-        place=CATALOG.run("environment", plan["kind"])(params, Site(files=files, seconds=plan["seconds"])),
+    return EnvironmentSession(
+        factory=CATALOG.run("environment", plan["kind"])(
+            params, EpisodeResources(files=files, seconds=plan["seconds"])
+        ),
         kind=plan["kind"],
-        acts=kind.acts(params),
+        acts=kind.action_format(params),
         columns=plan["columns"],
         low=low,
         high=high,
@@ -41,5 +47,5 @@ def opened(context: Context) -> World:
         turn_tokens=plan["turn_tokens"],
         reply=plan["reply"],
         on_error=plan["on_error"],
-        texts=frozenset(name for name, type in kind.columns(params).items() if type == "text"),
+        text_columns=frozenset(name for name, type in kind.columns(params).items() if type == "text"),
     )

@@ -3,17 +3,17 @@
 from collections.abc import Collection
 from typing import Any
 
-from posttrain.runtime.environments.playing import Play, World
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.environments.playing import EnvironmentSession, EpisodeState
+from posttrain.runtime.faults import StepError
 
-_SAID = "-"  # a turn of the model's, where only what surrounds it is wanted
+_PLACEHOLDER = "-"  # a turn of the model's, where only what surrounds it is wanted
 Prompt = str | list[dict[str, str]]
 
 
-def opened_with(prompt: Prompt, observation: str, world: World) -> Prompt:
+def append_observation(prompt: Prompt, observation: str, world: EnvironmentSession) -> Prompt:
     """A prompt with the first observation after it: in a conversation, at the end of the last turn."""
     if isinstance(prompt, str):
-        return prompt + world.replied(observation)
+        return prompt + world.format_observation(observation)
     if not observation:
         return prompt
     *before, last = prompt
@@ -23,53 +23,53 @@ def opened_with(prompt: Prompt, observation: str, world: World) -> Prompt:
     return [*before, {**last, "content": told}]
 
 
-class Phrasing:
-    def __init__(self, tokenizer: Any, ends: Collection[int], world: World) -> None:
+class EpisodeTokenizer:
+    def __init__(self, tokenizer: Any, ends: Collection[int], world: EnvironmentSession) -> None:
         self._tokenizer = tokenizer
         # The tokens after which the model says no more.
-        self._ends = {tokenizer.eos_token_id, *ends}
+        self._eos_token_ids = {tokenizer.eos_token_id, *ends}
         self._world = world
         self._chat = False
 
-    def opening(self, prompt: Prompt, observation: str) -> list[int]:
-        whole = opened_with(prompt, observation, self._world)
+    def encode_opening(self, prompt: Prompt, observation: str) -> list[int]:
+        whole = append_observation(prompt, observation, self._world)
         self._chat = not isinstance(whole, str)
-        return self._encoded(whole if isinstance(whole, str) else self._rendered(whole))
+        return self._encode(whole if isinstance(whole, str) else self._render(whole))
 
-    def text(self, turn: list[int]) -> str:
+    def decode(self, turn: list[int]) -> str:
         return self._tokenizer.decode(turn, skip_special_tokens=True)
 
-    def ended(self, last: int) -> list[int]:
+    def end_tokens(self, last: int) -> list[int]:
         """What ends a turn that was cut: the next one must not read as its continuation."""
-        return [] if last in self._ends else [self._tokenizer.eos_token_id]
+        return [] if last in self._eos_token_ids else [self._tokenizer.eos_token_id]
 
-    def reply(self, play: Play, last: int) -> list[int]:
+    def encode_reply(self, play: EpisodeState, last: int) -> list[int]:
         """What stands between a turn, whose last token is given, and the next one."""
-        ended = self.ended(last)
-        answered = play.said[-1]["role"] == "user"
-        observation = play.said[-1]["content"] if answered else ""
+        ended = self.end_tokens(last)
+        answered = play.messages[-1]["role"] == "user"
+        observation = play.messages[-1]["content"] if answered else ""
         if not self._chat:
-            return ended + self._encoded(self._world.replied(observation))
-        return ended + self._encoded(self._between(observation))
+            return ended + self._encode(self._world.format_observation(observation))
+        return ended + self._encode(self._between_turns(observation))
 
-    def _between(self, observation: str) -> str:
+    def _between_turns(self, observation: str) -> str:
         """The text from the end of an assistant's turn to the beginning of the next one."""
-        before = [{"role": "user", "content": _SAID}, {"role": "assistant", "content": _SAID}]
+        before = [{"role": "user", "content": _PLACEHOLDER}, {"role": "assistant", "content": _PLACEHOLDER}]
         after = [*before, {"role": "user", "content": observation}]
         written = self._tokenizer.apply_chat_template(before, tokenize=False)
-        whole = self._rendered(after)
+        whole = self._render(after)
         # Some templates write a line break after the token that ends a turn: the model did not.
         cut = written.rfind(self._tokenizer.eos_token)
         kept = written if cut < 0 else written[: cut + len(self._tokenizer.eos_token)]
         if not whole.startswith(kept):
-            raise StepFault(
+            raise StepError(
                 "the chat template changes what was said before when another turn follows",
                 "give the model a chat template that adds each turn to those before it",
             )
         return whole[len(kept) :]
 
-    def _rendered(self, turns: list[dict[str, str]]) -> str:
+    def _render(self, turns: list[dict[str, str]]) -> str:
         return self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
 
-    def _encoded(self, text: str) -> list[int]:
+    def _encode(self, text: str) -> list[int]:
         return self._tokenizer(text, add_special_tokens=False)["input_ids"]

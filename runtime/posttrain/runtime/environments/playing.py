@@ -10,19 +10,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from posttrain.runtime.environments.protocol import Action, Episode, Place, Row, Trouble
-from posttrain.runtime.environments.tools import actions_of
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.environments.protocol import Action, Episode, EpisodeError, EpisodeFactory, Row
+from posttrain.runtime.environments.tools import parse_actions
+from posttrain.runtime.faults import StepError
 from posttrain.spec.keys import digest
 
 Given = TypeVar("Given")
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class EnvironmentSession:
     """An environment as a step has it."""
 
-    place: Place
+    factory: EpisodeFactory
     kind: str
     acts: str
     # The columns of a row that an episode is given.
@@ -34,27 +34,29 @@ class World:
     reply: str
     on_error: str | float
     # Those of the columns that are text, also where a chat template has made turns of one.
-    texts: frozenset[str] = frozenset()
+    text_columns: frozenset[str] = frozenset()
 
-    def given(self, row: Row) -> Row:
+    def episode_row(self, row: Row) -> Row:
         """What an episode is given of a row."""
-        return {name: _text(row[name]) if name in self.texts else row[name] for name in self.columns}
+        return {
+            name: _join_turns(row[name]) if name in self.text_columns else row[name] for name in self.columns
+        }
 
-    def replied(self, observation: str) -> str:
+    def format_observation(self, observation: str) -> str:
         """An observation as it stands in plain text."""
         return self.reply.replace("{observation}", observation) if observation else ""
 
 
 @dataclass
-class Play:
+class EpisodeState:
     """One episode under way."""
 
     row: Row
     seed: int
     episode: Episode
     # What the environment said first, and then the turns: assistant and user by turns.
-    first: str = ""
-    said: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    first_observation: str = ""
+    messages: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     turns: int = 0
     # Why it is over: "done", "turns", "length", "error" or "unanswered"; None while it goes on.
     end: str | None = None
@@ -64,46 +66,48 @@ class Play:
     @property
     def observation(self) -> str:
         """What the model is to answer."""
-        return self.said[-1]["content"] if self.said else self.first
+        return self.messages[-1]["content"] if self.messages else self.first_observation
 
 
-def _text(turns: Any) -> Any:
+def _join_turns(turns: Any) -> Any:
     return "".join(str(turn["content"]) for turn in turns) if isinstance(turns, list) else turns
 
 
-def begin(world: World, rows: Sequence[Row], seed: int) -> list[Play]:
+def start_episodes(world: EnvironmentSession, rows: Sequence[Row], seed: int) -> list[EpisodeState]:
     """An episode for each row. Equal rows give equal episodes, whenever they are played."""
-    plays: list[Play] = []
+    plays: list[EpisodeState] = []
     for row in rows:
-        given = world.given(row)
+        given = world.episode_row(row)
         own = int(digest([seed, given])[:12], 16)
-        plays.append(Play(row=given, seed=own, episode=world.place.open()))
-    _each(world, plays, lambda play: _reset(world, play))
+        plays.append(EpisodeState(row=given, seed=own, episode=world.factory.open()))
+    _for_each(world, plays, lambda play: _reset(world, play))
     return plays
 
 
-def act(world: World, plays: Sequence[Play], texts: Sequence[str]) -> None:
+def step_episodes(world: EnvironmentSession, plays: Sequence[EpisodeState], texts: Sequence[str]) -> None:
     """Hand each episode its turn, and take in what comes of it. Those that are over get their score."""
     paired = list(zip(plays, texts, strict=True))
-    _each(world, paired, lambda pair: _turn(world, *pair))
+    _for_each(world, paired, lambda pair: _take_turn(world, *pair))
 
 
-def leave(world: World, play: Play, end: str, reason: str | None = None) -> None:
+def abandon_episode(
+    world: EnvironmentSession, play: EpisodeState, end: str, reason: str | None = None
+) -> None:
     """End an episode that cannot go on: with the score so far where there are no tokens left for it."""
     if end == "length":
-        _over(world, play, end)
+        _finish(world, play, end)
         return
     play.end, play.reason = end, reason
     with suppress(Exception):
         play.episode.close()
 
 
-def told(world: World, play: Play) -> dict[str, Any]:
+def episode_record(world: EnvironmentSession, play: EpisodeState) -> dict[str, Any]:
     """An episode as rewards and tables read it."""
     solved = None if play.score is None else play.score >= world.high
     return {
         "seed": play.seed,
-        "words": words(play),
+        "words": model_text(play),
         "score": play.score,
         "solved": solved,
         "turns": play.turns,
@@ -112,43 +116,43 @@ def told(world: World, play: Play) -> dict[str, Any]:
     }
 
 
-def words(play: Play) -> str:
+def model_text(play: EpisodeState) -> str:
     """What the model said, without what it was told."""
-    return "\n".join(turn["content"] for turn in play.said if turn["role"] == "assistant")
+    return "\n".join(turn["content"] for turn in play.messages if turn["role"] == "assistant")
 
 
-def transcript(play: Play) -> list[dict[str, str]]:
-    first = [{"role": "user", "content": play.first}] if play.first else []
-    return [*first, *play.said]
+def transcript(play: EpisodeState) -> list[dict[str, str]]:
+    first = [{"role": "user", "content": play.first_observation}] if play.first_observation else []
+    return [*first, *play.messages]
 
 
-def _reset(world: World, play: Play) -> None:
+def _reset(world: EnvironmentSession, play: EpisodeState) -> None:
     def reset() -> None:
-        play.first = play.episode.reset(play.row, play.seed)
+        play.first_observation = play.episode.reset(play.row, play.seed)
 
-    _guarded(world, play, reset)
+    _guard_failures(world, play, reset)
 
 
-def _turn(world: World, play: Play, text: str) -> None:
-    play.said.append({"role": "assistant", "content": text})
+def _take_turn(world: EnvironmentSession, play: EpisodeState, text: str) -> None:
+    play.messages.append({"role": "assistant", "content": text})
     play.turns += 1
 
     def step() -> None:
-        observation, done = _stepped(world, play.episode, text)
+        observation, done = _apply_actions(world, play.episode, text)
         if observation:
-            play.said.append({"role": "user", "content": observation})
+            play.messages.append({"role": "user", "content": observation})
         if done or play.turns >= world.turns:
-            _over(world, play, "done" if done else "turns")
+            _finish(world, play, "done" if done else "turns")
 
-    _guarded(world, play, step)
+    _guard_failures(world, play, step)
 
 
-def _stepped(world: World, episode: Episode, text: str) -> tuple[str, bool]:
+def _apply_actions(world: EnvironmentSession, episode: Episode, text: str) -> tuple[str, bool]:
     """A turn may call several tools; the first that ends the episode is the last one called."""
     actions: Sequence[Action] = [text]
     if world.acts == "tools":
         try:
-            actions = actions_of(text)
+            actions = parse_actions(text)
         except ValueError as error:
             return f"error: {error}", False
     seen: list[str] = []
@@ -160,18 +164,18 @@ def _stepped(world: World, episode: Episode, text: str) -> tuple[str, bool]:
     return "\n".join(filter(None, seen)), False
 
 
-def _over(world: World, play: Play, end: str) -> None:
+def _finish(world: EnvironmentSession, play: EpisodeState, end: str) -> None:
     play.end = end
 
     def score() -> None:
-        play.score = _checked(world, play.episode.score())
+        play.score = _validate_score(world, play.episode.score())
 
-    _guarded(world, play, score)
+    _guard_failures(world, play, score)
     if play.end != "error":
-        _guarded(world, play, play.episode.close)
+        _guard_failures(world, play, play.episode.close)
 
 
-def _checked(world: World, score: Any) -> float:
+def _validate_score(world: EnvironmentSession, score: Any) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float):
         raise TypeError(f"its score {score!r} is no number")
     if not world.low <= score <= world.high:  # a NaN does not lie there either
@@ -179,14 +183,14 @@ def _checked(world: World, score: Any) -> float:
     return float(score)
 
 
-def _guarded(world: World, play: Play, work: Callable[[], None]) -> None:
+def _guard_failures(world: EnvironmentSession, play: EpisodeState, work: Callable[[], None]) -> None:
     """Do what the environment is asked; what it raises is its own failure."""
     try:
         work()
-    except StepFault:
+    except StepError:
         raise
     except Exception as error:
-        play.end, play.reason = "error", _said(error)
+        play.end, play.reason = "error", _error_message(error)
         play.score = None if isinstance(world.on_error, str) else float(world.on_error)
         with suppress(Exception):
             play.episode.close()
@@ -194,18 +198,18 @@ def _guarded(world: World, play: Play, work: Callable[[], None]) -> None:
             when = f"at turn {play.turns}" if play.turns else "when its episode began"
             message = f"the environment `{world.kind}` failed {when}: {play.reason}"
             advice = "mend the environment, or let such episodes go without a score (`on_error: abstain`)"
-            raise StepFault(message, advice) from error
+            raise StepError(message, advice) from error
 
 
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, Trouble) else f"{type(error).__name__}: {error}"
+def _error_message(error: Exception) -> str:
+    return str(error) if isinstance(error, EpisodeError) else f"{type(error).__name__}: {error}"
 
 
-def _each(world: World, items: Sequence[Given], work: Callable[[Given], None]) -> None:
-    if world.place.at_once == 1 or len(items) < 2:
+def _for_each(world: EnvironmentSession, items: Sequence[Given], work: Callable[[Given], None]) -> None:
+    if world.factory.max_concurrency == 1 or len(items) < 2:
         for item in items:
             work(item)
         return
-    with ThreadPoolExecutor(world.place.at_once, thread_name_prefix="episodes") as pool:
+    with ThreadPoolExecutor(world.factory.max_concurrency, thread_name_prefix="episodes") as pool:
         for _ in pool.map(work, items):
             pass

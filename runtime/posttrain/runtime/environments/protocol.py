@@ -35,7 +35,7 @@ class Episode(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class EpisodeResources:
     """What a kind is given beside its parameters."""
 
     # The user's files by name, as the recipe has it.
@@ -44,17 +44,17 @@ class Site:
     seconds: float = 30.0
 
 
-def _nothing() -> None:
+def _close_nothing() -> None:
     """Most places hold nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class EpisodeFactory:
     open: Callable[[], Episode]
     # Episodes that may be in a call at the same time.
-    at_once: int = 1
-    close: Callable[[], None] = _nothing
+    max_concurrency: int = 1
+    close: Callable[[], None] = _close_nothing
 
 
-class Trouble(Exception):
+class EpisodeError(Exception):
     """An environment did not do what it should: it raised, took too long, or gave what it may not."""

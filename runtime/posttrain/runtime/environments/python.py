@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-from posttrain.runtime.environments.hosted import Home, place
-from posttrain.runtime.environments.protocol import Place, Site
+from posttrain.runtime.environments.hosted import EpisodeProcessSpec, pooled_episodes
+from posttrain.runtime.environments.protocol import EpisodeFactory, EpisodeResources
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Environment, Params
-from posttrain.spec.types import Interval, typed_columns
+from posttrain.spec.types import Interval, check_column_types
 
 
 class Python(Params):
@@ -23,7 +23,7 @@ class Python(Params):
     )
     columns: dict[str, str] = field(
         default={},
-        check=typed_columns,
+        check=check_column_types,
         description="The columns that its rows must have, with their types; a row has no others.",
     )
     acts: Literal["text", "tools"] = field(
@@ -50,16 +50,16 @@ EXTENSION = Environment(
     summary="A class of yours; its episodes run in processes of their own, which are killed when they hang.",
     params=Python,
     neutral=("processes",),
-    acts=lambda params: params.acts,
+    action_format=lambda params: params.acts,
     columns=lambda params: params.columns,
     range=lambda params: Interval(params.low, params.high),
     files=lambda params: params.files,
 )
 
 
-def run(params: Python, site: Site) -> Place:
+def run(params: Python, site: EpisodeResources) -> EpisodeFactory:
     paths: list[Path] = [site.files[name] for name in params.files]
-    home = Home(
+    home = EpisodeProcessSpec(
         python=sys.executable,
         file=paths[0],
         name=params.call.rpartition(":")[2],
@@ -67,4 +67,4 @@ def run(params: Python, site: Site) -> Place:
         folders=tuple(dict.fromkeys(str(path.parent) for path in paths)),
         seconds=site.seconds,
     )
-    return place(home, params.processes)
+    return pooled_episodes(home, params.processes)

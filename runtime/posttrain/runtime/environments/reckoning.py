@@ -4,14 +4,14 @@ import re
 from fractions import Fraction
 
 _TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|[-+*/()])")
-_LONGEST = 200  # characters
-_LARGEST = 10**100
+_MAX_CHARACTERS = 200  # characters
+_MAX_MAGNITUDE = 10**100
 
 
-def reckoned(text: str) -> Fraction:
+def evaluate_expression(text: str) -> Fraction:
     """The value of an expression. ValueError says what is wrong with it."""
-    if len(text) > _LONGEST:
-        raise ValueError(f"an expression has at most {_LONGEST} characters")
+    if len(text) > _MAX_CHARACTERS:
+        raise ValueError(f"an expression has at most {_MAX_CHARACTERS} characters")
     waiting = _tokens(text)
     value = _sum(waiting)
     if waiting:
@@ -42,7 +42,7 @@ def _product(waiting: list[str]) -> Fraction:
     value = _factor(waiting)
     while waiting and waiting[0] in "*/":
         value = value * _factor(waiting) if waiting.pop(0) == "*" else value / _factor(waiting)
-        if max(abs(value.numerator), value.denominator) > _LARGEST:
+        if max(abs(value.numerator), value.denominator) > _MAX_MAGNITUDE:
             raise ValueError("the value is too large")
     return value
 

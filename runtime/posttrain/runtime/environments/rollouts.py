@@ -7,22 +7,22 @@ are taken on their way to it. RLOO's trainer has no such door: `leave_one_out.py
 from collections.abc import Sequence
 from typing import Any
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.environments.leave_one_out import act_leave_one_out
-from posttrain.runtime.environments.opening import declared, opened
-from posttrain.runtime.environments.playing import World
-from posttrain.runtime.environments.sequences import Told, Turns, played
-from posttrain.runtime.models.length import context_of
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.environments.leave_one_out import patch_rloo_trainer
+from posttrain.runtime.environments.opening import environment_config, open_environment
+from posttrain.runtime.environments.playing import EnvironmentSession
+from posttrain.runtime.environments.sequences import EpisodeBatch, GeneratedTurns, run_token_episodes
+from posttrain.runtime.models.length import context_length
 from posttrain.runtime.rewards.batch import EPISODES
 
 
-def act(context: Context, trainer: Any) -> None:
+def patch_trl_trainer(context: StepContext, trainer: Any) -> None:
     """Have the trainer learn from episodes, where the stage names an environment."""
-    if declared(context) is None:
+    if environment_config(context) is None:
         return
-    rollouts = Rollouts(opened(context), context.params["seed"], TrainersEngine(trainer))
+    rollouts = EpisodeRollouts(open_environment(context), context.params["seed"], TrainerGenerator(trainer))
     if not hasattr(trainer, "rollout_func"):
-        act_leave_one_out(trainer, rollouts.play)
+        patch_rloo_trainer(trainer, rollouts.play)
         return
     generate = trainer._generate_and_score_completions
 
@@ -34,35 +34,35 @@ def act(context: Context, trainer: Any) -> None:
     trainer.rollout_func = rollouts
 
 
-class Rollouts:
-    def __init__(self, world: World, seed: int, engine: "TrainersEngine") -> None:
+class EpisodeRollouts:
+    def __init__(self, world: EnvironmentSession, seed: int, engine: "TrainerGenerator") -> None:
         self._world = world
         self._seed = seed
         self._engine = engine
         # Those of the generation under way, one for each completion.
         self.rows: list[dict[str, Any]] = []
 
-    def play(self, rows: Sequence[Any], prompts: Sequence[Any]) -> Told:
-        return played(self._world, self._seed, rows, prompts, self._engine)
+    def play(self, rows: Sequence[Any], prompts: Sequence[Any]) -> EpisodeBatch:
+        return run_token_episodes(self._world, self._seed, rows, prompts, self._engine)
 
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
         told = self.play(self.rows, prompts)
         return {
-            "prompt_ids": [one.prompt for one in told.acted],
-            "completion_ids": [one.tokens for one in told.acted],
-            "logprobs": [one.chances for one in told.acted] if told.weighed else None,
-            "env_mask": [one.own for one in told.acted],
+            "prompt_ids": [one.prompt for one in told.episodes],
+            "completion_ids": [one.tokens for one in told.episodes],
+            "logprobs": [one.logprobs for one in told.episodes] if told.has_logprobs else None,
+            "env_mask": [one.model_mask for one in told.episodes],
             EPISODES: told.outcomes,
         }
 
 
-class TrainersEngine:
+class TrainerGenerator:
     """What a trainer of TRL's writes its completions with."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
         # As it is now: RLOO's has another one put in its place.
-        self._write = trainer._generate_single_turn
+        self._generate_single_turn = trainer._generate_single_turn
 
     @property
     def tokenizer(self) -> Any:
@@ -78,9 +78,9 @@ class TrainersEngine:
 
     @property
     def context(self) -> int:
-        return context_of(self._trainer.model)
+        return context_length(self._trainer.model)
 
-    def write(self, given: list[list[int]], limit: int) -> Turns:
+    def generate(self, given: list[list[int]], limit: int) -> GeneratedTurns:
         trainer = self._trainer
         engine, name = (
             (trainer.vllm_generation, "max_completion_length")
@@ -91,9 +91,9 @@ class TrainersEngine:
         setattr(engine, name, limit)
         try:
             if hasattr(trainer, "rollout_func"):
-                return self._write(given, None, {}, 1)
+                return self._generate_single_turn(given, None, {}, 1)
             trainer.num_generations = 1  # each of these is a beginning of its own
-            return self._write(given, None, {}), None
+            return self._generate_single_turn(given, None, {}), None
         finally:
             setattr(engine, name, before)
             trainer.num_generations = group

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from posttrain.runtime.environments import playing
-from posttrain.runtime.environments.phrasing import Phrasing
-from posttrain.runtime.environments.playing import Play, World
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.launch.group import any_of
+from posttrain.runtime.environments.phrasing import EpisodeTokenizer
+from posttrain.runtime.environments.playing import EnvironmentSession, EpisodeState
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.launch.group import all_reduce_any
 
 # What was written after each of several beginnings, and how likely each token was, where that is known.
-Turns = tuple[list[list[int]], list[list[float]] | None]
+GeneratedTurns = tuple[list[list[int]], list[list[float]] | None]
 
 
-class Scribe(Protocol):
+class TokenGenerator(Protocol):
     """Has turns written by the model that is trained."""
 
     @property
@@ -38,99 +38,108 @@ class Scribe(Protocol):
         """The longest sequence that the model takes."""
         ...
 
-    def write(self, given: list[list[int]], limit: int) -> Turns:
+    def generate(self, given: list[list[int]], limit: int) -> GeneratedTurns:
         """What the model writes after these tokens, with at most so many new ones."""
         ...
 
 
 @dataclass
-class Acted:
+class TokenizedEpisode:
     """An episode as tokens."""
 
-    play: Play
+    state: EpisodeState
     prompt: list[int]
     # How many tokens there may be after the prompt.
-    room: int
+    max_tokens: int
     tokens: list[int] = field(default_factory=list[int])
     # 1 for a token of the model's, 0 for one that it was told.
-    own: list[int] = field(default_factory=list[int])
-    chances: list[float] = field(default_factory=list[float])
+    model_mask: list[int] = field(default_factory=list[int])
+    logprobs: list[float] = field(default_factory=list[float])
 
     @property
-    def left(self) -> int:
-        return self.room - len(self.tokens)
+    def remaining(self) -> int:
+        return self.max_tokens - len(self.tokens)
 
-    def add(self, tokens: Sequence[int], own: int, chances: Sequence[float] | None = None) -> None:
+    def append(self, tokens: Sequence[int], own: int, chances: Sequence[float] | None = None) -> None:
         self.tokens += tokens
-        self.own += [own] * len(tokens)
-        self.chances += chances or [0.0] * len(tokens)
+        self.model_mask += [own] * len(tokens)
+        self.logprobs += chances or [0.0] * len(tokens)
 
 
 @dataclass(frozen=True)
-class Told:
+class EpisodeBatch:
     """Episodes that have been played."""
 
-    acted: list[Acted]
+    episodes: list[TokenizedEpisode]
     # What rewards and tables read of each.
     outcomes: list[dict[str, Any]]
     # Whether the chances of the tokens are known.
-    weighed: bool
+    has_logprobs: bool
 
 
-def played(world: World, seed: int, rows: Sequence[Any], prompts: Sequence[Any], scribe: Scribe) -> Told:
+def run_token_episodes(
+    world: EnvironmentSession, seed: int, rows: Sequence[Any], prompts: Sequence[Any], scribe: TokenGenerator
+) -> EpisodeBatch:
     """Play an episode for each row, all of them side by side, until the last one is over."""
-    plays = playing.begin(world, rows, seed)
-    phrasing = Phrasing(scribe.tokenizer, scribe.ends, world)
-    acted = [_begun(phrasing, p, play, scribe) for p, play in zip(prompts, plays, strict=True)]
+    plays = playing.start_episodes(world, rows, seed)
+    phrasing = EpisodeTokenizer(scribe.tokenizer, scribe.ends, world)
+    acted = [_start_episode(phrasing, p, play, scribe) for p, play in zip(prompts, plays, strict=True)]
     weighed = False
-    while any_of(any(one.play.end is None for one in acted)):
-        weighed = _round(world, phrasing, acted, scribe) or weighed
+    while all_reduce_any(any(one.state.end is None for one in acted)):
+        weighed = _run_round(world, phrasing, acted, scribe) or weighed
     for one in acted:
         if not one.tokens:  # its environment failed before the model's first turn
-            one.add([scribe.tokenizer.eos_token_id], 0)
-    return Told(acted, [playing.told(world, one.play) for one in acted], weighed)
+            one.append([scribe.tokenizer.eos_token_id], 0)
+    return EpisodeBatch(acted, [playing.episode_record(world, one.state) for one in acted], weighed)
 
 
-def _begun(phrasing: Phrasing, prompt: Any, play: Play, scribe: Scribe) -> Acted:
-    tokens = phrasing.opening(prompt, play.first)
+def _start_episode(
+    phrasing: EpisodeTokenizer, prompt: Any, play: EpisodeState, scribe: TokenGenerator
+) -> TokenizedEpisode:
+    tokens = phrasing.encode_opening(prompt, play.first_observation)
     room = min(scribe.longest, scribe.context - len(tokens))
     if room < 1:
-        raise StepFault(
+        raise StepError(
             f"a prompt with its first observation has {len(tokens)} tokens, which leaves no room in the"
             f" model's context of {scribe.context}",
             "shorten the prompts, or take a model with a longer context",
         )
-    return Acted(play=play, prompt=tokens, room=room)
+    return TokenizedEpisode(state=play, prompt=tokens, max_tokens=room)
 
 
-def _round(world: World, phrasing: Phrasing, acted: list[Acted], scribe: Scribe) -> bool:
+def _run_round(
+    world: EnvironmentSession,
+    phrasing: EpisodeTokenizer,
+    acted: list[TokenizedEpisode],
+    scribe: TokenGenerator,
+) -> bool:
     """A turn of every episode that goes on; whether the engine told the chances of its tokens.
 
     Where several processes share a model, all of them write as long as one has something to write.
     """
-    active = [one for one in acted if one.play.end is None]
-    longest = [min(world.turn_tokens or one.left, one.left) for one in active]
+    active = [one for one in acted if one.state.end is None]
+    longest = [min(world.turn_tokens or one.remaining, one.remaining) for one in active]
     given = [one.prompt + one.tokens for one in active] or [acted[0].prompt]
-    found, chances = scribe.write(given, max(longest, default=1))
+    found, chances = scribe.generate(given, max(longest, default=1))
     texts: list[str] = []
     for place, one in enumerate(active):
-        turn = found[place][: one.left]
-        one.add(turn, 1, chances[place][: len(turn)] if chances else None)
-        texts.append(phrasing.text(turn))
-    playing.act(world, [one.play for one in active], texts)
+        turn = found[place][: one.remaining]
+        one.append(turn, 1, chances[place][: len(turn)] if chances else None)
+        texts.append(phrasing.decode(turn))
+    playing.step_episodes(world, [one.state for one in active], texts)
     for one in active:
-        _reply(world, phrasing, one)
+        _append_reply(world, phrasing, one)
     return chances is not None
 
 
-def _reply(world: World, phrasing: Phrasing, one: Acted) -> None:
+def _append_reply(world: EnvironmentSession, phrasing: EpisodeTokenizer, one: TokenizedEpisode) -> None:
     """Tell the model what came of its turn, if there is room for that and for another turn."""
-    if one.play.end is not None:
+    if one.state.end is not None:
         # Over all the same: what ends without an end token counts as cut short.
-        one.add(phrasing.ended(one.tokens[-1])[: one.left], 0)
+        one.append(phrasing.end_tokens(one.tokens[-1])[: one.remaining], 0)
         return
-    tokens = phrasing.reply(one.play, one.tokens[-1])
-    if len(tokens) < one.left:
-        one.add(tokens, 0)
+    tokens = phrasing.encode_reply(one.state, one.tokens[-1])
+    if len(tokens) < one.remaining:
+        one.append(tokens, 0)
     else:
-        playing.leave(world, one.play, "length")
+        playing.abandon_episode(world, one.state, "length")

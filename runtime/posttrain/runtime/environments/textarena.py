@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from posttrain.runtime.environments.hosted import Home, place
-from posttrain.runtime.environments.protocol import Place, Site
+from posttrain.runtime.environments.hosted import EpisodeProcessSpec, pooled_episodes
+from posttrain.runtime.environments.protocol import EpisodeFactory, EpisodeResources
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Environment, Params
 from posttrain.spec.types import Interval
@@ -32,12 +32,12 @@ EXTENSION = Environment(
 )
 
 
-def run(params: TextArena, site: Site) -> Place:
-    home = Home(
+def run(params: TextArena, site: EpisodeResources) -> EpisodeFactory:
+    home = EpisodeProcessSpec(
         python=params.python or sys.executable,
         file=Path(__file__).with_name("textarena_game.py"),
         name="Game",
         params={"game": params.game, "version": params.version},
         seconds=site.seconds,
     )
-    return place(home, params.processes)
+    return pooled_episodes(home, params.processes)

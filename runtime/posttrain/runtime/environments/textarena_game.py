@@ -21,18 +21,18 @@ class Game:
             raise RuntimeError(f"TextArena {installed('textarena')} is installed, and {version} is asked for")
         self._name = game
         self._env: Any = None
-        self._chance: Any = None
+        self._rng_state: Any = None
 
     def reset(self, row: dict[str, Any], seed: int) -> str:
-        with self._own_chance():
+        with self._own_rng_state():
             self._env = import_module("textarena").make(self._name)
             self._env.reset(num_players=1, seed=row["seed"])
-        return self._told()
+        return self._new_messages()
 
     def step(self, text: str) -> tuple[str, bool]:
-        with self._own_chance():
+        with self._own_rng_state():
             over, _ = self._env.step(action=text)
-        return self._told(), over
+        return self._new_messages(), over
 
     def score(self) -> float:
         state = self._env.state
@@ -43,19 +43,19 @@ class Game:
             return -1.0  # some games hand over reward and reason the wrong way round
         return float(reward)
 
-    def _told(self) -> str:
+    def _new_messages(self) -> str:
         """What the game has said since: the player's own words are left out."""
         state = self._env.state
         said = state.get_current_player_observation()
         return "\n".join(message.strip() for speaker, message, _ in said if speaker == _GAME).strip()
 
     @contextmanager
-    def _own_chance(self) -> Generator[None]:
+    def _own_rng_state(self) -> Generator[None]:
         before = random.getstate()
-        if self._chance is not None:
-            random.setstate(self._chance)
+        if self._rng_state is not None:
+            random.setstate(self._rng_state)
         try:
             yield
         finally:
-            self._chance = random.getstate()
+            self._rng_state = random.getstate()
             random.setstate(before)

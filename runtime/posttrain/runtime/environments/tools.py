@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from posttrain.runtime.environments.protocol import Action
-from posttrain.runtime.rewards.tool_call import ToolCall, calls
+from posttrain.runtime.rewards.tool_call import ToolCall, extract_calls
 
-_WRITTEN = ToolCall()
+_TOOL_CALL_PARAMS = ToolCall()
 
 
-def actions_of(text: str) -> Sequence[Action]:
+def parse_actions(text: str) -> Sequence[Action]:
     """The calls of a turn; a turn without one is an action itself. ValueError says what is wrong."""
-    return calls(text, _WRITTEN) if _WRITTEN.open in text else [text]
+    return extract_calls(text, _TOOL_CALL_PARAMS) if _TOOL_CALL_PARAMS.open in text else [text]

@@ -2,7 +2,7 @@
 
 completions.parquet    a row a completion: the data's columns, the text, every node's value
 metrics.json           each metric with its interval and how many items it is made from
-breakdowns.json        the metrics for each value of the columns under `by`
+breakdowns.json        the metrics for each value of the columns under `group_by`
 comparisons.json       every two models, item by item
 """
 
@@ -11,48 +11,50 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.context import Context
-from posttrain.runtime.engines.opening import opened, written
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.engines.opening import generate_completions, open_engine
 from posttrain.runtime.evals import tables
-from posttrain.runtime.evals.scoring import beside, score
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.evals.scoring import completion_rows, score_rows
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.products import read_rows, write_rows
 
-_LONGEST_REASON = 200
-_SHOWN = 40  # samples of each model that the report gets
-_MOST_TOLD = 100  # breakdowns that the report gets
-_RATED = {rate["node"] for rate in tables.RATES.values()}
+_MAX_REASON_LENGTH = 200
+_MAX_REPORTED_SAMPLES = 40  # samples of each model that the report gets
+_MAX_REPORTED_BREAKDOWNS = 100  # breakdowns that the report gets
+_RATE_NODES = {rate["node"] for rate in tables.COMPLETION_RATES.values()}
 Row = dict[str, Any]
 # The scored completions of each model, by its name.
-Models = Mapping[str, Sequence[Row]]
+ScoredModels = Mapping[str, Sequence[Row]]
 
 
-def evaluate(context: Context) -> None:
+def run_eval(context: StepContext) -> None:
     """The whole of an eval step."""
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
-        raise StepFault("there are no rows to measure", "look at the dataset's steps")
-    models = {subject["name"]: _scored(context, subject, rows) for subject in context.params["subjects"]}
+        raise StepError("there are no rows to measure", "look at the dataset's steps")
+    models = {subject["name"]: _score_model(context, subject, rows) for subject in context.params["subjects"]}
     wanted: tables.Metrics = {}
     for flat in models.values():
-        wanted = tables.add_passes(flat, {**tables.RATES, **context.params["metrics"]})
+        wanted = tables.add_pass_at_k(flat, {**tables.COMPLETION_RATES, **context.params["metrics"]})
     metrics, breakdowns = _metrics(context, models, wanted), _breakdowns(context, models, wanted)
-    comparisons = tables.compared_models(models, wanted, context.params["seed"])
+    comparisons = tables.compare_models(models, wanted, context.params["seed"])
     scored = [{"model": model, **row} for model, flat in models.items() for row in flat]
     write_rows(context.out / "completions.parquet", scored)
     durable.write_json(context.out / "metrics.json", metrics)
     durable.write_json(context.out / "breakdowns.json", breakdowns)
     durable.write_json(context.out / "comparisons.json", comparisons)
-    told = {name: metric for name, metric in metrics.items() if metric["node"] not in _RATED}
-    context.facts.update(metrics=told, comparisons=comparisons, breakdowns=breakdowns[:_MOST_TOLD])
-    _tell(context, models)
+    told = {name: metric for name, metric in metrics.items() if metric["node"] not in _RATE_NODES}
+    context.facts.update(
+        metrics=told, comparisons=comparisons, breakdowns=breakdowns[:_MAX_REPORTED_BREAKDOWNS]
+    )
+    _report(context, models)
 
 
-def _metrics(context: Context, models: Models, wanted: tables.Metrics) -> dict[str, dict[str, Any]]:
+def _metrics(context: StepContext, models: ScoredModels, wanted: tables.Metrics) -> dict[str, dict[str, Any]]:
     """Every metric, under its own name, or under MODEL.METRIC where several models are measured."""
     found: dict[str, dict[str, Any]] = {}
     for model, flat in models.items():
-        for name, metric in tables.measured(flat, wanted, context.params["seed"]).items():
+        for name, metric in tables.measure_metrics(flat, wanted, context.params["seed"]).items():
             if context.params["several"]:
                 found[f"{model}.{name}"] = {**metric, "model": model}
             else:
@@ -60,68 +62,70 @@ def _metrics(context: Context, models: Models, wanted: tables.Metrics) -> dict[s
     return found
 
 
-def _breakdowns(context: Context, models: Models, wanted: tables.Metrics) -> list[dict[str, Any]]:
-    by, seed = context.params["by"], context.params["seed"]
+def _breakdowns(context: StepContext, models: ScoredModels, wanted: tables.Metrics) -> list[dict[str, Any]]:
+    by, seed = context.params["group_by"], context.params["seed"]
     return [
         {"model": model, **told}
         for model, flat in models.items()
-        for told in tables.broken_down(flat, wanted, by, seed)
+        for told in tables.compute_breakdowns(flat, wanted, by, seed)
     ]
 
 
-def _scored(context: Context, subject: Mapping[str, Any], rows: list[Row]) -> list[Row]:
+def _score_model(context: StepContext, subject: Mapping[str, Any], rows: list[Row]) -> list[Row]:
     """A row for each completion of one model, with every node's value under `node:NAME`."""
-    from posttrain.runtime.prompts import prompts_of
+    from posttrain.runtime.prompts import build_prompts
     from posttrain.runtime.rewards.graph import Graph
 
     params = context.params
-    with opened(context, subject) as writer:
-        prompts = prompts_of(context, writer, rows)
+    with open_engine(context, subject) as writer:
+        prompts = build_prompts(context, writer, rows)
         context.events.emit("phase", name=_phase("generating", context, subject))
         if params.get("environment") is not None:
-            from posttrain.runtime.environments.episodes import played_by
+            from posttrain.runtime.environments.episodes import run_subject_episodes
 
-            flat = played_by(context, subject, writer, rows, prompts)
+            flat = run_subject_episodes(context, subject, writer, rows, prompts)
         else:
-            found = written(context, subject, writer, prompts, params["sampling"], seed=params["seed"])
-            flat = beside(rows, found)
+            found = generate_completions(
+                context, subject, writer, prompts, params["sampling"], seed=params["seed"]
+            )
+            flat = completion_rows(rows, found)
     context.events.emit("phase", name=_phase("scoring", context, subject))
-    graph = Graph.of_step(context)
-    score(flat, graph)
+    graph = Graph.from_step(context)
+    score_rows(flat, graph)
     tables.add_rates(flat, graph.returns)
-    context.facts["nodes"] = graph.shown
+    context.facts["nodes"] = graph.named_nodes
     context.facts["returns"] = graph.returns
     return flat
 
 
-def _phase(name: str, context: Context, subject: Mapping[str, Any]) -> str:
+def _phase(name: str, context: StepContext, subject: Mapping[str, Any]) -> str:
     return f"{name} {subject['name']}" if context.params["several"] else name
 
 
-def _tell(context: Context, models: Models) -> None:
+def _report(context: StepContext, models: ScoredModels) -> None:
     """Samples, shares and warnings for those who watch, and for the report."""
     nodes = context.facts["nodes"]
     for model, flat in models.items():
-        for row in flat[:_SHOWN]:
+        for row in flat[:_MAX_REPORTED_SAMPLES]:
             transcript = {"transcript": row["transcript"]} if row.get("transcript") else {}
             context.events.emit(
                 "sample",
                 step=0,
-                prompt=_text(row.get("prompt")),
+                prompt=_prompt_text(row.get("prompt")),
                 completion=row["completion"] or "",
                 values={name: row[f"node:{name}"] for name in nodes},
                 model=model,
                 **transcript,
             )
-    rates = {model: _shares(flat) for model, flat in models.items()}
+    rates = {model: _completion_rates(flat) for model, flat in models.items()}
     every = [row for flat in models.values() for row in flat]
-    context.facts.update(rates=rates, completions=len(every), **_shares(every))
+    context.facts.update(rates=rates, completions=len(every), **_completion_rates(every))
     for model, shares in rates.items():
-        _warn(context, model, shares)
+        _warn_of_rates(context, model, shares)
         _warn_of_unscored(context, model, [row for row in models[model] if row["completion"] is not None])
 
 
-def _shares(flat: Sequence[Row]) -> dict[str, float]:
+def _completion_rates(flat: Sequence[Row]) -> dict[str, float]:
     """The shares of the completions that were cut, that have no score, and that never came."""
     cut = sum(row["finish"] == "length" for row in flat)
     unscored = sum(row["node:is unscored"] for row in flat)
@@ -131,7 +135,7 @@ def _shares(flat: Sequence[Row]) -> dict[str, float]:
     return {name: count / len(flat) for name, count in named.items()}
 
 
-def _warn(context: Context, model: str, shares: Mapping[str, float]) -> None:
+def _warn_of_rates(context: StepContext, model: str, shares: Mapping[str, float]) -> None:
     lost = shares["timed_out"] + shares["failed"]
     if lost:
         context.events.emit(
@@ -147,7 +151,7 @@ def _warn(context: Context, model: str, shares: Mapping[str, float]) -> None:
         )
 
 
-def _warn_of_unscored(context: Context, model: str, flat: Sequence[Row]) -> None:
+def _warn_of_unscored(context: StepContext, model: str, flat: Sequence[Row]) -> None:
     """Completions without a score, with the reason that is given most often."""
     unscored = [row for row in flat if row["node:is unscored"]]
     reasons = Counter(
@@ -157,7 +161,7 @@ def _warn_of_unscored(context: Context, model: str, flat: Sequence[Row]) -> None
         if row[f"node:{name}"] is None and row.get(f"reason:{name}")
     )
     if unscored:
-        why = f"; most often {reasons.most_common(1)[0][0][:_LONGEST_REASON]}" if reasons else ""
+        why = f"; most often {reasons.most_common(1)[0][0][:_MAX_REASON_LENGTH]}" if reasons else ""
         context.events.emit(
             "warning",
             message=f"{len(unscored)} of {len(flat)} completions of {model} have no score{why}",
@@ -165,5 +169,5 @@ def _warn_of_unscored(context: Context, model: str, flat: Sequence[Row]) -> None
         )
 
 
-def _text(prompt: Any) -> str:
+def _prompt_text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(turn["content"] for turn in prompt or ())

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.context import Context
-from posttrain.runtime.figures.measures import bounds_of
-from posttrain.runtime.figures.verdicts import compared, decided, ruling
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.figures.measures import value_bounds
+from posttrain.runtime.figures.verdicts import combine_verdicts, compare_items, compare_to_threshold
 from posttrain.spec.types import Interval
 
 
-def rule(context: Context) -> None:
+def run_gate(context: StepContext) -> None:
     """The whole of a gate."""
-    conditions = [_decide(condition, context) for condition in context.params["conditions"]]
-    ruled = ruling(conditions, context.params["correction"])
+    conditions = [_decide_condition(condition, context) for condition in context.params["conditions"]]
+    ruled = combine_verdicts(conditions, context.params["correction"])
     result = {
         "verdict": ruled.verdict,
         "correction": context.params["correction"],
@@ -26,10 +26,10 @@ def rule(context: Context) -> None:
     for condition in ruled.conditions:
         if condition["verdict"] != "pass":
             message = f"{condition['text']}: {condition['verdict']}"
-            context.events.emit("warning", message=message, advice=_shown(condition))
+            context.events.emit("warning", message=message, advice=_format_estimate(condition))
 
 
-def _shown(condition: Mapping[str, Any]) -> str:
+def _format_estimate(condition: Mapping[str, Any]) -> str:
     """The numbers behind a verdict."""
     if condition["low"] is None:
         return f"{condition['items']} items are not enough for an interval"
@@ -40,7 +40,7 @@ def _shown(condition: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Items:
+class _ItemValues:
     """A metric as an eval left it: its kind, its value for every item, and the completions behind them."""
 
     kind: str
@@ -50,20 +50,20 @@ class _Items:
     bounds: Interval | None
 
 
-def _decide(condition: Mapping[str, Any], context: Context) -> dict[str, Any]:
+def _decide_condition(condition: Mapping[str, Any], context: StepContext) -> dict[str, Any]:
     seed, confidence = context.params["seed"], condition["confidence"]
     metric = condition["metric"]
-    scored = _items(context.inputs[f"eval:{metric['eval']}"], metric["name"])
+    scored = _read_items(context.inputs[f"eval:{metric['eval']}"], metric["name"])
     if condition["kind"] == "better_than":
         other = condition["baseline"]
-        baseline = _items(context.inputs[f"eval:{other['eval']}"], other["name"])
+        baseline = _read_items(context.inputs[f"eval:{other['eval']}"], other["name"])
         margin, bounds = condition["margin"], scored.bounds
         if bounds is not None and baseline.bounds is not None:
             bounds = bounds.join(baseline.bounds)
-        found = compared(scored.values, baseline.values, margin, confidence, seed, bounds)
+        found = compare_items(scored.values, baseline.values, margin, confidence, seed, bounds)
     else:
         side, threshold = condition["kind"], condition["threshold"]
-        found = decided(
+        found = compare_to_threshold(
             scored.kind,
             scored.values,
             side,
@@ -77,7 +77,7 @@ def _decide(condition: Mapping[str, Any], context: Context) -> dict[str, Any]:
     return {**told, "confidence": confidence, **found}
 
 
-def _items(folder: Path, name: str) -> _Items:
+def _read_items(folder: Path, name: str) -> _ItemValues:
     import duckdb
 
     metric = durable.read_json(folder / "metrics.json")[name]
@@ -88,9 +88,9 @@ def _items(folder: Path, name: str) -> _Items:
         " AND (? IS NULL OR model = ?) GROUP BY item ORDER BY item",
         [str(folder / "completions.parquet"), model, model],
     ).fetchall()
-    return _Items(
+    return _ItemValues(
         kind=metric["kind"],
         values={int(item): float(value) for item, value, _ in rows},
         completions=sum(int(count) for _, _, count in rows),
-        bounds=bounds_of(metric),
+        bounds=value_bounds(metric),
     )

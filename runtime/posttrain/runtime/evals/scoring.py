@@ -10,7 +10,7 @@ from posttrain.runtime.rewards.graph import Graph
 Row = dict[str, Any]
 
 
-def beside(rows: Sequence[Row], found: Sequence[Sequence[Completion]]) -> list[Row]:
+def completion_rows(rows: Sequence[Row], found: Sequence[Sequence[Completion]]) -> list[Row]:
     """A row for each completion. `item` numbers the rows of the data."""
     return [
         {**row, "item": item, "completion": one.text, "tokens": one.tokens, "finish": one.finish}
@@ -19,7 +19,7 @@ def beside(rows: Sequence[Row], found: Sequence[Sequence[Completion]]) -> list[R
     ]
 
 
-def score(flat: Sequence[Row], graph: Graph) -> None:
+def score_rows(flat: Sequence[Row], graph: Graph) -> None:
     """Put every node's value into the rows, under `node:NAME`, and the reasons under `reason:NAME`.
 
     A completion that never came has no values: it is neither right nor wrong.
@@ -32,9 +32,9 @@ def score(flat: Sequence[Row], graph: Graph) -> None:
     scores = graph.evaluate(given, [flat[place]["item"] for place in there])
     for kind, columns in (("node", scores.values), ("reason", scores.reasons)):
         for name, column in columns.items():
-            _spread(flat, f"{kind}:{name}", dict(zip(there, column, strict=True)))
+            _set_column(flat, f"{kind}:{name}", dict(zip(there, column, strict=True)))
 
 
-def _spread(flat: Sequence[Row], name: str, values: Mapping[int, Any]) -> None:
+def _set_column(flat: Sequence[Row], name: str, values: Mapping[int, Any]) -> None:
     for place, row in enumerate(flat):
         row[name] = values.get(place)

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from posttrain.runtime.checkpoints import latest_step
 from posttrain.runtime.execution.selection import Selection
-from posttrain.runtime.keeping.changed import change
+from posttrain.runtime.keeping.changed import describe_change
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.runs import last_plan
 from posttrain.spec.plan import Plan, Step
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prospect:
+class StepForecast:
     """What is to be expected of a step: `cached`, `resume` or `run`, and the reason."""
 
     state: str
@@ -21,35 +21,37 @@ class Prospect:
     adoptable: bool = False
 
 
-def outlook(plan: Plan, home: Home, selection: Selection | None = None) -> dict[str, Prospect]:
+def forecast_plan(plan: Plan, home: Home, selection: Selection | None = None) -> dict[str, StepForecast]:
     """The prospect of every step, by id; `skipped` for those that are not selected."""
     earlier = last_plan(home, plan.name)
     before = {step.id: step for step in earlier.steps} if earlier else {}
-    found: dict[str, Prospect] = {}
+    found: dict[str, StepForecast] = {}
     for step in plan.steps:
         if selection is not None and step.id not in selection.steps:
             reason = "as asked" if step.id in selection.skipped else "not selected"
-            found[step.id] = Prospect(state="skipped", reason=reason)
+            found[step.id] = StepForecast(state="skipped", reason=reason)
         else:
-            found[step.id] = _prospect(step, before.get(step.id), home, found)
+            found[step.id] = _forecast_step(step, before.get(step.id), home, found)
     return found
 
 
-def _prospect(step: Step, before: Step | None, home: Home, others: Mapping[str, Prospect]) -> Prospect:
+def _forecast_step(
+    step: Step, before: Step | None, home: Home, others: Mapping[str, StepForecast]
+) -> StepForecast:
     made = home.store.find(step.key) if step.pinned else None
     if made is not None:
-        return Prospect(state="cached", reason=made.came_by or "finished before")
-    why = why_changed(step, before)
-    if step.pinned and (at := latest_step(home.work(step.key) / "checkpoints")) is not None:
-        return Prospect(state="resume", reason=f"goes on from step {at}")
+        return StepForecast(state="cached", reason=made.adoption_note or "finished before")
+    why = change_reason(step, before)
+    if step.pinned and (at := latest_step(home.workdir(step.key) / "checkpoints")) is not None:
+        return StepForecast(state="resume", reason=f"goes on from step {at}")
     if not step.pinned:
         why = "what goes in is not pinned to a revision"
-    elif before is not None and _adoptable(step, before, home, others):
-        return Prospect(state="run", reason=f"{why}; or `recipe adopt {step.id}`", adoptable=True)
-    return Prospect(state="run", reason=why)
+    elif before is not None and _is_adoptable(step, before, home, others):
+        return StepForecast(state="run", reason=f"{why}; or `recipe adopt {step.id}`", adoptable=True)
+    return StepForecast(state="run", reason=why)
 
 
-def _adoptable(step: Step, before: Step, home: Home, others: Mapping[str, Prospect]) -> bool:
+def _is_adoptable(step: Step, before: Step, home: Home, others: Mapping[str, StepForecast]) -> bool:
     """Whether only the environment stands between a step and what the last run made of it."""
     changed = [n for n in step.key_parts if step.key_parts[n] != before.key_parts.get(n)]
     if "environment" not in changed and "extensions" not in changed:
@@ -57,9 +59,9 @@ def _adoptable(step: Step, before: Step, home: Home, others: Mapping[str, Prospe
     made = home.store.find(before.key)
     if made is None:
         return False
-    from posttrain.runtime.keeping.adoption import differing
+    from posttrain.runtime.keeping.adoption import differing_parts
 
-    _, rest = differing(step, made, home.store)
+    _, rest = differing_parts(step, made, home.store)
     # An input that can be adopted itself is as good as the same.
     roles = [name.removeprefix("input.") for name in rest if name.startswith("input.")]
     return len(roles) == len(rest) and all(
@@ -67,7 +69,7 @@ def _adoptable(step: Step, before: Step, home: Home, others: Mapping[str, Prospe
     )
 
 
-def why_changed(step: Step, before: Step | None) -> str:
+def change_reason(step: Step, before: Step | None) -> str:
     """Which part of the key is not what it was in the last run."""
     if before is None:
         return "never run"
@@ -80,6 +82,6 @@ def why_changed(step: Step, before: Step | None) -> str:
     )
     own = [name for name in names if not name.startswith("input.")]
     if own:
-        return "; ".join(change(name, before.key_values, step.key_values) for name in own[:3])
+        return "; ".join(describe_change(name, before.key_values, step.key_values) for name in own[:3])
     inputs = [step.inputs[n[6:]].step for n in names if n.startswith("input.") and n[6:] in step.inputs]
     return f"{' and '.join(dict.fromkeys(inputs)) or 'its inputs'} changed"

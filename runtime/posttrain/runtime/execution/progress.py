@@ -7,41 +7,41 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.events import EventTail
-from posttrain.runtime.execution.gating import closed, opens
-from posttrain.runtime.execution.selection import holding
+from posttrain.runtime.execution.gating import closed_gate_state, is_gate_open
+from posttrain.runtime.execution.selection import effective_gates
 from posttrain.runtime.keeping.locks import Lock
 from posttrain.runtime.keeping.store import Product
-from posttrain.runtime.runners.by_step import Handle
+from posttrain.runtime.runners.by_step import StepHandle
 from posttrain.spec.plan import Resources, Step
 from posttrain.spec.record import record
 
-FINISHED = ("cached", "done")
+FINISHED_STATES = ("cached", "done")
 # A skipped step hinders nobody who can do without it.
-WELL = (*FINISHED, "skipped")
-ENDED = (*WELL, "failed", "interrupted", "held", "blocked")
+SATISFIED_STATES = (*FINISHED_STATES, "skipped")
+TERMINAL_STATES = (*SATISFIED_STATES, "failed", "interrupted", "held", "blocked")
 
 
 @dataclass
-class Progress:
+class StepProgress:
     """One step of a run."""
 
     step: Step
     key: str
-    wanted: Resources
+    required: Resources
     state: str = "waiting"
     product: Product | None = None
-    handle: Handle | None = None
+    handle: StepHandle | None = None
     # Whether an earlier client has started it, and it may have ended long ago.
-    left: bool = False
+    inherited: bool = False
     lock: Lock | None = None
     attempt: int = 0
     # Whether a gate's verdict has left it out: it belongs to a branch that is not taken.
-    untaken: bool = False
+    branch_skipped: bool = False
     not_before: float = 0.0
     deadline: float | None = None
     tail: EventTail | None = None
 
-    def latest(self, work: Path) -> dict[str, Any] | None:
+    def read_progress(self, work: Path) -> dict[str, Any] | None:
         """What the step has newly said about how far it is."""
         if self.tail is None:
             self.tail = EventTail(work / "record" / "events.jsonl")
@@ -51,39 +51,39 @@ class Progress:
         """What the step has newly warned of, in what `latest` has read."""
         return self.tail.warnings() if self.tail is not None else []
 
-    def overdue(self) -> bool:
+    def is_timed_out(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
 
 @record
-class Board:
+class StepDependencies:
     """All steps of a run, and what its user left out by name."""
 
-    steps: Mapping[str, Progress]
+    steps: Mapping[str, StepProgress]
     skipped: frozenset[str] = frozenset()
 
-    def hindrance(self, step: Step, *, made: bool) -> tuple[str, str] | None:
+    def blocking_state(self, step: Step, *, made: bool) -> tuple[str, str] | None:
         """Why a step will not run, as its state and the reason. One that is made reads nothing more."""
         for gate in self._gates(step):
             found = self.steps[gate]
-            decided = found.product if found.state in WELL else None
-            if decided is not None and not opens(found.step, decided, step):
-                return closed(found.step, decided, step)
-            if _came_to_nothing(found):
+            decided = found.product if found.state in SATISFIED_STATES else None
+            if decided is not None and not is_gate_open(found.step, decided, step):
+                return closed_gate_state(found.step, decided, step)
+            if _has_no_result(found):
                 return ("held" if found.state == "held" else "blocked"), f"{gate} was {found.state}"
         for given in () if made else step.inputs.values():
-            if self.steps[given.step].untaken:
+            if self.steps[given.step].branch_skipped:
                 return "skipped", f"it reads {given.step}, which is for another case"
-            if _came_to_nothing(self.steps[given.step]):
+            if _has_no_result(self.steps[given.step]):
                 return "blocked", f"{given.step} was {self.steps[given.step].state}"
         return None
 
-    def ready(self, step: Step, *, made: bool) -> bool:
+    def is_ready(self, step: Step, *, made: bool) -> bool:
         """Whether all that a step needs is there."""
         reads = () if made else (given.step for given in step.inputs.values())
-        return all(self.steps[id].state in WELL for id in (*self._gates(step), *reads))
+        return all(self.steps[id].state in SATISFIED_STATES for id in (*self._gates(step), *reads))
 
-    def maker(self, key: str) -> Progress | None:
+    def step_for_key(self, key: str) -> StepProgress | None:
         """The step whose product has this key."""
         return next((progress for progress in self.steps.values() if progress.key == key), None)
 
@@ -91,10 +91,10 @@ class Board:
         steps = {gate: self.steps[gate].step for gate in step.gates}
         if not self.skipped.intersection(steps):
             return list(steps)
-        return holding(step, {id: progress.step for id, progress in self.steps.items()}, self.skipped)
+        return effective_gates(step, {id: progress.step for id, progress in self.steps.items()}, self.skipped)
 
 
-def _came_to_nothing(found: Progress) -> bool:
+def _has_no_result(found: StepProgress) -> bool:
     if found.state == "skipped":
         return found.product is None
-    return found.state in ENDED and found.state not in WELL
+    return found.state in TERMINAL_STATES and found.state not in SATISFIED_STATES

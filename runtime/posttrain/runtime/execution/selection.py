@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
 
-_DECLARED = ("model", "data")
+_DECLARED_KINDS = ("model", "data")
 
 
 @record(kw_only=True)
-class Wish:
+class SelectionOptions:
     """Stages as the user named them."""
 
     only: Sequence[str] = ()
-    first: Sequence[str] = ()
-    last: Sequence[str] = ()
+    from_stages: Sequence[str] = ()
+    until_stages: Sequence[str] = ()
     skip: Sequence[str] = ()
 
 
@@ -31,76 +31,76 @@ class Selection:
     skipped: frozenset[str] = frozenset()
 
 
-class Unselectable(ValueError):
+class SelectionError(ValueError):
     """A wish that fits no plan, or that cannot be carried out: what is wrong, and what to do."""
 
 
-def select(plan: Plan, wish: Wish) -> Selection:
+def select_steps(plan: Plan, wish: SelectionOptions) -> Selection:
     """The steps that a wish means. Raises `Unselectable` for a name that the plan does not have."""
-    needs = {step.id: needed(step) for step in plan.steps}
-    skipped = _named(plan, wish.skip)
-    chosen = {step.id for step in plan.steps if step.kind not in _DECLARED}
+    needs = {step.id: step_dependencies(step) for step in plan.steps}
+    skipped = _resolve_names(plan, wish.skip)
+    chosen = {step.id for step in plan.steps if step.kind not in _DECLARED_KINDS}
     if wish.only:
-        chosen = _named(plan, wish.only)
-    if wish.first:
-        chosen &= _reached(_named(plan, wish.first), _turned(needs))
-    if wish.last:
-        chosen &= _reached(_named(plan, wish.last), needs)
+        chosen = _resolve_names(plan, wish.only)
+    if wish.from_stages:
+        chosen &= _reachable(_resolve_names(plan, wish.from_stages), _reverse_edges(needs))
+    if wish.until_stages:
+        chosen &= _reachable(_resolve_names(plan, wish.until_stages), needs)
     chosen -= skipped
     if not chosen:
-        raise Unselectable("no stage is left to run: what is asked for excludes each other")
+        raise SelectionError("no stage is left to run: what is asked for excludes each other")
     return Selection(steps=frozenset(_with_declared(plan, chosen) - skipped), skipped=frozenset(skipped))
 
 
 def _with_declared(plan: Plan, chosen: set[str]) -> set[str]:
     """The chosen steps with the models and datasets that they are made from."""
-    declared = {step.id for step in plan.steps if step.kind in _DECLARED}
-    return _reached(chosen, {step.id: declared.intersection(_inputs(step)) for step in plan.steps})
+    declared = {step.id for step in plan.steps if step.kind in _DECLARED_KINDS}
+    return _reachable(chosen, {step.id: declared.intersection(_input_steps(step)) for step in plan.steps})
 
 
-def check(plan: Plan, selection: Selection, made: Callable[[Step], bool]) -> None:
+def check_selection(plan: Plan, selection: Selection, made: Callable[[Step], bool]) -> None:
     """Raises `Unselectable` when a step that is to run needs what is neither made nor to be made."""
     steps = {step.id: step for step in plan.steps}
     absent = {id for id, step in steps.items() if id not in selection.steps and not made(step)}
     for step in plan.steps if absent else ():
         if step.id not in selection.steps:
             continue
-        for gate in holding(step, steps, selection.skipped):
+        for gate in effective_gates(step, steps, selection.skipped):
             if gate in absent:
-                raise Unselectable(
+                raise SelectionError(
                     f"`{step.id}` stands behind the gate `{gate}`, which is not among the stages to run and"
                     f" has not been decided; run `{gate}` too, or pass it by with --skip {gate}"
                 )
-        for other in () if made(step) else _inputs(step):
+        for other in () if made(step) else _input_steps(step):
             if other in absent:
-                raise Unselectable(_lacking(step, other, selection))
+                raise SelectionError(_missing_input_message(step, other, selection))
 
 
-def _lacking(step: Step, other: str, selection: Selection) -> str:
+def _missing_input_message(step: Step, other: str, selection: Selection) -> str:
     what = f"`{step.id}` reads `{other}`, which is not among the stages to run and has not been made"
     if other in selection.skipped:
         return f"{what}; leave --skip {other} away, or skip `{step.id}` too"
     return f"{what}; run `{other}` first, or name it too"
 
 
-def holding(step: Step, steps: Mapping[str, Step], skipped: Iterable[str]) -> list[str]:
+def effective_gates(step: Step, steps: Mapping[str, Step], skipped: Iterable[str]) -> list[str]:
     """The gates that hold a step: in the place of one that is skipped, those that held it."""
     found: list[str] = []
     for gate in step.gates:
-        found += holding(steps[gate], steps, skipped) if gate in skipped else [gate]
+        found += effective_gates(steps[gate], steps, skipped) if gate in skipped else [gate]
     return found
 
 
-def needed(step: Step) -> tuple[str, ...]:
+def step_dependencies(step: Step) -> tuple[str, ...]:
     """What must have ended before a step can begin."""
-    return (*step.gates, *_inputs(step))
+    return (*step.gates, *_input_steps(step))
 
 
-def _inputs(step: Step) -> tuple[str, ...]:
+def _input_steps(step: Step) -> tuple[str, ...]:
     return tuple(given.step for given in step.inputs.values())
 
 
-def _named(plan: Plan, names: Iterable[str]) -> set[str]:
+def _resolve_names(plan: Plan, names: Iterable[str]) -> set[str]:
     """The steps of these names; the name of a stage stands for the stage in every leg of a matrix."""
     ids = [step.id for step in plan.steps]
     found: set[str] = set()
@@ -109,12 +109,12 @@ def _named(plan: Plan, names: Iterable[str]) -> set[str]:
         if not matching:
             from posttrain.compiler.diagnosis.suggest import hint
 
-            raise Unselectable(f"the recipe has no stage `{name}`; {hint(name, ids, what='stages')[0]}")
+            raise SelectionError(f"the recipe has no stage `{name}`; {hint(name, ids, what='stages')[0]}")
         found |= matching
     return found
 
 
-def _reached(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+def _reachable(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
     """All that can be come to from here, with the start itself."""
     found: set[str] = set()
     ahead = list(start)
@@ -126,7 +126,7 @@ def _reached(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[st
     return found
 
 
-def _turned(edges: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+def _reverse_edges(edges: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for id, others in edges.items():
         for other in others:

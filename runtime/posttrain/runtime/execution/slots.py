@@ -9,7 +9,7 @@ from posttrain.spec.plan import Resources, Step
 from posttrain.spec.record import record
 
 
-def wanted(step: Step) -> Resources:
+def required_resources(step: Step) -> Resources:
     """What a step is counted for: of memory what the recipe says, else what the plan estimates.
 
     The estimate for a step with GPUs is of their memory, and says nothing about that of the machine.
@@ -22,26 +22,26 @@ def wanted(step: Step) -> Resources:
 
 
 @record
-class Slot:
+class Allocation:
     """What a step under way holds of the machine."""
 
-    wanted: Resources
+    resources: Resources
     # Its GPUs, as CUDA_VISIBLE_DEVICES names them, and the locks that keep other runs of the home off.
     gpus: tuple[str, ...]
     locks: tuple[Lock, ...]
 
 
-class Slots:
+class ResourcePool:
     """What is taken, by the step that has it."""
 
     def __init__(self, machine: Machine, locks: Path) -> None:
         self._machine = machine
         self._locks = locks
-        self._taken: dict[str, Slot] = {}
+        self._allocations: dict[str, Allocation] = {}
 
-    def room(self, wanted: Resources) -> bool:
+    def has_room(self, wanted: Resources) -> bool:
         """Whether a step can begin beside those that run; one alone always can."""
-        held = [slot.wanted for slot in self._taken.values()]
+        held = [slot.resources for slot in self._allocations.values()]
         if not held:
             return True
         cpus = sum(other.cpus for other in held) + wanted.cpus
@@ -50,13 +50,13 @@ class Slots:
         machine = self._machine
         return cpus <= machine.cpus and memory <= machine.memory_gb and gpus <= len(machine.gpus)
 
-    def take(self, id: str, wanted: Resources) -> Slot | None:
+    def allocate(self, id: str, wanted: Resources) -> Allocation | None:
         """Room for the step with its GPUs; None when there is too little now."""
-        if not self.room(wanted):
+        if not self.has_room(wanted):
             return None
         gpus: list[str] = []
         locks: list[Lock] = []
-        mine = {name for slot in self._taken.values() for name in slot.gpus}
+        mine = {name for slot in self._allocations.values() for name in slot.gpus}
         for name in self._machine.gpus:
             if len(gpus) < wanted.gpus and name not in mine:
                 lock = try_lock(self._locks / f"gpu-{name.replace('/', '_')}.lock")
@@ -67,15 +67,15 @@ class Slots:
             for lock in locks:
                 lock.release()
             return None
-        self._taken[id] = Slot(wanted, tuple(gpus), tuple(locks))
-        return self._taken[id]
+        self._allocations[id] = Allocation(wanted, tuple(gpus), tuple(locks))
+        return self._allocations[id]
 
     def gpus(self, id: str) -> tuple[str, ...]:
         """The GPUs that a step under way has."""
-        return self._taken[id].gpus
+        return self._allocations[id].gpus
 
-    def free(self, id: str) -> None:
+    def release(self, id: str) -> None:
         """Give back what the step had, if it had something."""
-        slot = self._taken.pop(id, None)
+        slot = self._allocations.pop(id, None)
         for lock in slot.locks if slot else ():
             lock.release()

@@ -9,31 +9,31 @@ from posttrain.runtime.execution.selection import Selection
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.journal import Journal
 from posttrain.runtime.machine import Machine, this_machine
-from posttrain.runtime.runners.by_step import Runners
+from posttrain.runtime.runners.by_step import RunnerDispatch
 from posttrain.spec.record import record
 
 # Told of every change: the step's id, its new state, and what is known about it.
-Watch = Callable[[str, str, Mapping[str, Any]], None]
+StateListener = Callable[[str, str, Mapping[str, Any]], None]
 
 
 @dataclass
-class Stopping:
+class RunStop:
     """How the run has been asked to end: 1 keeps what is under way, 2 ends it at once."""
 
     level: int = 0
 
 
 @record(kw_only=True)
-class Surroundings:
+class RunContext:
     home: Home
     # The recipe's folder: user files are read from there.
-    beside: Path
+    recipe_dir: Path
     journal: Journal
-    watch: Watch
+    on_state_change: StateListener
     # The run's name: products of steps that are not pinned belong to it alone.
-    run: str
+    run_name: str
     # The steps to carry out; all when None.
     selection: Selection | None = None
-    runner: Runners = field(default_factory=Runners)
-    stopping: Stopping = field(default_factory=Stopping)
+    runner: RunnerDispatch = field(default_factory=RunnerDispatch)
+    stop_request: RunStop = field(default_factory=RunStop)
     machine: Machine = field(default_factory=lambda: this_machine(gpus=False))

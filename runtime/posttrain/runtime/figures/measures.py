@@ -4,13 +4,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posttrain.runtime.figures.intervals import estimate
+from posttrain.runtime.figures.intervals import estimate_mean
 from posttrain.spec.types import Interval
 
 CONFIDENCE = 0.95
 
 
-def measure(metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
+def measure_metric(
+    metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]], seed: int
+) -> dict[str, Any]:
     """A metric over scored completions; those without a value are counted, never taken for zero."""
     items = item_values(metric, scored)
     values = list(items.values())
@@ -29,7 +31,7 @@ def measure(metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]], seed
     }
 
 
-def bounds_of(metric: Mapping[str, Any]) -> Interval | None:
+def value_bounds(metric: Mapping[str, Any]) -> Interval | None:
     """The least and the greatest value of an item, where the reward graph says."""
     return Interval(*metric["range"]) if "range" in metric else None
 
@@ -43,11 +45,11 @@ def item_values(metric: Mapping[str, Any], scored: Sequence[Mapping[str, Any]]) 
         value = row[f"node:{metric['node']}"]
         if value is not None:
             right.setdefault(row["item"], []).append(bool(value))
-    passed = {item: pass_at(values, metric["k"]) for item, values in right.items()}
+    passed = {item: pass_at_k(values, metric["k"]) for item, values in right.items()}
     return {item: value for item, value in passed.items() if value is not None}
 
 
-def pass_at(right: Sequence[bool], k: int) -> float | None:
+def pass_at_k(right: Sequence[bool], k: int) -> float | None:
     """The chance that k of these completions, drawn at random, hold one that is right: unbiased.
 
     None when fewer than k of them have a value.
@@ -72,14 +74,14 @@ def _interval(
     """The mean with its bounds; one item that is no rate has none."""
     if not values:
         return None, None, None
-    found = estimate(
+    found = estimate_mean(
         values,
         rate=metric["kind"] in ("rate", "pass_at"),
         trials=trials,
         threshold=0.5,
         confidence=CONFIDENCE,
         seed=seed,
-        bounds=bounds_of(metric),
+        bounds=value_bounds(metric),
     )
     bounded = math.isfinite(found.low) and math.isfinite(found.high)
     return found.value, found.low if bounded else None, found.high if bounded else None

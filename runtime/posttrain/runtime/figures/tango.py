@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 
-def tango(better: int, worse: int, count: int, at: float) -> float:
+def tango_score(better: int, worse: int, count: int, at: float) -> float:
     """How many standard errors the difference lies above one that is taken to be true."""
     linear = -better - worse + (2 * count - better + worse) * at
     constant = -worse * at * (1 - at)
@@ -17,7 +17,7 @@ def tango(better: int, worse: int, count: int, at: float) -> float:
     return gap / math.sqrt(variance)
 
 
-def where(score: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+def find_root(score: Callable[[float], float], wanted: float, low: float, high: float) -> float:
     """Where a falling function has this value."""
     for _ in range(60):
         middle = (low + high) / 2

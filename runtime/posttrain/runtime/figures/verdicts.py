@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from posttrain.runtime.figures.intervals import Estimate, difference, estimate
+from posttrain.runtime.figures.intervals import Estimate, estimate_difference, estimate_mean
 from posttrain.spec.types import Interval
 
 Verdict = Literal["pass", "fail", "inconclusive"]
 Correction = Literal["holm", "none"]
 
 
-def decided(
+def compare_to_threshold(
     kind: str,
     items: Mapping[int, float],
     side: str,
@@ -25,9 +25,9 @@ def decided(
     """A metric against a threshold. `trials` counts the completions behind the items."""
     values = list(items.values())
     if not values:
-        return _nothing()
+        return _no_items()
     rate = kind in ("rate", "pass_at")
-    found = estimate(
+    found = estimate_mean(
         values,
         rate=rate,
         trials=trials or len(values),
@@ -37,25 +37,25 @@ def decided(
         bounds=bounds,
     )
     return {
-        "verdict": _of_metric(found, threshold, side, confidence),
-        **_told(found),
+        "verdict": _threshold_verdict(found, threshold, side, confidence),
+        **_estimate_record(found),
         "threshold": threshold,
         "items": len(values),
-        "against": found.above if side == "at_most" else found.below,
+        "against": found.p_above if side == "at_most" else found.p_below,
     }
 
 
-def _of_metric(found: Estimate, threshold: float, side: str, confidence: float) -> Verdict:
+def _threshold_verdict(found: Estimate, threshold: float, side: str, confidence: float) -> Verdict:
     """Shown when interval and test say so; they differ by a little where the test is exact."""
     error = (1 - confidence) / 2
-    over = found.low >= threshold and found.above <= error
-    under = found.high <= threshold and found.below <= error
+    over = found.low >= threshold and found.p_above <= error
+    under = found.high <= threshold and found.p_below <= error
     if side == "at_most":
         over, under = under, over
     return "pass" if over else "fail" if under else "inconclusive"
 
 
-def compared(
+def compare_items(
     items: Mapping[int, float],
     baseline: Mapping[int, float],
     margin: float,
@@ -66,13 +66,13 @@ def compared(
     """A metric against another on the same items, by the differences of the items that both have."""
     shared = sorted(set(items) & set(baseline))
     if not shared:
-        return _nothing()
+        return _no_items()
     after, before = [items[item] for item in shared], [baseline[item] for item in shared]
-    found = difference(after, before, margin=margin, confidence=confidence, seed=seed, bounds=bounds)
+    found = estimate_difference(after, before, margin=margin, confidence=confidence, seed=seed, bounds=bounds)
     gains = [one - other for one, other in zip(after, before, strict=True)]
     return {
-        "verdict": _of_gain(found, margin, confidence),
-        **_told(found),
+        "verdict": _gain_verdict(found, margin, confidence),
+        **_estimate_record(found),
         "threshold": margin,
         "items": len(shared),
         "better": sum(gain > 0 for gain in gains),
@@ -81,22 +81,22 @@ def compared(
         "baseline_value": math.fsum(before) / len(shared),
         # Items that only one of the two has a value for take no part.
         "unpaired": len(set(items) ^ set(baseline)),
-        "against": found.below,
+        "against": found.p_below,
     }
 
 
-def _of_gain(found: Estimate, margin: float, confidence: float) -> Verdict:
+def _gain_verdict(found: Estimate, margin: float, confidence: float) -> Verdict:
     error = (1 - confidence) / 2
-    if found.low > margin and found.above <= error:
+    if found.low > margin and found.p_above <= error:
         return "pass"
-    return "fail" if found.high <= margin and found.below <= error else "inconclusive"
+    return "fail" if found.high <= margin and found.p_below <= error else "inconclusive"
 
 
-def _nothing() -> dict[str, Any]:
+def _no_items() -> dict[str, Any]:
     return {"verdict": "inconclusive", "value": None, "low": None, "high": None, "items": 0, "against": 1.0}
 
 
-def _told(found: Estimate) -> dict[str, Any]:
+def _estimate_record(found: Estimate) -> dict[str, Any]:
     """The numbers for the record; one value alone has no interval."""
     bounded = math.isfinite(found.low) and math.isfinite(found.high)
     return {
@@ -104,29 +104,29 @@ def _told(found: Estimate) -> dict[str, Any]:
         "low": found.low if bounded else None,
         "high": found.high if bounded else None,
         "method": found.method,
-        "p": min(1.0, 2 * min(found.above, found.below)),
+        "p": min(1.0, 2 * min(found.p_above, found.p_below)),
     }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ruling:
+class GateVerdict:
     """What a gate decides, and its conditions as they count after the correction."""
 
     verdict: Verdict
     conditions: Sequence[Mapping[str, Any]]
 
 
-def ruling(conditions: Sequence[Mapping[str, Any]], correction: Correction) -> Ruling:
+def combine_verdicts(conditions: Sequence[Mapping[str, Any]], correction: Correction) -> GateVerdict:
     """A gate passes when all its conditions are shown, and fails when one is shown not to hold."""
-    counted = _by_holm(conditions) if correction == "holm" else list(conditions)
+    counted = _apply_holm_correction(conditions) if correction == "holm" else list(conditions)
     verdicts = {condition["verdict"] for condition in counted}
     for worst in ("fail", "inconclusive"):
         if worst in verdicts:
-            return Ruling(verdict=worst, conditions=counted)
-    return Ruling(verdict="pass", conditions=counted)
+            return GateVerdict(verdict=worst, conditions=counted)
+    return GateVerdict(verdict="pass", conditions=counted)
 
 
-def _by_holm(conditions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _apply_holm_correction(conditions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Failures that several looks at chance could have brought about are left open.
 
     With several conditions, one of them looks failed by chance more often than each alone does: Holm's

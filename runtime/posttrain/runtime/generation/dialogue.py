@@ -10,117 +10,123 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.engines.asking import REFUSED
 from posttrain.runtime.engines.kept import Completion
-from posttrain.runtime.engines.opening import opened, written
-from posttrain.runtime.engines.writing import Writer
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.generation.losing import check_lost
+from posttrain.runtime.engines.opening import generate_completions, open_engine
+from posttrain.runtime.engines.writing import TextGenerator
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.generation.losing import check_missing
 
 Row = dict[str, Any]
-_PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 # How conversations end that an endpoint did not go on with: they are left out.
-_LOST = ("error", "timeout", REFUSED)
-_EXCHANGED = {"user": "assistant", "assistant": "user"}
+_FAILED_FINISHES = ("error", "timeout", REFUSED)
+_SWAPPED_ROLES = {"user": "assistant", "assistant": "user"}
 
 
 @dataclass
-class Talk:
+class Conversation:
     """One conversation, as far as it is."""
 
     row: Row
     system: str
-    with_system: str
+    user_system: str
     turns: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     # Why it ended; None while it goes on.
     finish: str | None = None
 
-    def seen(self) -> list[dict[str, str]]:
+    def messages(self) -> list[dict[str, str]]:
         """The conversation as the model sees it, and as it is kept."""
-        return [*_told(self.system), *self.turns]
+        return [*_system_message(self.system), *self.turns]
 
-    def seen_exchanged(self, begin: str) -> list[dict[str, str]]:
+    def swapped_messages(self, begin: str) -> list[dict[str, str]]:
         """The conversation as the other side sees it."""
-        turns = [{**turn, "role": _EXCHANGED[turn["role"]]} for turn in self.turns]
-        return [*_told(self.with_system), {"role": "user", "content": begin}, *turns]
+        turns = [{**turn, "role": _SWAPPED_ROLES[turn["role"]]} for turn in self.turns]
+        return [*_system_message(self.user_system), {"role": "user", "content": begin}, *turns]
 
     @property
     def replies(self) -> int:
         return sum(turn["role"] == "assistant" for turn in self.turns)
 
 
-def conversations(context: Context, rows: Sequence[Row]) -> list[Row]:
+def run_conversations(context: StepContext, rows: Sequence[Row]) -> list[Row]:
     """A row for each conversation, with its messages. Those in which nobody replied are left out."""
-    held, samples = context.params["dialogue"], context.params["sampling"]["samples"]
-    talks = [_talk(row, held) for row in rows for _ in range(samples)]
+    held, samples = context.params["dialogue"], context.params["sampling"]["n"]
+    talks = [_start_conversation(row, held) for row in rows for _ in range(samples)]
     with ExitStack() as stack:
-        writers = [stack.enter_context(opened(context, one)) for one in context.params["subjects"]]
+        writers = [stack.enter_context(open_engine(context, one)) for one in context.params["subjects"]]
         for writer, subject in zip(writers, context.params["subjects"], strict=True):
             _check_template(writer, subject)
         context.events.emit("phase", name="conversing")
         for number in range(1, held["turns"] + 1):
-            _reply(context, writers[0], talks, number)
+            _generate_assistant_turns(context, writers[0], talks, number)
             if number < held["turns"]:
-                _answer(context, writers[1], talks, number)
+                _generate_user_turns(context, writers[1], talks, number)
     for talk in talks:
         talk.finish = talk.finish or "turns"
-    check_lost(context, [talk.finish or "" for talk in talks if talk.finish in _LOST], len(talks))
-    _warn(context, talks)
+    check_missing(
+        context, [talk.finish or "" for talk in talks if talk.finish in _FAILED_FINISHES], len(talks)
+    )
+    _warn_of_broken_off(context, talks)
     return [
-        {**talk.row, "messages": talk.seen(), "turns": len(talk.turns), "finish": talk.finish}
+        {**talk.row, "messages": talk.messages(), "turns": len(talk.turns), "finish": talk.finish}
         for talk in talks
-        if talk.replies and talk.finish not in _LOST
+        if talk.replies and talk.finish not in _FAILED_FINISHES
     ]
 
 
-def _talk(row: Row, held: Mapping[str, Any]) -> Talk:
-    talk = Talk(row, _filled(held["system"], row), _filled(held["with_system"], row))
-    _say(talk, "user", Completion(_filled(held["opening"], row), None, "stop"), held["stop"])
+def _start_conversation(row: Row, held: Mapping[str, Any]) -> Conversation:
+    talk = Conversation(row, _fill_template(held["system"], row), _fill_template(held["with_system"], row))
+    _append_turn(talk, "user", Completion(_fill_template(held["opening"], row), None, "stop"), held["stop"])
     return talk
 
 
-def _filled(text: str, row: Row) -> str:
-    return _PLACE.sub(lambda found: str(row[found[1]]), text)
+def _fill_template(text: str, row: Row) -> str:
+    return _PLACEHOLDER.sub(lambda found: str(row[found[1]]), text)
 
 
-def _told(system: str) -> list[dict[str, str]]:
+def _system_message(system: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}] if system else []
 
 
-def _check_template(writer: Writer, subject: Mapping[str, Any]) -> None:
+def _check_template(writer: TextGenerator, subject: Mapping[str, Any]) -> None:
     if writer.chat_template is None:
         message = f"{subject['name']} has no chat template, and a dialogue is written through one"
-        raise StepFault(message, "give the model a chat_template")
+        raise StepError(message, "give the model a chat_template")
 
 
-def _reply(context: Context, writer: Writer, talks: Sequence[Talk], number: int) -> None:
+def _generate_assistant_turns(
+    context: StepContext, writer: TextGenerator, talks: Sequence[Conversation], number: int
+) -> None:
     """The model's next turn in every conversation that goes on."""
     live = [talk for talk in talks if talk.finish is None]
-    sampling = {**context.params["sampling"], "samples": 1}
+    sampling = {**context.params["sampling"], "n": 1}
     subject = context.params["subjects"][0]
-    prompts = [talk.seen() for talk in live]
-    found = written(
+    prompts = [talk.messages() for talk in live]
+    found = generate_completions(
         context, subject, writer, prompts, sampling, seed=context.params["seed"], name=f"-{number:03}"
     )
     for talk, (completion,) in zip(live, found, strict=True):
-        _say(talk, "assistant", completion, context.params["dialogue"]["stop"])
+        _append_turn(talk, "assistant", completion, context.params["dialogue"]["stop"])
 
 
-def _answer(context: Context, writer: Writer, talks: Sequence[Talk], number: int) -> None:
+def _generate_user_turns(
+    context: StepContext, writer: TextGenerator, talks: Sequence[Conversation], number: int
+) -> None:
     """The other side's next turn."""
     held = context.params["dialogue"]
     live = [talk for talk in talks if talk.finish is None]
-    sampling = {**held["sampling"], "samples": 1}
+    sampling = {**held["sampling"], "n": 1}
     subject = context.params["subjects"][1]
-    prompts = [talk.seen_exchanged(held["begin"]) for talk in live]
+    prompts = [talk.swapped_messages(held["begin"]) for talk in live]
     seed = context.params["seed"] + 1  # or two sides of one model would draw alike
-    found = written(context, subject, writer, prompts, sampling, seed=seed, name=f"-{number:03}")
+    found = generate_completions(context, subject, writer, prompts, sampling, seed=seed, name=f"-{number:03}")
     for talk, (completion,) in zip(live, found, strict=True):
-        _say(talk, "user", completion, held["stop"])
+        _append_turn(talk, "user", completion, held["stop"])
 
 
-def _say(talk: Talk, role: str, completion: Completion, stop: Sequence[str]) -> None:
+def _append_turn(talk: Conversation, role: str, completion: Completion, stop: Sequence[str]) -> None:
     """Add a turn, and see whether it is the last."""
     text = completion.text
     if not text:
@@ -133,7 +139,7 @@ def _say(talk: Talk, role: str, completion: Completion, stop: Sequence[str]) -> 
         talk.finish = completion.finish
 
 
-def _warn(context: Context, talks: Sequence[Talk]) -> None:
+def _warn_of_broken_off(context: StepContext, talks: Sequence[Conversation]) -> None:
     ends: dict[str, int] = {}
     for talk in talks:
         ends[talk.finish or ""] = ends.get(talk.finish or "", 0) + 1

@@ -3,31 +3,35 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 
 Row = dict[str, Any]
 Groups = Iterable[list[Row]]
 
 
-def kept_rows(context: Context, flat: list[Row]) -> list[Row]:
+def select_rows(context: StepContext, flat: list[Row]) -> list[Row]:
     """The rows of the product, from rows with one completion each; `item` numbers the rows of the data."""
     keep = context.params["keep"]
     if context.params["reward"] is not None:
-        _score(context, flat)
+        _score_rows(context, flat)
     if isinstance(keep, dict):
-        return [_bare(row) for row in flat if row["score"] is not None and row["score"] >= keep["above"]]
-    chosen = _CHOICES[keep](_groups(flat))
+        return [
+            _drop_bookkeeping(row)
+            for row in flat
+            if row["score"] is not None and row["score"] >= keep["above"]
+        ]
+    chosen = _SELECTIONS[keep](_group_by_item(flat))
     context.facts["groups"] = len({row["item"] for row in flat})
-    return [_bare(row) for row in chosen]
+    return [_drop_bookkeeping(row) for row in chosen]
 
 
-def _score(context: Context, flat: list[Row]) -> None:
+def _score_rows(context: StepContext, flat: list[Row]) -> None:
     """Put the reward of each completion into the column `score`."""
     from posttrain.runtime.rewards.batch import TOKENS
     from posttrain.runtime.rewards.graph import Graph
 
     context.events.emit("phase", name="scoring")
-    graph = Graph.of_step(context)
+    graph = Graph.from_step(context)
     given = {name: [row[name] for row in flat] for name in ("completion", *graph.columns)}
     given[TOKENS] = [row.get("tokens") for row in flat]
     scores = graph.evaluate(given, [row["item"] for row in flat]).values[graph.returns]
@@ -35,7 +39,7 @@ def _score(context: Context, flat: list[Row]) -> None:
         row["score"] = None if value is None else float(value)
 
 
-def _groups(flat: list[Row]) -> Groups:
+def _group_by_item(flat: list[Row]) -> Groups:
     found: dict[int, list[Row]] = {}
     for row in flat:
         found.setdefault(row["item"], []).append(row)
@@ -48,14 +52,14 @@ def _all(groups: Groups) -> list[Row]:
 
 def _best(groups: Groups) -> list[Row]:
     """The row of each group that scores highest, the first of equals; none where none has a score."""
-    return [ranked[0] for group in groups if (ranked := _ranked(group))]
+    return [ranked[0] for group in groups if (ranked := _rank_by_score(group))]
 
 
 def _pairs(groups: Groups) -> list[Row]:
     """The best and the worst of each group; none where all score alike: there is nothing to prefer."""
     found: list[Row] = []
     for group in groups:
-        ranked = _ranked(group)
+        ranked = _rank_by_score(group)
         if ranked and ranked[0]["score"] > ranked[-1]["score"]:
             found.append(_pair(ranked[0], ranked[-1]))
     return found
@@ -72,13 +76,13 @@ def _pair(best: Row, worst: Row) -> Row:
     }
 
 
-def _ranked(group: list[Row]) -> list[Row]:
+def _rank_by_score(group: list[Row]) -> list[Row]:
     return sorted((row for row in group if row["score"] is not None), key=lambda row: -row["score"])
 
 
-_CHOICES: dict[str, Callable[[Groups], list[Row]]] = {"all": _all, "best": _best, "pair": _pairs}
+_SELECTIONS: dict[str, Callable[[Groups], list[Row]]] = {"all": _all, "best": _best, "pair": _pairs}
 
 
-def _bare(row: Row) -> Row:
+def _drop_bookkeeping(row: Row) -> Row:
     """The row without what only numbered it."""
     return {name: value for name, value in row.items() if name not in ("item", "tokens")}

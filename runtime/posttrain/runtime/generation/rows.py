@@ -2,42 +2,48 @@
 
 from typing import Any
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.engines.opening import opened, written
-from posttrain.runtime.evals.scoring import beside
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.generation.dialogue import conversations
-from posttrain.runtime.generation.keeping import kept_rows
-from posttrain.runtime.generation.losing import check_lost
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.engines.opening import generate_completions, open_engine
+from posttrain.runtime.evals.scoring import completion_rows
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.generation.dialogue import run_conversations
+from posttrain.runtime.generation.keeping import select_rows
+from posttrain.runtime.generation.losing import check_missing
 from posttrain.runtime.products import read_rows, write_rows
 
 Row = dict[str, Any]
 
 
-def generate(context: Context) -> None:
+def run_generate(context: StepContext) -> None:
     """The whole of a generate step."""
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
-        raise StepFault("there are no rows to write for", "look at the dataset's steps")
-    made = _completions(context, rows) if context.params["dialogue"] is None else conversations(context, rows)
+        raise StepError("there are no rows to write for", "look at the dataset's steps")
+    made = (
+        _completions(context, rows)
+        if context.params["dialogue"] is None
+        else run_conversations(context, rows)
+    )
     if not made:
         message = "nothing was kept of what was written"
-        raise StepFault(message, "look at the reward and at `keep`, or draw more samples")
+        raise StepError(message, "look at the reward and at `keep`, or draw more samples")
     write_rows(context.out / "all.parquet", made)
     (context.out / "parts.txt").write_text("all\n", encoding="utf-8")
     context.facts["rows.all"] = len(made)
 
 
-def _completions(context: Context, rows: list[Row]) -> list[Row]:
-    from posttrain.runtime.prompts import prompts_of
+def _completions(context: StepContext, rows: list[Row]) -> list[Row]:
+    from posttrain.runtime.prompts import build_prompts
 
     params = context.params
     (subject,) = params["subjects"]
-    with opened(context, subject) as writer:
-        prompts = prompts_of(context, writer, rows)
+    with open_engine(context, subject) as writer:
+        prompts = build_prompts(context, writer, rows)
         context.events.emit("phase", name="generating")
-        found = written(context, subject, writer, prompts, params["sampling"], seed=params["seed"])
+        found = generate_completions(
+            context, subject, writer, prompts, params["sampling"], seed=params["seed"]
+        )
     every = [one for completions in found for one in completions]
-    check_lost(context, [one.error or one.finish for one in every if one.text is None], len(every))
-    there = [row for row in beside(rows, found) if row["completion"] is not None]
-    return kept_rows(context, there)
+    check_missing(context, [one.error or one.finish for one in every if one.text is None], len(every))
+    there = [row for row in completion_rows(rows, found) if row["completion"] is not None]
+    return select_rows(context, there)

@@ -3,94 +3,94 @@
 from collections.abc import Callable
 
 from posttrain.runtime.grading.context import Context, Outcome
-from posttrain.runtime.grading.families import families
-from posttrain.runtime.grading.items import collections, real_sets, systems
-from posttrain.runtime.grading.matrices import matrices
-from posttrain.runtime.grading.measures import percentages, quantities, ratios
-from posttrain.runtime.grading.piecewise import piecewise
-from posttrain.runtime.grading.relations import relations
-from posttrain.runtime.grading.ring import Unsettled
-from posttrain.runtime.grading.scalars import SAME, same
-from posttrain.runtime.grading.shape import matched, shape
+from posttrain.runtime.grading.families import integration_constant_rule
+from posttrain.runtime.grading.items import collection_rule, set_rule, system_rule
+from posttrain.runtime.grading.matrices import matrix_rule
+from posttrain.runtime.grading.measures import percentage_rule, quantity_rule, ratio_rule
+from posttrain.runtime.grading.piecewise import piecewise_rule
+from posttrain.runtime.grading.relations import relation_rule
+from posttrain.runtime.grading.ring import Undecided
+from posttrain.runtime.grading.scalars import SAME_EXPRESSION, compare_scalars
+from posttrain.runtime.grading.shape import normalize_form, unify_parameters
 from posttrain.runtime.grading.tree import (
-    Based,
+    BasedNumber,
     Call,
     Constant,
     Node,
     Number,
+    ParseError,
     Power,
     Product,
     Quotient,
     Sum,
     Symbol,
     Text,
-    Unreadable,
 )
 
-SCALARS = (Number, Constant, Symbol, Sum, Product, Quotient, Power, Call, Based)
-COMPARISON = 5  # what a comparison costs, in steps of exact arithmetic
+SCALAR_NODES = (Number, Constant, Symbol, Sum, Product, Quotient, Power, Call, BasedNumber)
+COMPARISON_COST = 5  # what a comparison costs, in steps of exact arithmetic
 Rule = Callable[[Node, Node, Context], Outcome | None]
 
 
 def compare(left: Node, right: Node, context: Context) -> Outcome:
     try:
-        context.budget.spend(COMPARISON)
-        return _compared(shape(left), shape(right), context)
-    except Unreadable as reason:
+        context.budget.spend(COMPARISON_COST)
+        return _apply_rules(normalize_form(left), normalize_form(right), context)
+    except ParseError as reason:
         return Outcome(None, str(reason), "limit")
-    except Unsettled as reason:
+    except Undecided as reason:
         return Outcome(None, str(reason))
 
 
-def _compared(left: Node, right: Node, context: Context) -> Outcome:
+def _apply_rules(left: Node, right: Node, context: Context) -> Outcome:
     if left == right:
-        return SAME
+        return SAME_EXPRESSION
     for rule in RULES:
         outcome = rule(left, right, context)
         if outcome is not None:
             return outcome
-    return Outcome(False, f"{_name(left)} against {_name(right)}")
+    return Outcome(False, f"{_describe(left)} against {_describe(right)}")
 
 
-def texts(left: Node, right: Node, context: Context) -> Outcome | None:
+def text_rule(left: Node, right: Node, context: Context) -> Outcome | None:
     if isinstance(left, Text) and isinstance(right, Text):
         same_words = left.words.casefold() == right.words.casefold()
         return Outcome(same_words, "the same words" if same_words else "different words", "text")
     return None
 
 
-def based(left: Node, right: Node, context: Context) -> Outcome | None:
+def base_rule(left: Node, right: Node, context: Context) -> Outcome | None:
     """1011_2 is 11; and where only one side names the base, the same digits will do."""
-    number, other = (left, right) if isinstance(left, Based) else (right, left)
-    if not isinstance(number, Based) or isinstance(other, Based) or not isinstance(other, Number):
+    number, other = (left, right) if isinstance(left, BasedNumber) else (right, left)
+    if not isinstance(number, BasedNumber) or isinstance(other, BasedNumber) or not isinstance(other, Number):
         return None
     if number.digits == str(other.value) and context.options.units == "optional":
         return Outcome(True, "the same digits, the base named once")
     return None
 
 
-def scalars(left: Node, right: Node, context: Context) -> Outcome | None:
-    if isinstance(left, SCALARS) and isinstance(right, SCALARS):
-        return same(*matched(left, right), context)
+def scalar_rule(left: Node, right: Node, context: Context) -> Outcome | None:
+    if isinstance(left, SCALAR_NODES) and isinstance(right, SCALAR_NODES):
+        return compare_scalars(*unify_parameters(left, right), context)
     return None
 
 
 RULES: tuple[Rule, ...] = (
-    texts,
-    piecewise,
-    systems,
-    real_sets,
-    relations,
-    percentages,
-    quantities,
-    ratios,
-    matrices,
-    collections,
-    based,
-    families,
-    scalars,
+    text_rule,
+    piecewise_rule,
+    system_rule,
+    set_rule,
+    relation_rule,
+    percentage_rule,
+    quantity_rule,
+    ratio_rule,
+    matrix_rule,
+    collection_rule,
+    base_rule,
+    integration_constant_rule,
+    scalar_rule,
 )
 
 
-def _name(node: Node) -> str:
-    return "a number" if isinstance(node, SCALARS) else f"a {type(node).__name__.lower()}"
+def _describe(node: Node) -> str:
+    return "a number" if isinstance(node, SCALAR_NODES) else f"a {type(node).__name__.lower()}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, Protocol
 
-from posttrain.runtime.grading.options import Options, Path
+from posttrain.runtime.grading.options import DecisionPath, Options
 from posttrain.runtime.grading.ring import Budget
 from posttrain.runtime.grading.tree import Node
 
@@ -13,13 +13,13 @@ from posttrain.runtime.grading.tree import Node
 class Outcome(NamedTuple):
     equal: bool | None
     reason: str
-    path: Path = "exact"
+    path: DecisionPath = "exact"
 
 
-class Symbolic(Protocol):
+class SymbolicChecker(Protocol):
     """What a worker can do beyond exact arithmetic."""
 
-    def same(self, left: Node, right: Node) -> Outcome: ...
+    def compare(self, left: Node, right: Node) -> Outcome: ...
 
     def value(self, node: Node) -> Fraction | None: ...
 
@@ -31,11 +31,11 @@ class Context:
 
     options: Options
     budget: Budget
-    symbolic: Symbolic | None
+    symbolic: SymbolicChecker | None
     compare: Callable[[Node, Node, "Context"], Outcome]
 
 
-def both(outcomes: list[Outcome]) -> Outcome:
+def all_of(outcomes: list[Outcome]) -> Outcome:
     """All must be equal: one that differs decides, one undecided leaves it undecided."""
     for wanted in (False, None):
         for outcome in outcomes:

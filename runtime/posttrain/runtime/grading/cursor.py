@@ -4,44 +4,44 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from posttrain.runtime.grading.brackets import CLOSING, closing, mark
+from posttrain.runtime.grading.brackets import CLOSING, closing_index, token_symbol
 from posttrain.runtime.grading.tokens import Token
-from posttrain.runtime.grading.tree import Group, Node, TooLarge, Unreadable
+from posttrain.runtime.grading.tree import Group, Node, ParseError, TooLarge
 
-DEPTH_AT_MOST = 64
-TIMES = frozenset(("*", "times", "cdot"))
-OVER = frozenset(("/", "over", "div"))
+MAX_DEPTH = 64
+TIMES_SIGNS = frozenset(("*", "times", "cdot"))
+DIVISION_SIGNS = frozenset(("/", "over", "div"))
 SIGNS = frozenset(("+", "-", "pm", "mp"))
-NO_FACTOR = frozenset(CLOSING) | SIGNS | TIMES | OVER | {"ldots", "circ", "choose", "to"}
+NON_FACTORS = frozenset(CLOSING) | SIGNS | TIMES_SIGNS | DIVISION_SIGNS | {"ldots", "circ", "choose", "to"}
 FACTORS = frozenset(("letter", "roman", "(", "[", "{", "begin"))
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class ParseMode:
     """How to read what can be read in two ways.
 
     tight: `1/2x` is 1/(2x). common: `log` without a base is to base 10. units: a letter after a number may be
     a unit.
     """
 
-    tight: bool = False
-    common: bool = False
-    units: bool = False
+    tight_products: bool = False
+    log_base_10: bool = False
+    unit_letters: bool = False
 
 
-Inside = Callable[[list[Token], Mode, int], Node]
+ParseBracketed = Callable[[list[Token], ParseMode, int], Node]
 
 
-class Cursor(ABC):
+class TokenCursor(ABC):
     """What stands in brackets may be more than a scalar (a tuple, a set), so the parser of whole answers
     comes in as `inside`, and the modules do not import each other."""
 
-    def __init__(self, tokens: list[Token], mode: Mode, depth: int, inside: Inside):
+    def __init__(self, tokens: list[Token], mode: ParseMode, depth: int, inside: ParseBracketed):
         self.tokens = tokens
         self.mode = mode
         self.depth = depth
-        self.inside = inside
-        self.at = 0
+        self.parse_bracketed = inside
+        self.position = 0
         self.bars = 0
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Cursor(ABC):
     def product(self) -> Node: ...
 
     @abstractmethod
-    def parsed(self, tokens: list[Token]) -> Node:
+    def parse_tokens(self, tokens: list[Token]) -> Node:
         """Other tokens as an expression of their own."""
 
     @abstractmethod
@@ -60,59 +60,59 @@ class Cursor(ABC):
     @abstractmethod
     def primary(self) -> Node: ...
 
-    def here(self, ahead: int = 0) -> str:
-        place = self.at + ahead
-        return mark(self.tokens[place]) if place < len(self.tokens) else ""
+    def peek(self, ahead: int = 0) -> str:
+        place = self.position + ahead
+        return token_symbol(self.tokens[place]) if place < len(self.tokens) else ""
 
     def take(self) -> Token:
-        if self.at >= len(self.tokens):
-            raise Unreadable("something is missing at the end")
-        self.at += 1
-        return self.tokens[self.at - 1]
+        if self.position >= len(self.tokens):
+            raise ParseError("something is missing at the end")
+        self.position += 1
+        return self.tokens[self.position - 1]
 
-    def deeper(self) -> None:
+    def enter_level(self) -> None:
         self.depth += 1
-        if self.depth > DEPTH_AT_MOST:
-            raise TooLarge(f"nested deeper than {DEPTH_AT_MOST}")
+        if self.depth > MAX_DEPTH:
+            raise TooLarge(f"nested deeper than {MAX_DEPTH}")
 
-    def starts(self) -> bool:
+    def starts_factor(self) -> bool:
         """Whether the next token begins a factor, with no sign of multiplication before it."""
-        name = self.here()
+        name = self.peek()
         if name == "|":
             return self.bars == 0
         if name == "number":
-            before = self.tokens[self.at - 1].kind if self.at else "number"
-            return before not in ("number", "letter") or (before == "number" and self.here(1) == "^")
-        kind = self.tokens[self.at].kind if name else ""
-        return name not in NO_FACTOR if kind == "command" else kind in FACTORS
+            before = self.tokens[self.position - 1].kind if self.position else "number"
+            return before not in ("number", "letter") or (before == "number" and self.peek(1) == "^")
+        kind = self.tokens[self.position].kind if name else ""
+        return name not in NON_FACTORS if kind == "command" else kind in FACTORS
 
     def operand(self) -> Node:
         """One factor: what a root sign without braces covers."""
-        self.deeper()
+        self.enter_level()
         node = self.primary()
         self.depth -= 1
         return node
 
-    def bracketed(self) -> Node:
-        return self.enclosed(self.at)
+    def read_bracketed(self) -> Node:
+        return self.read_enclosed(self.position)
 
-    def enclosed(self, start: int) -> Node:
+    def read_enclosed(self, start: int) -> Node:
         """What the brackets hold that open at `start`."""
-        end = closing(self.tokens, start)
-        self.deeper()
-        node = self.inside(self.tokens[start : end + 1], self.mode, self.depth)
+        end = closing_index(self.tokens, start)
+        self.enter_level()
+        node = self.parse_bracketed(self.tokens[start : end + 1], self.mode, self.depth)
         self.depth -= 1
-        self.at = end + 1
+        self.position = end + 1
         return node
 
     def arguments(self) -> tuple[Node, ...]:
-        node = self.bracketed()
+        node = self.read_bracketed()
         return node.items if isinstance(node, Group) else (node,)
 
     def subscript(self) -> str:
-        if self.here() != "{":
+        if self.peek() != "{":
             return self.take().text
-        end = closing(self.tokens, self.at)
-        inner = self.tokens[self.at + 1 : end]
-        self.at = end + 1
+        end = closing_index(self.tokens, self.position)
+        inner = self.tokens[self.position + 1 : end]
+        self.position = end + 1
         return "".join(part.text for part in inner if part.kind not in ("{", "}"))

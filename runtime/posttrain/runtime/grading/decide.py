@@ -3,34 +3,42 @@
 import re
 from itertools import product
 
-from posttrain.runtime.grading.clock import dates, times
+from posttrain.runtime.grading.clock import compare_dates, compare_times
 from posttrain.runtime.grading.compare import compare
-from posttrain.runtime.grading.context import Context, Outcome, Symbolic, any_of
-from posttrain.runtime.grading.dress import clean
-from posttrain.runtime.grading.mend import visible
+from posttrain.runtime.grading.context import Context, Outcome, SymbolicChecker, any_of
+from posttrain.runtime.grading.dress import strip_wrapping
+from posttrain.runtime.grading.mend import visible_text
 from posttrain.runtime.grading.options import DEFAULTS, Options
-from posttrain.runtime.grading.readings import readings, unknown
+from posttrain.runtime.grading.readings import interpretations, unsupported_notation
 from posttrain.runtime.grading.ring import Budget
-from posttrain.runtime.grading.simplest import why_not_simplest
-from posttrain.runtime.grading.spoken import shortened, spoken
+from posttrain.runtime.grading.simplest import unsimplified_reason
+from posttrain.runtime.grading.spoken import answer_in_prose, shorten_answer
 from posttrain.runtime.grading.tree import Node, Text, TooLarge
-from posttrain.runtime.grading.words import ARTICLE, choice, chosen, phrase, words
+from posttrain.runtime.grading.words import (
+    ARTICLE,
+    leading_choice,
+    normalize_words,
+    parse_choice,
+    parse_phrase,
+)
 
 # Steps and bits of exact arithmetic: so many that a comparison here takes a tenth of a second at most.
-HERE = (20_000, 40_000)
-IN_WORKER = (200_000, 200_000)
+LOCAL_BUDGET = (20_000, 40_000)
+WORKER_BUDGET = (200_000, 200_000)
 WORD = re.compile(r"[a-z]{2,}")
 LETTERS = re.compile(r"[A-Za-z\s]{3,}")
-SAID = re.compile(r".*\b(?:is|are|was|were)\s+(.+)$", re.DOTALL)
+PREDICATE = re.compile(r".*\b(?:is|are|was|were)\s+(.+)$", re.DOTALL)
 ANSWERS = frozenset(("yes", "no", "true", "false"))
 LETTER = re.compile(r"[A-J]")
 LETTER_LIST = re.compile(r"[A-J](?:[\s,;&]*(?:and\s+)?[A-J])+")
 ITEM = re.compile(r"\s*(?:,|;|\band\b|&)\s*")
 
 
-def decide(candidate: str, reference: str, options: Options, symbolic: Symbolic | None = None) -> Outcome:
+def grade_pair(
+    candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None = None
+) -> Outcome:
     """Raises nothing on any text; undecided with a reason where a limit ends the work."""
-    candidate, reference = visible(candidate).strip(), visible(reference).strip()
+    candidate, reference = visible_text(candidate).strip(), visible_text(reference).strip()
     if not reference:
         return Outcome(None, "the reference is empty", "text")
     if not candidate:
@@ -38,100 +46,115 @@ def decide(candidate: str, reference: str, options: Options, symbolic: Symbolic 
     if candidate == reference:
         return Outcome(True, "the same text", "text")
     try:
-        return _decided(shortened(candidate, options), shortened(reference, options), options, symbolic)
+        return _grade_texts(
+            shorten_answer(candidate, options), shorten_answer(reference, options), options, symbolic
+        )
     except TooLarge as reason:
         return Outcome(None, str(reason), "limit")
 
 
-def _decided(candidate: str, reference: str, options: Options, symbolic: Symbolic | None) -> Outcome:
-    if options.choices and (chosen := _choices(candidate, reference, options, symbolic)):
+def _grade_texts(
+    candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None
+) -> Outcome:
+    if options.choices and (chosen := _compare_choices(candidate, reference, options, symbolic)):
         return chosen
-    outcome = _compared(candidate, reference, options, symbolic)
+    outcome = _compare_texts(candidate, reference, options, symbolic)
     if options.sentences and (outcome.equal is False or outcome.path == "limit"):
-        parts = spoken(candidate), spoken(reference, reference=True)
+        parts = answer_in_prose(candidate), answer_in_prose(reference, reference=True)
         if any(parts):
-            return _compared(parts[0] or candidate, parts[1] or reference, options, symbolic)
+            return _compare_texts(parts[0] or candidate, parts[1] or reference, options, symbolic)
     return outcome
 
 
-def _choices(candidate: str, reference: str, options: Options, symbolic: Symbolic | None) -> Outcome | None:
-    one, two = clean(candidate), clean(reference)
+def _compare_choices(
+    candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None
+) -> Outcome | None:
+    one, two = strip_wrapping(candidate), strip_wrapping(reference)
     letters = LETTER_LIST.fullmatch(one), LETTER_LIST.fullmatch(two)
     if all(letters) and ("," in one + two or " " in one + two):
         same = sorted(LETTER.findall(one)) == sorted(LETTER.findall(two))
         return Outcome(same, "the same choices" if same else "different choices", "text")
-    given, wanted = choice(one), choice(two)
+    given, wanted = parse_choice(one), parse_choice(two)
     if given and wanted:
         same = given[0] == wanted[0]
         return Outcome(same, f"choice {given[0]} against choice {wanted[0]}", "text")
-    if wanted and not wanted[1] and (letter := chosen(one)):
+    if wanted and not wanted[1] and (letter := leading_choice(one)):
         return Outcome(letter == wanted[0], f"choice {letter} against choice {wanted[0]}", "text")
     if wanted and wanted[1]:
-        return _compared(candidate, wanted[1], options, symbolic)
-    return _compared(given[1], reference, options, symbolic) if given and given[1] else None
+        return _compare_texts(candidate, wanted[1], options, symbolic)
+    return _compare_texts(given[1], reference, options, symbolic) if given and given[1] else None
 
 
-def _compared(candidate: str, reference: str, options: Options, symbolic: Symbolic | None) -> Outcome:
-    one, two = clean(candidate), clean(reference)
+def _compare_texts(
+    candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None
+) -> Outcome:
+    one, two = strip_wrapping(candidate), strip_wrapping(reference)
     if one == two:
         return Outcome(True, "the same text", "text")
-    if outcome := times(one, two) if ":" in one else dates(one, two):
+    if outcome := compare_times(one, two) if ":" in one else compare_dates(one, two):
         return outcome
     if LETTERS.fullmatch(one) and LETTERS.fullmatch(two):
-        return _texts(one, two, options)
-    if WORD.fullmatch(words(one)) and words(one, options.case) == words(two, options.case):
+        return _compare_words(one, two, options)
+    if WORD.fullmatch(normalize_words(one)) and normalize_words(
+        one, options.case_sensitive
+    ) == normalize_words(two, options.case_sensitive):
         return Outcome(True, "the same words", "text")
-    left, right = _nodes(candidate, one, options, False), _nodes(reference, two, options, True)
-    context = Context(options, Budget(*(IN_WORKER if symbolic else HERE)), symbolic, compare)
+    left, right = _parse_nodes(candidate, one, options, False), _parse_nodes(reference, two, options, True)
+    context = Context(options, Budget(*(WORKER_BUDGET if symbolic else LOCAL_BUDGET)), symbolic, compare)
     if isinstance(left[0], Text) and isinstance(right[0], Text):
-        texts = _texts(one, two, options)
-        return texts if texts.equal else _unread(candidate, reference) or texts
+        texts = _compare_words(one, two, options)
+        return texts if texts.equal else _unsupported_outcome(candidate, reference) or texts
     if isinstance(left[0], Text) or isinstance(right[0], Text):
-        strange = _unread(candidate, reference)
+        strange = _unsupported_outcome(candidate, reference)
         if strange is not None:
             return strange
     found: list[tuple[Outcome, Node]] = []
     for first, second in product(left, right):
         found.append((compare(first, second, context), first))
         if found[-1][0].equal:
-            return _in_form(*found[-1], options)
+            return _check_simplified(*found[-1], options)
     return any_of([outcome for outcome, _ in found])
 
 
-def _unread(candidate: str, reference: str) -> Outcome | None:
+def _unsupported_outcome(candidate: str, reference: str) -> Outcome | None:
     """Undecided, where a text is no words but mathematics that this package cannot read."""
     for side, text in (("candidate", candidate), ("reference", reference)):
-        if not readings(text, DEFAULTS) and (notation := unknown(text)):
+        if not interpretations(text, DEFAULTS) and (notation := unsupported_notation(text)):
             return Outcome(None, f"the {side} holds {notation}, which is not read", "limit")
     return None
 
 
-def _in_form(outcome: Outcome, node: Node, options: Options) -> Outcome:
-    left_over = why_not_simplest(node) if options.simplified else None
+def _check_simplified(outcome: Outcome, node: Node, options: Options) -> Outcome:
+    left_over = unsimplified_reason(node) if options.require_simplified else None
     return Outcome(False, f"equal, but {left_over}", outcome.path) if left_over else outcome
 
 
-def _nodes(text: str, cleaned: str, options: Options, reference: bool) -> tuple[Node, ...]:
-    meant = phrase(cleaned)
+def _parse_nodes(text: str, cleaned: str, options: Options, reference: bool) -> tuple[Node, ...]:
+    meant = parse_phrase(cleaned)
     if meant is not None:
         return (meant,)
-    return readings(text, options, reference) or (Text(words(cleaned, options.case)),)
+    return interpretations(text, options, reference) or (
+        Text(normalize_words(cleaned, options.case_sensitive)),
+    )
 
 
-def _texts(one: str, two: str, options: Options) -> Outcome:
-    meant = phrase(one), phrase(two)
+def _compare_words(one: str, two: str, options: Options) -> Outcome:
+    meant = parse_phrase(one), parse_phrase(two)
     if meant[0] is not None and meant[0] == meant[1]:
         return Outcome(True, "phrases of the same meaning", "text")
-    first, second = words(one, options.case), words(two, options.case)
+    first, second = normalize_words(one, options.case_sensitive), normalize_words(two, options.case_sensitive)
     if first == second and first:
         return Outcome(True, "the same words", "text")
-    said = SAID.match(first)
+    said = PREDICATE.match(first)
     if said and second and ARTICLE.sub("", said[1]) == second:
         return Outcome(True, "a sentence that says so", "text")
     if second in ANSWERS and one.casefold().startswith((second + ",", second + ".")):
         return Outcome(True, f"a sentence that says {second}", "text")
     if options.order != "strict":
-        items = [sorted(words(item, options.case) for item in ITEM.split(text)) for text in (one, two)]
+        items = [
+            sorted(normalize_words(item, options.case_sensitive) for item in ITEM.split(text))
+            for text in (one, two)
+        ]
         if items[0] == items[1] and all(items[0]):
             return Outcome(True, "the same words in another order", "text")
     return Outcome(False, "different words", "text")

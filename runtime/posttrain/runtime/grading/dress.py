@@ -3,33 +3,33 @@
 import re
 from functools import lru_cache
 
-from posttrain.runtime.grading.letters import plain
-from posttrain.runtime.grading.mend import mended, unescaped
-from posttrain.runtime.grading.notation import before_joints, rewritten
-from posttrain.runtime.grading.tokens import braced
-from posttrain.runtime.grading.tree import TooLarge, Unreadable
+from posttrain.runtime.grading.letters import to_latex_ascii
+from posttrain.runtime.grading.mend import repair_latex, unescape_backslashes
+from posttrain.runtime.grading.notation import rewrite_delimited, rewrite_notation
+from posttrain.runtime.grading.tokens import read_braced
+from posttrain.runtime.grading.tree import ParseError, TooLarge
 
-NESTING_AT_MOST = 40
-PEELS_AT_MOST = 12
-CHARACTERS_AT_MOST = 20_000
-JOINT_AT_MOST = 60
+MAX_NESTING = 40
+MAX_LAYERS = 12
+MAX_CHARACTERS = 20_000
+MAX_CONNECTIVE = 60
 
 PAIRS = (
     ("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("__", "__"), ("```", "```"),
     ("`", "`"), ("<answer>", "</answer>"), ('"', '"'), ("'", "'"), ("``", "''"), ("*", "*"),
 )  # fmt: skip
 PAIR_STARTS = frozenset(opening[0] for opening, _ in PAIRS)
-LEAD = re.compile(
+ANSWER_LEAD_IN = re.compile(
     r"\s*(?P<mark>\*\*|__)?(?:(?:so|thus|hence|therefore|then)\b,?\s*)?(?:(?:the|my|our)\s+)?(?:(?:final|correct|required)\s+)?"
     r"(?:answer|ans|solution|result)s?\b\s*(?:(?:is|are|:|=)\s*:?\s*)+(?(mark)(?:(?P=mark)\s*:?)?)(?=\s*\S)",
     re.IGNORECASE,
 )
-OPEN_LEAD = re.compile(
+SIGN_LEAD_IN = re.compile(
     r"\s*(?:(?:so|thus|hence|therefore|\\therefore)\b,?\s+)?"
     r"(?:=|####|\\approx\b|(?:approximately|approx\.|about|roughly)(?=\s))\s*(?=\S)",
     re.IGNORECASE,
 )
-HOPE = re.compile(r"\bI hope (?:it|this) is correct\.?\s*$", re.IGNORECASE)
+CLOSING_REMARK = re.compile(r"\bI hope (?:it|this) is correct\.?\s*$", re.IGNORECASE)
 TAIL = re.compile(r"(?:(?<!\.)\.|[,;:]|\\\\|\\[,;! ]|\s)+$")
 DOLLAR = re.compile(r"(?<!\\)\$\$?")
 MONEY = re.compile(r"(?<!\\)\$\s*\d[\d,]*(?:\.\d+)?(?![\d$^_{}\\=])")
@@ -40,23 +40,23 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 @lru_cache(maxsize=4096)
-def clean(text: str) -> str:
+def strip_wrapping(text: str) -> str:
     """The answer without its dress. Raises TooLarge on deep nesting."""
     # Single spaces, for the patterns below: on long runs of them some would take forever.
-    text = " ".join(plain(text).split())
-    if len(text) > CHARACTERS_AT_MOST:
-        raise TooLarge(f"more than {CHARACTERS_AT_MOST} characters")
+    text = " ".join(to_latex_ascii(text).split())
+    if len(text) > MAX_CHARACTERS:
+        raise TooLarge(f"more than {MAX_CHARACTERS} characters")
     check_nesting(text)
-    text = unescaped(text)
-    for _ in range(PEELS_AT_MOST):
-        peeled = _peel(text)
+    text = unescape_backslashes(text)
+    for _ in range(MAX_LAYERS):
+        peeled = _strip_layer(text)
         if peeled == text:
             break
         text = peeled
     if NUMBER.fullmatch(text):
         return text
-    text = " ".join(mended(text).split())
-    return rewritten(_undelimited(before_joints(text))).strip()
+    text = " ".join(repair_latex(text).split())
+    return rewrite_notation(_strip_math_delimiters(rewrite_delimited(text))).strip()
 
 
 def check_nesting(text: str) -> None:
@@ -64,22 +64,22 @@ def check_nesting(text: str) -> None:
     for character in text:
         if character in "([{":
             depth += 1
-            if depth > NESTING_AT_MOST:
-                raise TooLarge(f"brackets nested deeper than {NESTING_AT_MOST}")
+            if depth > MAX_NESTING:
+                raise TooLarge(f"brackets nested deeper than {MAX_NESTING}")
         elif character in ")]}":
             depth = max(0, depth - 1)
 
 
-def _peel(text: str) -> str:
-    inner = None if superseded(text) else boxed(text)
+def _strip_layer(text: str) -> str:
+    inner = None if has_later_answer(text) else last_boxed(text)
     text = text if inner is None else inner
-    text = HOPE.sub("", text)
-    text = _lead(LEAD.sub("", text, count=1) if LEAD.match(text) else text)
-    text = _tail(text.strip())
-    return _unpaired(text) if text[:1] in PAIR_STARTS else text
+    text = CLOSING_REMARK.sub("", text)
+    text = _strip_lead_in(ANSWER_LEAD_IN.sub("", text, count=1) if ANSWER_LEAD_IN.match(text) else text)
+    text = _strip_tail(text.strip())
+    return _strip_pair(text) if text[:1] in PAIR_STARTS else text
 
 
-def _unpaired(text: str) -> str:
+def _strip_pair(text: str) -> str:
     """Without a pair of marks around the whole, when neither stands inside as well."""
     for opening, closing in PAIRS:
         inner = text[len(opening) : -len(closing)]
@@ -89,19 +89,19 @@ def _unpaired(text: str) -> str:
     return text
 
 
-def _lead(text: str) -> str:
-    match = OPEN_LEAD.match(text)
+def _strip_lead_in(text: str) -> str:
+    match = SIGN_LEAD_IN.match(text)
     return text[match.end() :] if match else text
 
 
-def _tail(text: str) -> str:
+def _strip_tail(text: str) -> str:
     match = TAIL.search(text, max(0, len(text) - 40))
     if match is None or text[: match.start()].endswith(("\\left", "\\right")):
         return text
     return text[: match.start()]
 
 
-def boxed(text: str) -> str | None:
+def last_boxed(text: str) -> str | None:
     """What the last box holds; boxes joined by nothing but commas, `and`, `or` are read as one list."""
     found: list[str] = []
     end = 0
@@ -110,39 +110,43 @@ def boxed(text: str) -> str | None:
             continue
         before = end
         try:
-            inner, end = braced(text, box.end()) if text[box.end()] == "{" else _bare(text, box.end())
-        except Unreadable:
+            inner, end = (
+                read_braced(text, box.end())
+                if text[box.end()] == "{"
+                else _unbraced_argument(text, box.end())
+            )
+        except ParseError:
             inner, end = text[box.end() + 1 :].rstrip(" $.\n"), len(text)
         if found and not inner.strip():
             continue
-        found = [*found, inner] if found and _joined(text, before, box.start()) else [inner]
+        found = [*found, inner] if found and _are_joined(text, before, box.start()) else [inner]
     return ", ".join(found) if found else None
 
 
-def superseded(text: str) -> bool:
+def has_later_answer(text: str) -> bool:
     """Whether a final answer is named behind the last box."""
     last = text.rfind("\\boxed")
     return last >= 0 and LATER.search(text, last) is not None
 
 
-def _joined(text: str, end: int, start: int) -> bool:
-    return start - end <= JOINT_AT_MOST and JOINT.fullmatch(text, end, start) is not None
+def _are_joined(text: str, end: int, start: int) -> bool:
+    return start - end <= MAX_CONNECTIVE and CONNECTIVE.fullmatch(text, end, start) is not None
 
 
-BETWEEN = r"(?:[\s$,;.:]|\\[,;! ()\[\]]|\\q?quad(?![a-z]))*"
+BLANKS = r"(?:[\s$,;.:]|\\[,;! ()\[\]]|\\q?quad(?![a-z]))*"
 AND = r"(?:(?:[A-Za-z]+\s+){0,2}(?:and|or)\b|\\text\s*\{[^{}]{0,30}\b(?:and|or)\b[^{}]{0,20}\})"
 NAMED = r"(?:\\?[A-Za-z](?:_\{?\w{1,6}\}?)?(?:\([a-z]\))?\s*=)"
-JOINT = re.compile(f"{BETWEEN}(?:{AND}{BETWEEN})?(?:{NAMED}{BETWEEN})?")
+CONNECTIVE = re.compile(f"{BLANKS}(?:{AND}{BLANKS})?(?:{NAMED}{BLANKS})?")
 LATER = re.compile(r"\bfinal answer(?![^.\n:]{0,40}\\boxed)\b[^.\n:]{0,40}?(?:\bis\b|:)\s*\S", re.IGNORECASE)
-BARE = re.compile(r"\\?\w+")
+UNBRACED = re.compile(r"\\?\w+")
 
 
-def _bare(text: str, at: int) -> tuple[str, int]:
-    match = BARE.match(text, at)
+def _unbraced_argument(text: str, at: int) -> tuple[str, int]:
+    match = UNBRACED.match(text, at)
     return (match[0], match.end()) if match else ("", at)
 
 
-def _undelimited(text: str) -> str:
+def _strip_math_delimiters(text: str) -> str:
     """Without the marks of inline mathematics; a dollar before a sum of money stays."""
     text = BRACKETS.sub(" ", text)
     marks = len(DOLLAR.findall(text))

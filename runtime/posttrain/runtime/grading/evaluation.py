@@ -5,13 +5,13 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from posttrain.runtime.grading.exact import based_value, exact
-from posttrain.runtime.grading.limits import accumulated
-from posttrain.runtime.grading.ring import Budget, Undefined, Unsettled, as_rational
+from posttrain.runtime.grading.exact import based_value, evaluate_exactly
+from posttrain.runtime.grading.limits import evaluate_binder
+from posttrain.runtime.grading.ring import Budget, Undecided, Undefined, as_rational
 from posttrain.runtime.grading.tree import (
-    BOUND,
+    BOUND_PREFIX,
     DEGREE,
-    Based,
+    BasedNumber,
     Call,
     Constant,
     Node,
@@ -24,12 +24,12 @@ from posttrain.runtime.grading.tree import (
     Symbol,
 )
 
-EXPONENT_AT_MOST = 10**15
-FAR_OUT = 10**6
+MAX_EXPONENT = 10**15
+FAR_FROM_ZERO = 10**6
 REAL_DIGITS = 30
-SUMMED = re.compile(r"[+-]?\d+(?:[+-]\d+)*")
+INDEX_SUM = re.compile(r"[+-]?\d+(?:[+-]\d+)*")
 
-Amount = Any  # an mpf or an mpc: mpmath has no types
+MpNumber = Any  # an mpf or an mpc: mpmath has no types
 Point = dict[str, Any]  # Fractions, and Amounts for what a sum or an integral binds
 
 
@@ -37,20 +37,20 @@ class NoValue(Exception):
     """The expression has no value at this point."""
 
 
-def multiple_precision() -> Any:
+def mpmath_context() -> Any:
     import mpmath
 
     return mpmath.mp
 
 
-def is_real(amount: Amount) -> bool:
+def is_real(amount: MpNumber) -> bool:
     imaginary = getattr(amount, "imag", 0)
-    return abs(imaginary) <= abs(amount) * multiple_precision().mpf(10) ** -REAL_DIGITS
+    return abs(imaginary) <= abs(amount) * mpmath_context().mpf(10) ** -REAL_DIGITS
 
 
-def evaluated(node: Node, point: Point, digits: int) -> Amount:
+def evaluate_numerically(node: Node, point: Point, digits: int) -> MpNumber:
     """Raises NoValue where there is none, Unsettled where a number is too large."""
-    mp = multiple_precision()
+    mp = mpmath_context()
     with mp.workdps(digits + 15):
         try:
             amount = _value(node, point)
@@ -61,8 +61,8 @@ def evaluated(node: Node, point: Point, digits: int) -> Amount:
         return +amount
 
 
-def _value(node: Node, point: Point) -> Amount:
-    mp = multiple_precision()
+def _value(node: Node, point: Point) -> MpNumber:
+    mp = mpmath_context()
     match node:
         case Number(value):
             return mp.mpf(value.numerator) / value.denominator
@@ -70,45 +70,45 @@ def _value(node: Node, point: Point) -> Amount:
             return _variable(name, point)
         case Constant(name):
             return {"pi": mp.pi, "e": mp.e, "i": mp.mpc(0, 1), "infinity": mp.inf}[name] + 0
-        case Based(digits, base):
+        case BasedNumber(digits, base):
             return _value(Number(based_value(digits, base)), point)
         case _:
             return _compound(node, point)
 
 
-def _inside(body: Node, point: Point, variable: str, x: Amount) -> Amount:
+def _evaluate_integrand(body: Node, point: Point, variable: str, x: MpNumber) -> MpNumber:
     """Far out, where a power is beyond every limit, an integrand that has an integral is zero."""
     try:
         return _value(body, {**point, variable: x})
-    except Unsettled:
-        if abs(x) < FAR_OUT:
+    except Undecided:
+        if abs(x) < FAR_FROM_ZERO:
             raise
-        return multiple_precision().mpf(0)
+        return mpmath_context().mpf(0)
 
 
-def _variable(name: str, point: Point) -> Amount:
-    mp = multiple_precision()
-    if name not in point and BOUND in name:
-        return _term(name, point)
+def _variable(name: str, point: Point) -> MpNumber:
+    mp = mpmath_context()
+    if name not in point and BOUND_PREFIX in name:
+        return _indexed_term(name, point)
     value = point[name]
     return mp.mpf(value.numerator) / value.denominator if isinstance(value, Fraction) else mp.mpmathify(value)
 
 
-def _term(name: str, point: Point) -> Amount:
+def _indexed_term(name: str, point: Point) -> MpNumber:
     """a_{n-k} at whole n and k: some number that belongs to the index that this is."""
     stem, _, index = name.partition("_")
     for variable in sorted(point, key=len, reverse=True):
         if point[variable] == int(point[variable]):
             index = index.replace(variable, str(int(point[variable])))
     index = index.replace("--", "+").replace("+-", "-")
-    if not SUMMED.fullmatch(index):
-        raise Unsettled("an index that is no whole number")
+    if not INDEX_SUM.fullmatch(index):
+        raise Undecided("an index that is no whole number")
     place = sum(int(part) for part in re.findall(r"[+-]?\d+", index))
-    return multiple_precision().mpf(random.Random(f"{stem} {place}").randint(100, 999)) / 100
+    return mpmath_context().mpf(random.Random(f"{stem} {place}").randint(100, 999)) / 100
 
 
-def _compound(node: Node, point: Point) -> Amount:
-    mp = multiple_precision()
+def _compound(node: Node, point: Point) -> MpNumber:
+    mp = mpmath_context()
     match node:
         case Quantity(value, "deg"):
             return _value(Product((value, DEGREE)), point)
@@ -125,22 +125,22 @@ def _compound(node: Node, point: Point) -> Amount:
                 _value(base, point), 1 / _value(degree, point), Quotient(Number(Fraction(1)), degree)
             )
         case Call("sum" | "product" | "integral" | "limit" as name, (Symbol(variable), first, second, body)):
-            return accumulated(
+            return evaluate_binder(
                 mp,
                 name,
                 (_value(first, point), _value(second, point)),
-                lambda x: _inside(body, point, variable, x),
+                lambda x: _evaluate_integrand(body, point, variable, x),
             )
         case Call(name, arguments):
-            return _called(name, [_value(argument, point) for argument in arguments])
+            return _apply_function(name, [_value(argument, point) for argument in arguments])
         case _:
-            raise Unsettled(f"{type(node).__name__.lower()} has no numerical value")
+            raise Undecided(f"{type(node).__name__.lower()} has no numerical value")
 
 
-def _power(base: Amount, exponent: Amount, node: Node) -> Amount:
-    mp = multiple_precision()
-    if abs(exponent) > EXPONENT_AT_MOST:
-        raise Unsettled("an exponent beyond the limit")
+def _power(base: MpNumber, exponent: MpNumber, node: Node) -> MpNumber:
+    mp = mpmath_context()
+    if abs(exponent) > MAX_EXPONENT:
+        raise Undecided("an exponent beyond the limit")
     if is_real(base) and base.real < 0:
         known = _rational(node)
         if known is not None and known.denominator % 2:
@@ -150,13 +150,13 @@ def _power(base: Amount, exponent: Amount, node: Node) -> Amount:
 
 def _rational(node: Node) -> Fraction | None:
     try:
-        return as_rational(exact(node, Budget(1000, 1000)))
-    except (Unsettled, Undefined):
+        return as_rational(evaluate_exactly(node, Budget(1000, 1000)))
+    except (Undecided, Undefined):
         return None
 
 
-def _called(name: str, values: list[Amount]) -> Amount:
-    mp = multiple_precision()
+def _apply_function(name: str, values: list[MpNumber]) -> MpNumber:
+    mp = mpmath_context()
     match name, values:
         case "ln", [x]:
             return mp.ln(x)
@@ -175,17 +175,17 @@ def _called(name: str, values: list[Amount]) -> Amount:
         case "binomial", [n, k]:
             return mp.binomial(n, k)
         case _:
-            return _named(name, values)
+            return _apply_mpmath_function(name, values)
 
 
-PLAIN_NAMES = """
+MPMATH_FUNCTION_NAMES = """
 sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth sech csch asinh acosh atanh
 exp floor ceil sign re im arg
 """
-PLAIN = frozenset(PLAIN_NAMES.split())
+MPMATH_FUNCTIONS = frozenset(MPMATH_FUNCTION_NAMES.split())
 
 
-def _named(name: str, values: list[Amount]) -> Amount:
-    if name not in PLAIN or len(values) != 1:
-        raise Unsettled(f"the function {name.strip(':')} has no known value")
-    return getattr(multiple_precision(), name)(values[0])
+def _apply_mpmath_function(name: str, values: list[MpNumber]) -> MpNumber:
+    if name not in MPMATH_FUNCTIONS or len(values) != 1:
+        raise Undecided(f"the function {name.strip(':')} has no known value")
+    return getattr(mpmath_context(), name)(values[0])

@@ -2,24 +2,24 @@
 
 from fractions import Fraction
 
-from posttrain.runtime.grading.atoms import Atoms, times
-from posttrain.runtime.grading.brackets import split
-from posttrain.runtime.grading.cursor import OVER, SIGNS, TIMES, Inside, Mode
-from posttrain.runtime.grading.matrices import measured
+from posttrain.runtime.grading.atoms import AtomParser, multiply_nodes
+from posttrain.runtime.grading.brackets import split_tokens
+from posttrain.runtime.grading.cursor import DIVISION_SIGNS, SIGNS, TIMES_SIGNS, ParseBracketed, ParseMode
+from posttrain.runtime.grading.matrices import apply_matrix_function
 from posttrain.runtime.grading.tokens import Token
 from posttrain.runtime.grading.tree import (
     DEGREE,
     Call,
     Node,
     Number,
+    ParseError,
     Power,
     Product,
     Quotient,
     Sign,
     Sum,
     Symbol,
-    Unreadable,
-    negative,
+    negate,
 )
 
 POSTFIXES = frozenset(("!", "%", "'"))
@@ -27,25 +27,25 @@ INFIXES = frozenset(("over", "choose"))
 RAISED_MARKS = frozenset(("circ", "prime"))
 
 
-class Parser(Atoms):
-    def whole(self) -> Node:
+class ExpressionParser(AtomParser):
+    def parse_all(self) -> Node:
         node = self.sum()
         if self.at < len(self.tokens):
-            raise Unreadable(f"'{self.tokens[self.at].text}' was not expected")
+            raise ParseError(f"'{self.tokens[self.at].text}' was not expected")
         return node
 
-    def parsed(self, tokens: list[Token]) -> Node:
-        return Parser(tokens, self.mode, self.depth, self.inside).whole()
+    def parse_tokens(self, tokens: list[Token]) -> Node:
+        return ExpressionParser(tokens, self.mode, self.depth, self.parse_bracketed).parse_all()
 
     def sum(self) -> Node:
         terms = [self._term()]
-        while self.here() in SIGNS:
+        while self.peek() in SIGNS:
             terms.append(self._term())
         return terms[0] if len(terms) == 1 else Sum(tuple(terms))
 
     def _term(self) -> Node:
         signs: list[str] = []
-        while self.here() in SIGNS:
+        while self.peek() in SIGNS:
             signs.append(self.take().text)
         node = self.product()
         for sign in reversed(signs):
@@ -55,56 +55,56 @@ class Parser(Atoms):
     def product(self) -> Node:
         node = self.power()
         while True:
-            name = self.here()
-            if name in TIMES:
+            name = self.peek()
+            if name in TIMES_SIGNS:
                 self.take()
-                node = times(node, self._signed())
-            elif name in OVER:
+                node = multiply_nodes(node, self._signed())
+            elif name in DIVISION_SIGNS:
                 self.take()
                 node = Quotient(node, self._divisor())
-            elif self.starts():
-                node = times(node, self.power())
+            elif self.starts_factor():
+                node = multiply_nodes(node, self.power())
             else:
                 return node
 
     def _divisor(self) -> Node:
         node = self._signed()
-        while self.mode.tight and self.starts():
-            node = times(node, self.power())
+        while self.mode.tight_products and self.starts_factor():
+            node = multiply_nodes(node, self.power())
         return node
 
     def _signed(self) -> Node:
-        sign = self.take().text if self.here() in SIGNS else "+"
+        sign = self.take().text if self.peek() in SIGNS else "+"
         return _with_sign(sign, self.power())
 
     def power(self) -> Node:
-        self.deeper()
+        self.enter_level()
         node = self._postfix(self.primary())
-        while self.here() in ("^", "**"):
+        while self.peek() in ("^", "**"):
             self.take()
-            node = self._postfix(self._raised(node))
+            node = self._postfix(self._exponent(node))
         self.depth -= 1
         return node
 
-    def _raised(self, base: Node) -> Node:
-        if self.here() == "{" and self.here(1) in RAISED_MARKS and self.here(2) == "}":
+    def _exponent(self, base: Node) -> Node:
+        if self.peek() == "{" and self.peek(1) in RAISED_MARKS and self.peek(2) == "}":
             self.at += 3
-            return times(base, DEGREE) if self.tokens[self.at - 2].text == "circ" else base
-        if self.here() in RAISED_MARKS:
-            return times(base, DEGREE) if self.take().text == "circ" else base
-        if self.here() == "{":
-            return Power(base, self.bracketed())
-        sign = self.take().text if self.here() in ("+", "-") else "+"
+            return multiply_nodes(base, DEGREE) if self.tokens[self.at - 2].text == "circ" else base
+        if self.peek() in RAISED_MARKS:
+            return multiply_nodes(base, DEGREE) if self.take().text == "circ" else base
+        if self.peek() == "{":
+            return Power(base, self.read_bracketed())
+        sign = self.take().text if self.peek() in ("+", "-") else "+"
         return Power(base, _with_sign(sign, self.power()))
 
     def _postfix(self, node: Node) -> Node:
-        while self.here() in POSTFIXES:
+        while self.peek() in POSTFIXES:
             name = self.take().text
             if name == "%":
                 node = Quotient(node, Number(Fraction(100)))
             elif name == "'":
                 node = Symbol(node.name + "'") if isinstance(node, Symbol) else node
-            elif self.here() == "!":
+            elif self.peek() == "!":
                 self.take()
                 node = Call("factorial2", (node,))
             else:
@@ -119,38 +119,38 @@ class Parser(Atoms):
             case "letter" | "roman":
                 return self.letter(token.text)
             case "(" | "[" | "{" | "\\{" | "begin":
-                return self.enclosed(self.at - 1)
+                return self.read_enclosed(self.at - 1)
             case "|":
                 return self._absolute()
             case "command":
                 return self.command(token.text)
             case _:
-                raise Unreadable(f"'{token.text}' is no mathematics")
+                raise ParseError(f"'{token.text}' is no mathematics")
 
     def _absolute(self) -> Node:
         self.bars += 1
-        self.deeper()
+        self.enter_level()
         node = self.sum()
         self.depth -= 1
-        if self.here() != "|":
-            raise Unreadable("a bar is not closed")
+        if self.peek() != "|":
+            raise ParseError("a bar is not closed")
         self.take()
         self.bars -= 1
-        return measured("abs", (node,))
+        return apply_matrix_function("abs", (node,))
 
 
 def _with_sign(sign: str, node: Node) -> Node:
     if sign in ("pm", "mp"):
         return Product((Sign(1 if sign == "pm" else -1), node))
-    return negative(node) if sign == "-" else node
+    return negate(node) if sign == "-" else node
 
 
-def infix(tokens: list[Token], mode: Mode, depth: int, inside: Inside) -> Node:
+def parse_infix(tokens: list[Token], mode: ParseMode, depth: int, inside: ParseBracketed) -> Node:
     """A run of tokens as one expression, TeX's own \\over and \\choose included."""
-    runs, marks = split(tokens, INFIXES)
+    runs, marks = split_tokens(tokens, INFIXES)
     if len(runs) == 1:
-        return Parser(tokens, mode, depth, inside).whole()
+        return ExpressionParser(tokens, mode, depth, inside).parse_all()
     if len(runs) > 2:
-        raise Unreadable("more than one \\over")
-    over, under = (Parser(run, mode, depth, inside).whole() for run in runs)
+        raise ParseError("more than one \\over")
+    over, under = (ExpressionParser(run, mode, depth, inside).parse_all() for run in runs)
     return Quotient(over, under) if marks[0].text == "over" else Call("binomial", (over, under))

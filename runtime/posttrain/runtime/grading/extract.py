@@ -4,9 +4,11 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from posttrain.runtime.grading.dress import boxed
+from posttrain.runtime.grading.dress import last_boxed
 
-Way = Literal["boxed", "tags", "hashes", "phrase", "last_math", "last_line", "last_number", "whole"]
+ExtractionMethod = Literal[
+    "boxed", "tags", "hashes", "phrase", "last_math", "last_line", "last_number", "whole"
+]
 
 PHRASE = re.compile(
     r"(?:final\s+)?answers?\b[^.\n:=]{0,60}?"
@@ -22,13 +24,13 @@ MATH = re.compile(
     r"\$\$(.{1,1000}?)\$\$|(?<!\\)\$([^$\n]{1,1000})(?<!\\)\$|\\\((.{1,1000}?)\\\)|\\\[(.{1,1000}?)\\\]",
     re.DOTALL,
 )
-FORMULAS_WITHIN = 20_000
+FORMULA_WINDOW = 20_000
 NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?(?:/\d+)?%?|[-+]?\.\d+")
 HASHES = re.compile(r"####\s*(.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ExtractionRules:
     """How an answer is looked for.
 
     ways: tried in this order, the first that finds something decides.
@@ -42,53 +44,53 @@ class Rules:
     characters: of a longer completion only the end is searched.
     """
 
-    ways: tuple[Way, ...] = ("boxed", "tags", "hashes", "phrase")
+    methods: tuple[ExtractionMethod, ...] = ("boxed", "tags", "hashes", "phrase")
     tags: tuple[str, str] = ("<answer>", "</answer>")
-    after: str | None = None
-    required: bool = False
-    once: bool = False
-    characters: int = 200_000
+    after_marker: str | None = None
+    require_marker: bool = False
+    require_single: bool = False
+    max_characters: int = 200_000
 
 
-DEFAULTS = Rules()
+DEFAULTS = ExtractionRules()
 
 
-def extract(text: str, rules: Rules = DEFAULTS) -> str | None:
+def extract(text: str, rules: ExtractionRules = DEFAULTS) -> str | None:
     """The answer as it stands in the text, or None."""
-    text = text[-rules.characters :]
-    if rules.after is not None:
-        before, mark, after = text.rpartition(rules.after)
-        if rules.required and not mark:
+    text = text[-rules.max_characters :]
+    if rules.after_marker is not None:
+        before, mark, after = text.rpartition(rules.after_marker)
+        if rules.require_marker and not mark:
             return None
         text = after if mark else before or after
-    for way in rules.ways:
-        found = WAYS[way](text, rules)
+    for way in rules.methods:
+        found = EXTRACTORS[way](text, rules)
         if found is not None and found.strip():
             return found.strip()
     return None
 
 
-def _boxed(text: str, rules: Rules) -> str | None:
-    if rules.once and text.count("\\boxed") != 1:
+def _boxed(text: str, rules: ExtractionRules) -> str | None:
+    if rules.require_single and text.count("\\boxed") != 1:
         return None
-    return boxed(text)
+    return last_boxed(text)
 
 
-def _tagged(text: str, rules: Rules) -> str | None:
+def _between_tags(text: str, rules: ExtractionRules) -> str | None:
     opening, closing = rules.tags
-    if rules.once and (text.count(opening), text.count(closing)) != (1, 1):
+    if rules.require_single and (text.count(opening), text.count(closing)) != (1, 1):
         return None
     end = text.rfind(closing)
     start = text.rfind(opening, 0, end) if end >= 0 else -1
     return text[start + len(opening) : end] if start >= 0 else None
 
 
-def _after_hashes(text: str, rules: Rules) -> str | None:
+def _after_hashes(text: str, rules: ExtractionRules) -> str | None:
     found = HASHES.findall(text)
     return found[-1] if found else None
 
 
-def _after_phrase(text: str, rules: Rules) -> str | None:
+def _after_phrase(text: str, rules: ExtractionRules) -> str | None:
     matches = list(PHRASE.finditer(text))
     if not matches:
         return None
@@ -101,30 +103,30 @@ def _after_phrase(text: str, rules: Rules) -> str | None:
     return rest[:end]
 
 
-def _last_math(text: str, rules: Rules) -> str | None:
+def _last_math(text: str, rules: ExtractionRules) -> str | None:
     found = [
-        next(group for group in match.groups() if group) for match in MATH.finditer(text[-FORMULAS_WITHIN:])
+        next(group for group in match.groups() if group) for match in MATH.finditer(text[-FORMULA_WINDOW:])
     ]
     return found[-1] if found else None
 
 
-def _last_line(text: str, rules: Rules) -> str | None:
+def _last_line(text: str, rules: ExtractionRules) -> str | None:
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else None
 
 
-def _last_number(text: str, rules: Rules) -> str | None:
+def _last_number(text: str, rules: ExtractionRules) -> str | None:
     found = NUMBER.findall(text)
     return found[-1] if found else None
 
 
-def _whole(text: str, rules: Rules) -> str | None:
+def _whole(text: str, rules: ExtractionRules) -> str | None:
     return text
 
 
-WAYS = {
+EXTRACTORS = {
     "boxed": _boxed,
-    "tags": _tagged,
+    "tags": _between_tags,
     "hashes": _after_hashes,
     "phrase": _after_phrase,
     "last_math": _last_math,
@@ -134,18 +136,18 @@ WAYS = {
 }
 
 
-def leading(text: str) -> str | None:
+def leading_value(text: str) -> str | None:
     """The formula or number that a text begins with, when words follow it."""
     found = MATH.match(text) or NUMBER.match(text)
     follows = text[found.end() : found.end() + 1] if found else ""
     return found[0] if found and (not follows or follows in " ,.;") else None
 
 
-def values(text: str) -> list[str]:
+def distinct_values(text: str) -> list[str]:
     """The distinct formulas and numbers in a sentence, formulas first."""
     formulas = [
         next(group for group in match.groups() if group).strip()
-        for match in MATH.finditer(text[-FORMULAS_WITHIN:])
+        for match in MATH.finditer(text[-FORMULA_WINDOW:])
     ]
     found = formulas or NUMBER.findall(text)
     return list(dict.fromkeys(found))

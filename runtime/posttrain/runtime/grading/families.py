@@ -3,20 +3,20 @@
 from itertools import permutations
 
 from posttrain.runtime.grading.context import Context, Outcome
-from posttrain.runtime.grading.linear import at_one_point, difference
-from posttrain.runtime.grading.rebuild import rebuilt
-from posttrain.runtime.grading.ring import Undefined, Unsettled
-from posttrain.runtime.grading.scalars import same
-from posttrain.runtime.grading.tree import Node, Power, Product, Quotient, Sum, Symbol, negative, symbols
+from posttrain.runtime.grading.linear import difference, substitute_point
+from posttrain.runtime.grading.rebuild import map_leaves
+from posttrain.runtime.grading.ring import Undecided, Undefined
+from posttrain.runtime.grading.scalars import compare_scalars
+from posttrain.runtime.grading.tree import Node, Power, Product, Quotient, Sum, Symbol, negate, symbols
 
-OPEN = frozenset(("A", "B", "C", "D", "K", "c", "k"))
-NAMES_AT_MOST = 3
+FREE_CONSTANTS = frozenset(("A", "B", "C", "D", "K", "c", "k"))
+MAX_NAMES = 3
 FUNCTIONS = Sum | Product | Quotient | Power
 
 
-def families(left: Node, right: Node, context: Context) -> Outcome | None:
+def integration_constant_rule(left: Node, right: Node, context: Context) -> Outcome | None:
     """Sums of which one term is a lone constant such as C, and all that hold constants of other names."""
-    return _shifted(left, right, context) or _renamed(left, right, context)
+    return _compare_up_to_constant(left, right, context) or _renamed(left, right, context)
 
 
 def _renamed(left: Node, right: Node, context: Context) -> Outcome | None:
@@ -24,52 +24,56 @@ def _renamed(left: Node, right: Node, context: Context) -> Outcome | None:
     if not isinstance(left, FUNCTIONS) or not isinstance(right, FUNCTIONS):
         return None
     one, two = sorted(symbols(left) - symbols(right)), sorted(symbols(right) - symbols(left))
-    constants = all(name.partition("_")[0] in OPEN for name in (*one, *two))
-    if not one or len(one) != len(two) or len(one) > NAMES_AT_MOST or not constants:
+    constants = all(name.partition("_")[0] in FREE_CONSTANTS for name in (*one, *two))
+    if not one or len(one) != len(two) or len(one) > MAX_NAMES or not constants:
         return None
     if not symbols(left) & symbols(right):
         return None
     for order in permutations(two):
-        outcome = same(_called(left, dict(zip(one, map(Symbol, order), strict=True))), right, context)
+        outcome = compare_scalars(
+            _rename_symbols(left, dict(zip(one, map(Symbol, order), strict=True))), right, context
+        )
         if outcome.equal or (outcome.equal is None and context.symbolic is None):
             return outcome
     return None
 
 
-def _called(node: Node, names: dict[str, Symbol]) -> Node:
-    return rebuilt(node, lambda leaf: names.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)
+def _rename_symbols(node: Node, names: dict[str, Symbol]) -> Node:
+    return map_leaves(node, lambda leaf: names.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)
 
 
-def _shifted(left: Node, right: Node, context: Context) -> Outcome | None:
+def _compare_up_to_constant(left: Node, right: Node, context: Context) -> Outcome | None:
     if not isinstance(left, Sum) or not isinstance(right, Sum):
         return None
-    one, two = _rest(left), _rest(right)
+    one, two = _terms_without_constant(left), _terms_without_constant(right)
     if one is None or two is None:
         return None
-    gap = Sum((one, negative(two)))
+    gap = Sum((one, negate(two)))
     try:
         value = difference(one, two, context.budget)
-        if all(name[0] in "#%" for term in value.over for name, _ in term) and value.under == {(): 1}:
+        if all(name[0] in "#%" for term in value.numerator for name, _ in term) and value.denominator == {
+            (): 1
+        }:
             return Outcome(True, "the same up to a constant that both leave open")
-    except (Unsettled, Undefined):
+    except (Undecided, Undefined):
         pass
-    return same(gap, at_one_point(gap, symbols(gap)), context)
+    return compare_scalars(gap, substitute_point(gap, symbols(gap)), context)
 
 
-def _rest(node: Sum) -> Node | None:
+def _terms_without_constant(node: Sum) -> Node | None:
     """The other terms, when exactly one is a constant left open and stands nowhere else."""
-    open_terms = [term for term in node.terms if _is_open(term)]
-    rest = tuple(term for term in node.terms if not _is_open(term))
+    open_terms = [term for term in node.terms if _is_free_constant(term)]
+    rest = tuple(term for term in node.terms if not _is_free_constant(term))
     if len(open_terms) != 1 or not rest or not symbols(Sum(rest)):
         return None
     return None if symbols(open_terms[0]) & symbols(Sum(rest)) else Sum(rest)
 
 
-def _is_open(term: Node) -> bool:
+def _is_free_constant(term: Node) -> bool:
     match term:
         case Symbol(name):
-            return name.partition("_")[0] in OPEN
+            return name.partition("_")[0] in FREE_CONSTANTS
         case Product((_, Symbol(name))) if len(symbols(term)) == 1:
-            return name.partition("_")[0] in OPEN
+            return name.partition("_")[0] in FREE_CONSTANTS
         case _:
             return False

@@ -7,9 +7,9 @@ deadline after which it is killed, so that no text can hang, crash or slow down 
 from collections.abc import Sequence
 
 from posttrain.runtime.grading.context import Outcome
-from posttrain.runtime.grading.decide import decide
+from posttrain.runtime.grading.decide import grade_pair
 from posttrain.runtime.grading.options import DEFAULTS, Options, Verdict
-from posttrain.runtime.grading.pool import Pool, shared
+from posttrain.runtime.grading.pool import WorkerPool, shared_pool
 from posttrain.runtime.grading.process import Task
 
 DEADLINE_S = 3.0
@@ -27,27 +27,27 @@ def grade_many(
     options: Options = DEFAULTS,
     deadline_s: float = DEADLINE_S,
     within_s: float | None = None,
-    pool: Pool | None = None,
+    pool: WorkerPool | None = None,
 ) -> list[Verdict]:
     """A verdict for each pair, in order; equal pairs are graded once.
 
     deadline_s bounds the work on one pair, within_s that of the whole call: pairs not reached stay undecided.
     """
-    outcomes = {pair: _here(*pair, options) for pair in dict.fromkeys(pairs)}
+    outcomes = {pair: _grade_locally(*pair, options) for pair in dict.fromkeys(pairs)}
     open_pairs = [
         pair for pair, outcome in outcomes.items() if outcome.equal is None and outcome.path == "exact"
     ]
     if open_pairs:
         tasks = [Task(*pair, options, deadline_s) for pair in open_pairs]
-        settled = (pool or shared()).run(tasks, within_s)
+        settled = (pool or shared_pool()).run(tasks, within_s)
         outcomes |= zip(open_pairs, settled, strict=True)
     verdicts = {pair: Verdict(*outcome) for pair, outcome in outcomes.items()}
     return [verdicts[pair] for pair in pairs]
 
 
-def _here(candidate: str, reference: str, options: Options) -> Outcome:
+def _grade_locally(candidate: str, reference: str, options: Options) -> Outcome:
     """A fault of this package on some strange text must not end a training run; it is reported as such."""
     try:
-        return decide(candidate, reference, options)
+        return grade_pair(candidate, reference, options)
     except Exception as error:
         return Outcome(None, f"the grader failed: {type(error).__name__}: {error}", "limit")

@@ -1,9 +1,9 @@
 """Lists, sets, tuples and matrices: item by item, in order or not."""
 
-from posttrain.runtime.grading.context import Context, Outcome, both
+from posttrain.runtime.grading.context import Context, Outcome, all_of
 from posttrain.runtime.grading.realsets import compare_sets, is_interval
-from posttrain.runtime.grading.setalgebra import same_algebra
-from posttrain.runtime.grading.shape import system
+from posttrain.runtime.grading.setalgebra import is_same_set_expression
+from posttrain.runtime.grading.shape import as_system
 from posttrain.runtime.grading.tree import (
     Builder,
     Dots,
@@ -20,17 +20,17 @@ SET_NODES = (NamedSet, SetOperation, Builder)
 DIFFERENT_LENGTH = Outcome(False, "a different number of items")
 
 
-def real_sets(left: Node, right: Node, context: Context) -> Outcome | None:
+def set_rule(left: Node, right: Node, context: Context) -> Outcome | None:
     """Intervals, unions, inequalities, named sets."""
     if left == right or not (_describes_set(left) or _describes_set(right)):
         return None
-    by_name = same_algebra(left, right)
+    by_name = is_same_set_expression(left, right)
     if by_name is not None:
         return Outcome(by_name, "the same members" if by_name else "not the same members")
-    found = compare_sets(left, right, context) or _finite(left, right, context)
+    found = compare_sets(left, right, context) or _compare_finite_sets(left, right, context)
     if found is None and isinstance(left, Builder) and isinstance(right, Builder):
         parts = [(left.element, right.element), (left.condition, right.condition)]
-        return both([context.compare(one, two, context) for one, two in parts])
+        return all_of([context.compare(one, two, context) for one, two in parts])
     return found
 
 
@@ -40,10 +40,10 @@ def _describes_set(node: Node) -> bool:
     return isinstance(node, SET_NODES)
 
 
-def _finite(left: Node, right: Node, context: Context) -> Outcome | None:
+def _compare_finite_sets(left: Node, right: Node, context: Context) -> Outcome | None:
     """Operations on finite sets of anything."""
     one, two = _elements(left, context), _elements(right, context)
-    return None if one is None or two is None else _unordered(one, two, context)
+    return None if one is None or two is None else _compare_unordered(one, two, context)
 
 
 def _elements(node: Node, context: Context) -> list[Node] | None:
@@ -59,50 +59,52 @@ def _elements(node: Node, context: Context) -> list[Node] | None:
             if operator == "union":
                 return distinct((*one, *two), context)
             wanted = operator == "intersection"
-            return [item for item in one if _among(item, two, context) is wanted]
+            return [item for item in one if _is_member(item, two, context) is wanted]
         case _:
             return None
 
 
-def _among(item: Node, items: list[Node], context: Context) -> bool:
+def _is_member(item: Node, items: list[Node], context: Context) -> bool:
     return any(context.compare(item, other, context).equal for other in items)
 
 
 def distinct(items: tuple[Node, ...], context: Context) -> list[Node]:
     made: list[Node] = []
     for item in items:
-        if not _among(item, made, context):
+        if not _is_member(item, made, context):
             made.append(item)
     return made
 
 
-def systems(left: Node, right: Node, context: Context) -> Outcome | None:
+def system_rule(left: Node, right: Node, context: Context) -> Outcome | None:
     """x = 1, y = 2 against another system, or against (1, 2)."""
-    one, two = system(left), system(right)
+    one, two = as_system(left), as_system(right)
     if one and two:
         if {name for name, _ in one} != {name for name, _ in two}:
             return Outcome(False, "values of different variables")
         values = dict(two)
-        return both([context.compare(value, values[name], context) for name, value in one])
+        return all_of([context.compare(value, values[name], context) for name, value in one])
     known, other = (one, right) if one else (two, left)
     if not known or not isinstance(other, Group | Listing) or len(other.items) != len(known):
         return None
     sides = [value for _, value in sorted(known)], [value for _, value in known]
-    found = [_ordered(values, other.items, context, swapped=not one) for values in sides]
+    found = [_compare_ordered(values, other.items, context, swapped=not one) for values in sides]
     return next((outcome for outcome in found if outcome.equal), found[0])
 
 
-def _ordered(one: list[Node], two: tuple[Node, ...], context: Context, swapped: bool = False) -> Outcome:
+def _compare_ordered(
+    one: list[Node], two: tuple[Node, ...], context: Context, swapped: bool = False
+) -> Outcome:
     pairs = zip(two, one, strict=True) if swapped else zip(one, two, strict=True)
-    return both([context.compare(a, b, context) for a, b in pairs])
+    return all_of([context.compare(a, b, context) for a, b in pairs])
 
 
-def collections(left: Node, right: Node, context: Context) -> Outcome | None:
+def collection_rule(left: Node, right: Node, context: Context) -> Outcome | None:
     one, two = _items(left), _items(right)
     if one is None and two is None:
         return None
     if one is None or two is None:
-        return _single(left, right, one, two, context)
+        return _compare_single(left, right, one, two, context)
     kinds = {_kind(left), _kind(right)}
     if "set" in kinds and "tuple" in kinds and context.options.order != "any":
         mixed = compare_sets(left, right, context) if is_interval(left) or is_interval(right) else None
@@ -115,9 +117,9 @@ def collections(left: Node, right: Node, context: Context) -> Outcome | None:
     if len(one) != len(two):
         return DIFFERENT_LENGTH
     return (
-        _ordered(one, tuple(two), context)
-        if _in_order(kinds, one + two, context)
-        else _unordered(one, two, context)
+        _compare_ordered(one, tuple(two), context)
+        if _is_ordered(kinds, one + two, context)
+        else _compare_unordered(one, two, context)
     )
 
 
@@ -129,7 +131,7 @@ def _same_brackets(left: Node, right: Node) -> bool:
     )
 
 
-def _in_order(kinds: set[str], items: list[Node], context: Context) -> bool:
+def _is_ordered(kinds: set[str], items: list[Node], context: Context) -> bool:
     if any(isinstance(item, Dots) for item in items):
         return True
     if context.options.order == "any" or "set" in kinds:
@@ -147,7 +149,7 @@ def _kind(node: Node) -> str:
     return "bare"
 
 
-def _single(
+def _compare_single(
     left: Node, right: Node, one: list[Node] | None, two: list[Node] | None, context: Context
 ) -> Outcome | None:
     """{5} against 5."""
@@ -160,20 +162,20 @@ def _single(
     return context.compare(items[0], right, context) if one else context.compare(left, items[0], context)
 
 
-def _unordered(one: list[Node], two: list[Node], context: Context) -> Outcome:
+def _compare_unordered(one: list[Node], two: list[Node], context: Context) -> Outcome:
     if len(one) != len(two):
         return DIFFERENT_LENGTH
     left = list(two)
     found: list[Outcome] = []
     for item in one:
-        outcome = _counterpart(item, left, context)
+        outcome = _take_match(item, left, context)
         if not outcome.equal:
             return outcome
         found.append(outcome)
-    return both(found) if found else Outcome(True, "both are empty")
+    return all_of(found) if found else Outcome(True, "both are empty")
 
 
-def _counterpart(item: Node, left: list[Node], context: Context) -> Outcome:
+def _take_match(item: Node, left: list[Node], context: Context) -> Outcome:
     """The first of those left that equals the item is taken out."""
     undecided = None
     for place, other in enumerate(left):

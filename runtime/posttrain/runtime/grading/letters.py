@@ -13,7 +13,7 @@ GREEK = {
     "Π": "Pi", "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
 }  # fmt: skip
 
-COMMANDS = {
+SYMBOL_COMMANDS = {
     "×": "times", "÷": "div", "·": "cdot", "⋅": "cdot", "∙": "cdot", "•": "cdot", "√": "sqrt",
     "∞": "infty", "≤": "le", "≦": "le", "⩽": "le", "≥": "ge", "≧": "ge", "⩾": "ge", "≠": "ne",
     "≈": "approx", "≃": "approx", "≅": "approx", "≡": "equiv", "∈": "in", "∉": "notin", "∪": "cup",
@@ -23,7 +23,7 @@ COMMANDS = {
     "∠": "angle", "△": "triangle", "′": "prime", "∣": "mid",
 }  # fmt: skip
 
-LITERAL = {
+REPLACEMENTS = {
     "∛": "\\sqrt[3] ", "∜": "\\sqrt[4] ", "°": "^{\\circ}", "º": "^{\\circ}", "˚": "^{\\circ}",
     "℃": "^{\\circ}C", "℉": "^{\\circ}F",
     "ℝ": "\\mathbb{R}", "ℤ": "\\mathbb{Z}", "ℕ": "\\mathbb{N}", "ℚ": "\\mathbb{Q}",
@@ -33,31 +33,31 @@ LITERAL = {
     "\u200b": "", "\u200c": "", "\u200d": "", "\u2060": "", "\u2061": "", "\u2062": " ",
 }  # fmt: skip
 
-VULGAR = {
+VULGAR_FRACTIONS = {
     "½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅕": (1, 5), "⅖": (2, 5),
     "⅗": (3, 5), "⅘": (4, 5), "⅙": (1, 6), "⅚": (5, 6), "⅐": (1, 7), "⅛": (1, 8), "⅜": (3, 8),
     "⅝": (5, 8), "⅞": (7, 8), "⅑": (1, 9), "⅒": (1, 10),
 }  # fmt: skip
 
-RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣ", "0123456789+-=()nix")
-LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₖₙ", "0123456789+-=()aeoxkn")
-RAISED_RUN = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣ]+")
-LOWERED_RUN = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₖₙ]+")
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣ", "0123456789+-=()nix")
+SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₖₙ", "0123456789+-=()aeoxkn")
+SUPERSCRIPT_RUN = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣ]+")
+SUBSCRIPT_RUN = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₖₙ]+")
 
-PLAIN = str.maketrans(
-    {key: f"\\{name} " for key, name in (GREEK | COMMANDS).items()}
-    | {key: f"\\frac{{{over}}}{{{under}}}" for key, (over, under) in VULGAR.items()}
-    | LITERAL
+TRANSLATION = str.maketrans(
+    {key: f"\\{name} " for key, name in (GREEK | SYMBOL_COMMANDS).items()}
+    | {key: f"\\frac{{{over}}}{{{under}}}" for key, (over, under) in VULGAR_FRACTIONS.items()}
+    | REPLACEMENTS
 )
 
 
-def plain(text: str) -> str:
+def to_latex_ascii(text: str) -> str:
     """The text in ASCII and LaTeX commands, as far as the characters are known."""
     if text.isascii():
         return text
-    text = RAISED_RUN.sub(lambda run: "^{" + run[0].translate(RAISED) + "}", text)
-    text = LOWERED_RUN.sub(lambda run: "_{" + run[0].translate(LOWERED) + "}", text)
-    return unicodedata.normalize("NFKC", text.translate(PLAIN)).translate(PLAIN)
+    text = SUPERSCRIPT_RUN.sub(lambda run: "^{" + run[0].translate(SUPERSCRIPTS) + "}", text)
+    text = SUBSCRIPT_RUN.sub(lambda run: "_{" + run[0].translate(SUBSCRIPTS) + "}", text)
+    return unicodedata.normalize("NFKC", text.translate(TRANSLATION)).translate(TRANSLATION)
 
 
 FUNCTIONS = {
@@ -82,7 +82,7 @@ CONSTANTS = {
 
 ONLY_COMMANDS = frozenset(("Gamma", "arg", "Re", "Im", "tg", "lg", "tr", "trace"))
 # Words that a letter run may be, when it is written without a backslash.
-SPELLED = {
+WORD_COMMANDS = {
     **{name: name for name in FUNCTIONS if name not in ONLY_COMMANDS},
     **{name: name for name in GREEK.values()},
     "inf": "infty", "infinity": "infty", "Infinity": "infty", "oo": "infty", "sqrt": "sqrt",
@@ -98,30 +98,32 @@ kid lay leg lie map mix net pay pen run sit tip won yet is are and or the of in 
 it as an be we so he do up us me my has was all any one two ten six for odd out men am pm th st nd rd mod
 day days USD EUR GBP INR Rs tie can may his her she you they AM PM YES
 """
-STOP = frozenset(STOP_WORDS.split())
-LETTERS_AT_MOST = 3
+STOP_WORD_SET = frozenset(STOP_WORDS.split())
+MAX_LETTERS = 3
 
 
-def spell(word: str, raised: bool = False) -> list[tuple[str, str]] | None:
+def split_letters(word: str, raised: bool = False) -> list[tuple[str, str]] | None:
     """A run of letters as (kind, name) parts: known names first, else single letters; None for prose, which
     has no exponent."""
-    if word in SPELLED:
-        return [("command", SPELLED[word])]
+    if word in WORD_COMMANDS:
+        return [("command", WORD_COMMANDS[word])]
     if len(word) == 1:
         return [("letter", word)]
-    prose = word in STOP or (word.istitle() and word.lower() in STOP)
+    prose = word in STOP_WORD_SET or (word.istitle() and word.lower() in STOP_WORD_SET)
     if (prose and not raised) or len(word) > 24:
         return None
     parts = _split_names(word)
     loose = sum(kind == "letter" for kind, _ in parts)
-    return parts if loose <= LETTERS_AT_MOST else None
+    return parts if loose <= MAX_LETTERS else None
 
 
 def _split_names(word: str) -> list[tuple[str, str]]:
     parts: list[tuple[str, str]] = []
     at = 0
     while at < len(word):
-        name = next((word[at:end] for end in range(len(word), at + 1, -1) if word[at:end] in SPELLED), "")
-        parts.append(("command", SPELLED[name]) if name else ("letter", word[at]))
+        name = next(
+            (word[at:end] for end in range(len(word), at + 1, -1) if word[at:end] in WORD_COMMANDS), ""
+        )
+        parts.append(("command", WORD_COMMANDS[name]) if name else ("letter", word[at]))
         at += len(name) or 1
     return parts

@@ -3,25 +3,29 @@
 from collections.abc import Callable
 from typing import Any
 
-TERMS_AT_MOST = 20_000
+MAX_TERMS = 20_000
 GUARD_DIGITS = 12
 AGREED_DIGITS = 16
 
-Amount = Any  # an mpf or an mpc: mpmath has no types
+MpNumber = Any  # an mpf or an mpc: mpmath has no types
 
 
-def accumulated(mp: Any, name: str, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+def evaluate_binder(
+    mp: Any, name: str, ends: tuple[MpNumber, MpNumber], at: Callable[[MpNumber], MpNumber]
+) -> MpNumber:
     """Raises ValueError where there is no value."""
     first, second = ends
     if name in ("sum", "product") and mp.isfinite(first) and mp.isfinite(second):
-        return _finite(mp, name, first, second, at)
+        return _finite_series(mp, name, first, second, at)
     try:
-        return _settled(mp, name, ends, at)
+        return _converged(mp, name, ends, at)
     except mp.NoConvergence as error:
         raise ValueError(str(error)) from error
 
 
-def _settled(mp: Any, name: str, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+def _converged(
+    mp: Any, name: str, ends: tuple[MpNumber, MpNumber], at: Callable[[MpNumber], MpNumber]
+) -> MpNumber:
     known = METHODS[name](mp, ends, at)
     with mp.workdps(mp.dps + GUARD_DIGITS):
         again = METHODS[name](mp, ends, at)
@@ -30,28 +34,32 @@ def _settled(mp: Any, name: str, ends: tuple[Amount, Amount], at: Callable[[Amou
     return again
 
 
-def _finite(mp: Any, name: str, first: Amount, last: Amount, at: Callable[[Amount], Amount]) -> Amount:
-    if first != int(first) or last != int(last) or last - first > TERMS_AT_MOST:
+def _finite_series(
+    mp: Any, name: str, first: MpNumber, last: MpNumber, at: Callable[[MpNumber], MpNumber]
+) -> MpNumber:
+    if first != int(first) or last != int(last) or last - first > MAX_TERMS:
         raise ValueError("bounds that are not whole, or too far apart")
     terms = (at(mp.mpf(n)) for n in range(int(first), int(last) + 1))
     return mp.fsum(terms) if name == "sum" else mp.fprod(terms)
 
 
-def _endless(mp: Any, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+def _infinite_sum(mp: Any, ends: tuple[MpNumber, MpNumber], at: Callable[[MpNumber], MpNumber]) -> MpNumber:
     return mp.nsum(at, [ends[0], ends[1]])
 
 
-def _endless_product(mp: Any, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+def _infinite_product(
+    mp: Any, ends: tuple[MpNumber, MpNumber], at: Callable[[MpNumber], MpNumber]
+) -> MpNumber:
     return mp.nprod(at, [ends[0], ends[1]])
 
 
-def _integral(mp: Any, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+def _integral(mp: Any, ends: tuple[MpNumber, MpNumber], at: Callable[[MpNumber], MpNumber]) -> MpNumber:
     low, high = ends
     inside = [mp.mpf(0)] if not (mp.isfinite(low) or mp.isfinite(high)) else []
     return mp.quad(at, [low, *inside, high])
 
 
-def _limit(mp: Any, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount]) -> Amount:
+def _limit(mp: Any, ends: tuple[MpNumber, MpNumber], at: Callable[[MpNumber], MpNumber]) -> MpNumber:
     target, side = ends
     if not mp.isfinite(target) or side:
         return mp.limit(at, target, direction=side or 1)
@@ -61,9 +69,9 @@ def _limit(mp: Any, ends: tuple[Amount, Amount], at: Callable[[Amount], Amount])
     return above
 
 
-METHODS: dict[str, Callable[[Any, tuple[Amount, Amount], Callable[[Amount], Amount]], Amount]] = {
-    "sum": _endless,
-    "product": _endless_product,
+METHODS: dict[str, Callable[[Any, tuple[MpNumber, MpNumber], Callable[[MpNumber], MpNumber]], MpNumber]] = {
+    "sum": _infinite_sum,
+    "product": _infinite_product,
     "integral": _integral,
     "limit": _limit,
 }

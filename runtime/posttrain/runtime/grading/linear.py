@@ -3,19 +3,19 @@
 from fractions import Fraction
 
 from posttrain.runtime.grading.context import Context, Outcome
-from posttrain.runtime.grading.exact import exact, settles
+from posttrain.runtime.grading.exact import evaluate_exactly, is_decisive
 from posttrain.runtime.grading.magnitude import approximate
-from posttrain.runtime.grading.rebuild import rebuilt
+from posttrain.runtime.grading.rebuild import map_leaves
 from posttrain.runtime.grading.ring import (
     ONE,
     Budget,
     Monomial,
     Polynomial,
+    RationalFunction,
+    Undecided,
     Undefined,
-    Unsettled,
-    Value,
-    added,
-    multiplied,
+    add_polynomials,
+    multiply_polynomials,
     rational,
 )
 from posttrain.runtime.grading.ring import add as ring_add
@@ -27,96 +27,102 @@ from posttrain.runtime.grading.tree import (
     Quotient,
     Sum,
     Symbol,
-    negative,
+    negate,
     symbols,
 )
 
-FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
+FLIPPED_OPERATORS = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 
 
-def solved(left: Node, operator: str, right: Node, context: Context) -> tuple[Node, str] | None:
+def solve_for_bound(left: Node, operator: str, right: Node, context: Context) -> tuple[Node, str] | None:
     """`left operator right` as a bound on the variable in it: (5, "<") for x < 5 and for 5 > x."""
-    if operator not in FLIPPED:
+    if operator not in FLIPPED_OPERATORS:
         return None
-    if _lone(left) and not symbols(right):
+    if _is_variable(left) and not symbols(right):
         return right, operator
-    if _lone(right) and not symbols(left):
-        return left, FLIPPED[operator]
-    return _solved_linear(left, operator, right, context)
+    if _is_variable(right) and not symbols(left):
+        return left, FLIPPED_OPERATORS[operator]
+    return _solve_linear(left, operator, right, context)
 
 
-def _lone(node: Node) -> bool:
+def _is_variable(node: Node) -> bool:
     return isinstance(node, Symbol) or (isinstance(node, Call) and node.name.startswith(":"))
 
 
-def _solved_linear(left: Node, operator: str, right: Node, context: Context) -> tuple[Node, str] | None:
+def _solve_linear(left: Node, operator: str, right: Node, context: Context) -> tuple[Node, str] | None:
     """a x + b operator 0 with rational a and any b without x."""
     names = symbols(left) | symbols(right)
     if len(names) != 1:
         return None
     (name,) = names
     value = difference(left, right, context.budget)
-    if value.under is not ONE:
+    if value.denominator is not ONE:
         return None
-    slope = value.over.get(((name, 1),))
-    if slope is None or any(len(m) != 1 or m[0] != (name, 1) for m in value.over if m):
+    slope = value.numerator.get(((name, 1),))
+    if slope is None or any(len(m) != 1 or m[0] != (name, 1) for m in value.numerator if m):
         return None
-    bound = Number(-value.over.get((), Fraction(0)) / slope)
-    return bound, operator if slope > 0 else FLIPPED[operator]
+    bound = Number(-value.numerator.get((), Fraction(0)) / slope)
+    return bound, operator if slope > 0 else FLIPPED_OPERATORS[operator]
 
 
-def difference(left: Node, right: Node, budget: Budget) -> Value:
-    minus = ring_multiply(exact(right, budget), rational(-1), budget)
-    return ring_add(exact(left, budget), minus, budget)
+def difference(left: Node, right: Node, budget: Budget) -> RationalFunction:
+    minus = ring_multiply(evaluate_exactly(right, budget), rational(-1), budget)
+    return ring_add(evaluate_exactly(left, budget), minus, budget)
 
 
-def proportional(one: tuple[Node, Node], two: tuple[Node, Node], positive: bool, context: Context) -> Outcome:
+def compare_up_to_factor(
+    one: tuple[Node, Node], two: tuple[Node, Node], positive: bool, context: Context
+) -> Outcome:
     """Whether left - right of the one is a constant times that of the other (a positive one for `<`)."""
     try:
         first, second = (difference(*sides, context.budget) for sides in (one, two))
-        if not (first.over and second.over):
-            return Outcome(not first.over and not second.over, "an identity on one side only")
-        ratio = _ratio(_cleared(first, context.budget), _cleared(second, context.budget), context.budget)
-    except (Unsettled, Undefined) as reason:
-        return _by_value(one, two, positive, str(reason), context)
+        if not (first.numerator and second.numerator):
+            return Outcome(not first.numerator and not second.numerator, "an identity on one side only")
+        ratio = _constant_ratio(
+            _clear_negative_powers(first, context.budget),
+            _clear_negative_powers(second, context.budget),
+            context.budget,
+        )
+    except (Undecided, Undefined) as reason:
+        return _compare_numerically(one, two, positive, str(reason), context)
     if ratio is not None:
         size = approximate(ratio)
         if not positive or (size is not None and size > 0):
             return Outcome(True, "the same relation up to a factor")
-    if settles(first) and settles(second):
+    if is_decisive(first) and is_decisive(second):
         return Outcome(False, "not the same relation")
-    return _by_value(one, two, positive, "the relations hold more than polynomials", context)
+    return _compare_numerically(one, two, positive, "the relations hold more than polynomials", context)
 
 
-def _cleared(value: Value, budget: Budget) -> Polynomial:
+def _clear_negative_powers(value: RationalFunction, budget: Budget) -> Polynomial:
     """The numerator, negative powers of variables multiplied away."""
     lowest: dict[str, int | Fraction] = {}
-    for monomial in value.over:
+    for monomial in value.numerator:
         for name, exponent in monomial:
             if exponent < 0:
                 lowest[name] = min(lowest.get(name, 0), exponent)
     if not lowest:
-        return value.over
+        return value.numerator
     factor: Monomial = tuple(sorted((name, -exponent) for name, exponent in lowest.items()))
-    return multiplied(value.over, {factor: Fraction(1)}, budget)
+    return multiply_polynomials(value.numerator, {factor: Fraction(1)}, budget)
 
 
-def _ratio(one: Polynomial, two: Polynomial, budget: Budget) -> Value | None:
+def _constant_ratio(one: Polynomial, two: Polynomial, budget: Budget) -> RationalFunction | None:
     """The number c with one = c * two: c is sought among quotients of coefficients of a shared monomial."""
-    first, second = _by_variables(one), _by_variables(two)
+    first, second = _group_by_variables(one), _group_by_variables(two)
     if first.keys() != second.keys():
         return None
     pivot = min(first, key=str)
     over, under = first[pivot], second[pivot]
     for monomial in first:
-        left = multiplied(first[monomial], under, budget)
-        right = multiplied(second[monomial], over, budget)
-        if added(left, {m: -c for m, c in right.items()}, budget):
+        left = multiply_polynomials(first[monomial], under, budget)
+        right = multiply_polynomials(second[monomial], over, budget)
+        if add_polynomials(left, {m: -c for m, c in right.items()}, budget):
             return None
-    return Value(over, under, True)
+    return RationalFunction(over, under, True)
 
 
-def _by_variables(polynomial: Polynomial) -> dict[Monomial, Polynomial]:
+def _group_by_variables(polynomial: Polynomial) -> dict[Monomial, Polynomial]:
     """Coefficients (numbers, roots, pi) gathered by the part of the monomial that varies."""
     made: dict[Monomial, Polynomial] = {}
     for monomial, coefficient in polynomial.items():
@@ -126,15 +132,15 @@ def _by_variables(polynomial: Polynomial) -> dict[Monomial, Polynomial]:
     return made
 
 
-def _by_value(
+def _compare_numerically(
     one: tuple[Node, Node], two: tuple[Node, Node], positive: bool, reason: str, context: Context
 ) -> Outcome:
     """In a worker: is the quotient of the two differences the same at every point?"""
     if context.symbolic is None:
         return Outcome(None, reason)
-    first, second = (Sum((left, negative(right))) for left, right in (one, two))
-    here = at_one_point(Quotient(first, second), symbols(first) | symbols(second))
-    there = context.symbolic.same(Quotient(first, second), here)
+    first, second = (Sum((left, negate(right))) for left, right in (one, two))
+    here = substitute_point(Quotient(first, second), symbols(first) | symbols(second))
+    there = context.symbolic.compare(Quotient(first, second), here)
     if there.equal and positive:
         size = context.symbolic.value(here)
         if size is None or size <= 0:
@@ -142,7 +148,7 @@ def _by_value(
     return there
 
 
-def at_one_point(node: Node, names: frozenset[str]) -> Node:
+def substitute_point(node: Node, names: frozenset[str]) -> Node:
     """The node with a rational point put in for its variables."""
     points = {name: Number(Fraction(7 + 4 * n, 5)) for n, name in enumerate(sorted(names))}
-    return rebuilt(node, lambda leaf: points.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)
+    return map_leaves(node, lambda leaf: points.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)

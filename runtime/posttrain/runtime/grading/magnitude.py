@@ -3,54 +3,63 @@
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from posttrain.runtime.grading.exact import exact, factorial_bits
-from posttrain.runtime.grading.ring import PI, Budget, E, Polynomial, Undefined, Unsettled, Value, as_rational
+from posttrain.runtime.grading.exact import evaluate_exactly, factorial_bits
+from posttrain.runtime.grading.ring import (
+    PI,
+    Budget,
+    E,
+    Polynomial,
+    RationalFunction,
+    Undecided,
+    Undefined,
+    as_rational,
+)
 from posttrain.runtime.grading.tree import Call, Node, Number, Power, Product
 
 DIGITS = 60
 PI_DIGITS = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
-CONTEXT = Context(prec=DIGITS + 10, Emax=10**9, Emin=-(10**9))
+DECIMAL_CONTEXT = Context(prec=DIGITS + 10, Emax=10**9, Emin=-(10**9))
 # A number beyond 2 to this power is immense; one that is to be told from it must be below.
 IMMENSE_BITS = 30_000
-CANCELLED = Decimal(10) ** -(DIGITS - 20)
+CANCELLATION = Decimal(10) ** -(DIGITS - 20)
 
 
-def approximate(value: Value) -> Fraction | None:
+def approximate(value: RationalFunction) -> Fraction | None:
     """A real value to about sixty digits, exact when rational; None when it is not a plain real number."""
     known = as_rational(value)
     if known is not None:
         return known
-    over, under = _real(value.over), _real(value.under)
+    over, under = _to_decimal(value.numerator), _to_decimal(value.denominator)
     if over is None or not under:
         return None
     return Fraction(over) / Fraction(under)
 
 
-def _real(polynomial: Polynomial) -> Decimal | None:
+def _to_decimal(polynomial: Polynomial) -> Decimal | None:
     total, largest = Decimal(0), Decimal(0)
     for monomial, coefficient in polynomial.items():
         if max(coefficient.numerator.bit_length(), coefficient.denominator.bit_length()) > 2000:
             return None
-        term = CONTEXT.divide(Decimal(coefficient.numerator), Decimal(coefficient.denominator))
+        term = DECIMAL_CONTEXT.divide(Decimal(coefficient.numerator), Decimal(coefficient.denominator))
         for name, exponent in monomial:
-            unit = _unit(name)
+            unit = _symbol_value(name)
             if unit is None or abs(exponent) > 1000:
                 return None
-            power = CONTEXT.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
-            term = CONTEXT.multiply(term, CONTEXT.power(unit, power))
-        total, largest = CONTEXT.add(total, term), max(largest, abs(term))
-    return None if abs(total) < largest * CANCELLED else total
+            power = DECIMAL_CONTEXT.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
+            term = DECIMAL_CONTEXT.multiply(term, DECIMAL_CONTEXT.power(unit, power))
+        total, largest = DECIMAL_CONTEXT.add(total, term), max(largest, abs(term))
+    return None if abs(total) < largest * CANCELLATION else total
 
 
-def _unit(name: str) -> Decimal | None:
+def _symbol_value(name: str) -> Decimal | None:
     if name[0] == "#":
         return Decimal(int(name[1:]))
     if name == PI:
         return PI_DIGITS
-    return CONTEXT.exp(Decimal(1)) if name == E else None
+    return DECIMAL_CONTEXT.exp(Decimal(1)) if name == E else None
 
 
-def immense(node: Node, budget: Budget) -> int:
+def immense_sign(node: Node, budget: Budget) -> int:
     """1 or -1 when the value is proved to be beyond 2^30000 on that side, else 0."""
     match node:
         case Power(base, exponent):
@@ -59,7 +68,7 @@ def immense(node: Node, budget: Budget) -> int:
             number = _number(argument, budget)
             whole = number is not None and number.denominator == 1 and number > 0
             large = whole and factorial_bits(int(number or 0)) > IMMENSE_BITS + 1
-            return int(large or immense(argument, budget) > 0)
+            return int(large or immense_sign(argument, budget) > 0)
         case Call("binomial", (top, bottom)):
             return _binomial(_number(top, budget), _number(bottom, budget))
         case Product(factors):
@@ -71,12 +80,12 @@ def immense(node: Node, budget: Budget) -> int:
 def _power(base: Node, exponent: Node, budget: Budget) -> int:
     number = _number(base, budget)
     if number is None:
-        return int(immense(base, budget) > 0 and (_number(exponent, budget) or 0) >= 1)
+        return int(immense_sign(base, budget) > 0 and (_number(exponent, budget) or 0) >= 1)
     if number < 2:
         return 0
     times = _number(exponent, budget)
     if times is None:
-        return int(immense(exponent, budget) > 0)
+        return int(immense_sign(exponent, budget) > 0)
     return int(times * (int(number).bit_length() - 1) > IMMENSE_BITS)
 
 
@@ -91,7 +100,7 @@ def _binomial(top: Fraction | None, bottom: Fraction | None) -> int:
 def _product(factors: tuple[Node, ...], budget: Budget) -> int:
     sign, large = 1, False
     for factor in factors:
-        size = immense(factor, budget)
+        size = immense_sign(factor, budget)
         number = None if size else _number(factor, budget)
         if size == 0 and (number is None or abs(number) < 1):
             return 0
@@ -104,6 +113,6 @@ def _number(node: Node, budget: Budget) -> Fraction | None:
     if isinstance(node, Number):
         return node.value
     try:
-        return as_rational(exact(node, budget))
-    except (Unsettled, Undefined):
+        return as_rational(evaluate_exactly(node, budget))
+    except (Undecided, Undefined):
         return None

@@ -2,37 +2,37 @@
 
 from fractions import Fraction
 
-from posttrain.runtime.grading.context import Context, Outcome, both
-from posttrain.runtime.grading.rebuild import rebuilt
+from posttrain.runtime.grading.context import Context, Outcome, all_of
+from posttrain.runtime.grading.rebuild import map_leaves
 from posttrain.runtime.grading.tree import (
     Call,
     Group,
     Matrix,
     Node,
     Number,
+    ParseError,
     Power,
     Product,
     Quotient,
     Sum,
     Symbol,
-    Unreadable,
-    holds,
-    negative,
+    contains_node,
+    negate,
     symbols,
 )
 
 Rows = list[list[Node]]
-DIMENSION_AT_MOST = 5
-POWER_AT_MOST = 8
-ENTRIES = Matrix | Group
-UNITS = ("unit i", "unit j", "unit k")
-TRANSPOSED = frozenset(("T", "t", "top", "intercal"))
+MAX_DIMENSION = 5
+MAX_POWER = 8
+ENTRY_NODES = Matrix | Group
+UNIT_VECTORS = ("unit i", "unit j", "unit k")
+TRANSPOSE_MARKS = frozenset(("T", "t", "top", "intercal"))
 ONE = Number(Fraction(1))
 ZERO = Number(Fraction(0))
 
 
-def matrices(left: Node, right: Node, context: Context) -> Outcome | None:
-    size = max(_length(left), _length(right))
+def matrix_rule(left: Node, right: Node, context: Context) -> Outcome | None:
+    size = max(_vector_length(left), _vector_length(right))
     left, right = in_components(left, size), in_components(right, size)
     if not (_is_matrix(left) or _is_matrix(right)):
         return None
@@ -43,7 +43,7 @@ def matrices(left: Node, right: Node, context: Context) -> Outcome | None:
         one, two = [[cell for row in one for cell in row]], [[cell for row in two for cell in row]]
     if [len(row) for row in one] != [len(row) for row in two]:
         return Outcome(False, "matrices of different shapes")
-    return both(
+    return all_of(
         [
             context.compare(a, b, context)
             for r, s in zip(one, two, strict=True)
@@ -52,31 +52,33 @@ def matrices(left: Node, right: Node, context: Context) -> Outcome | None:
     )
 
 
-def _length(node: Node) -> int:
+def _vector_length(node: Node) -> int:
     """Of a vector in any notation; 0 for what is none."""
     if isinstance(node, Group):
         return len(node.items)
     if isinstance(node, Matrix):
         return len(node.rows) * len(node.rows[0])
     named = symbols(node)
-    return 3 if UNITS[2] in named else 2 if named & set(UNITS[:2]) else 0
+    return 3 if UNIT_VECTORS[2] in named else 2 if named & set(UNIT_VECTORS[:2]) else 0
 
 
 def in_components(node: Node, size: int) -> Node:
     """2i + 3j with unit vectors as (2, 3)."""
-    if isinstance(node, Group | Matrix) or not symbols(node) & set(UNITS) or size not in (2, 3):
+    if isinstance(node, Group | Matrix) or not symbols(node) & set(UNIT_VECTORS) or size not in (2, 3):
         return node
 
     def component(name: str) -> Node:
-        values: dict[str, Node] = {unit: ONE if unit == name else ZERO for unit in UNITS}
-        return rebuilt(node, lambda leaf: values.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)
+        values: dict[str, Node] = {unit: ONE if unit == name else ZERO for unit in UNIT_VECTORS}
+        return map_leaves(
+            node, lambda leaf: values.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf
+        )
 
-    return Matrix(tuple((component(unit),) for unit in UNITS[:size]))
+    return Matrix(tuple((component(unit),) for unit in UNIT_VECTORS[:size]))
 
 
 def _is_matrix(node: Node) -> bool:
     return isinstance(node, Matrix) or (
-        isinstance(node, Product | Sum | Quotient | Power) and holds(node, ENTRIES)
+        isinstance(node, Product | Sum | Quotient | Power) and contains_node(node, ENTRY_NODES)
     )
 
 
@@ -86,12 +88,12 @@ def _rows(node: Node) -> Rows | None:
             return [list(row) for row in rows]
         case Product(factors):
             return _multiplied(factors)
-        case Quotient(over, under) if not holds(under, ENTRIES):
+        case Quotient(over, under) if not contains_node(under, ENTRY_NODES):
             return _multiplied((Quotient(ONE, under), over))
         case Power(base, exponent):
-            return _raised(_rows(base), exponent)
+            return _matrix_power(_rows(base), exponent)
         case Sum(terms):
-            return _summed([_rows(term) for term in terms])
+            return _matrix_sum([_rows(term) for term in terms])
         case Group("(" | "[", items, _) if items and all(isinstance(item, Group) for item in items):
             rows = [list(item.items) for item in items if isinstance(item, Group)]
             return rows if len({len(row) for row in rows}) == 1 else None
@@ -103,22 +105,22 @@ def _rows(node: Node) -> Rows | None:
 
 def _multiplied(factors: tuple[Node, ...]) -> Rows | None:
     """Matrices row by column, times numbers entry by entry."""
-    numbers = tuple(factor for factor in factors if not holds(factor, ENTRIES))
-    parts = [_rows(factor) for factor in factors if holds(factor, ENTRIES)]
+    numbers = tuple(factor for factor in factors if not contains_node(factor, ENTRY_NODES))
+    parts = [_rows(factor) for factor in factors if contains_node(factor, ENTRY_NODES)]
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):
         return None
     made = known[0]
     for part in known[1:]:
-        product = _product(made, part)
+        product = _matrix_product(made, part)
         if product is None:
             return None
         made = product
     return [[Product((*numbers, cell)) for cell in row] for row in made] if numbers else made
 
 
-def _product(one: Rows, two: Rows) -> Rows | None:
-    if len(one[0]) != len(two) or len(one) * len(two) * len(two[0]) > DIMENSION_AT_MOST**3:
+def _matrix_product(one: Rows, two: Rows) -> Rows | None:
+    if len(one[0]) != len(two) or len(one) * len(two) * len(two[0]) > MAX_DIMENSION**3:
         return None
     columns = list(zip(*two, strict=True))
     return [
@@ -127,34 +129,34 @@ def _product(one: Rows, two: Rows) -> Rows | None:
     ]
 
 
-def _raised(rows: Rows | None, exponent: Node) -> Rows | None:
+def _matrix_power(rows: Rows | None, exponent: Node) -> Rows | None:
     if rows is None:
         return None
     match exponent:
-        case Symbol(name) if name in TRANSPOSED:
+        case Symbol(name) if name in TRANSPOSE_MARKS:
             return [list(column) for column in zip(*rows, strict=True)]
         case Number(power) if power == -1:
-            return _inverse(rows)
+            return _matrix_inverse(rows)
         case Product((Number(sign), Number(power))) if sign * power == -1:
-            return _inverse(rows)
-        case Number(power) if power.denominator == 1 and 0 < power <= POWER_AT_MOST:
+            return _matrix_inverse(rows)
+        case Number(power) if power.denominator == 1 and 0 < power <= MAX_POWER:
             made: Rows | None = rows
             for _ in range(int(power) - 1):
-                made = _product(made, rows) if made else None
+                made = _matrix_product(made, rows) if made else None
             return made
         case _:
             return None
 
 
-def _inverse(rows: Rows) -> Rows | None:
-    if len(rows) != len(rows[0]) or len(rows) > DIMENSION_AT_MOST - 1:
+def _matrix_inverse(rows: Rows) -> Rows | None:
+    if len(rows) != len(rows[0]) or len(rows) > MAX_DIMENSION - 1:
         return None
-    whole = _expanded(rows)
+    whole = _laplace_expansion(rows)
     size = range(len(rows))
     return [[Quotient(_cofactor(rows, column, row), whole) for column in size] for row in size]
 
 
-def _summed(parts: list[Rows | None]) -> Rows | None:
+def _matrix_sum(parts: list[Rows | None]) -> Rows | None:
     known = [part for part in parts if part is not None]
     shapes = {tuple(len(row) for row in part) for part in known}
     if len(known) < len(parts) or len(shapes) != 1:
@@ -165,12 +167,12 @@ def _summed(parts: list[Rows | None]) -> Rows | None:
 def determinant(node: Node) -> Node:
     """The number that it is, as an expression of the entries."""
     rows = _rows(node)
-    if rows is None or len(rows) != len(rows[0]) or len(rows) > DIMENSION_AT_MOST:
-        raise Unreadable("a determinant of what is no small square matrix")
-    return _expanded(rows)
+    if rows is None or len(rows) != len(rows[0]) or len(rows) > MAX_DIMENSION:
+        raise ParseError("a determinant of what is no small square matrix")
+    return _laplace_expansion(rows)
 
 
-def _expanded(rows: Rows) -> Node:
+def _laplace_expansion(rows: Rows) -> Node:
     if len(rows) == 1:
         return rows[0][0]
     return Sum(tuple(Product((rows[0][at], _cofactor(rows, 0, at))) for at in range(len(rows))))
@@ -178,20 +180,20 @@ def _expanded(rows: Rows) -> Node:
 
 def _cofactor(rows: Rows, row: int, column: int) -> Node:
     rest = [[*cells[:column], *cells[column + 1 :]] for cells in (*rows[:row], *rows[row + 1 :])]
-    minor = _expanded(rest) if rest else ONE
-    return negative(minor) if (row + column) % 2 else minor
+    minor = _laplace_expansion(rest) if rest else ONE
+    return negate(minor) if (row + column) % 2 else minor
 
 
 def trace(node: Node) -> Node:
     rows = _rows(node)
     if rows is None or len(rows) != len(rows[0]):
-        raise Unreadable("the trace of what is no square matrix")
+        raise ParseError("the trace of what is no square matrix")
     return Sum(tuple(rows[at][at] for at in range(len(rows))))
 
 
-def measured(name: str, arguments: tuple[Node, ...]) -> Node:
+def apply_matrix_function(name: str, arguments: tuple[Node, ...]) -> Node:
     """A call, or what it comes to for a matrix: a determinant, a trace."""
-    if len(arguments) == 1 and holds(arguments[0], Matrix):
+    if len(arguments) == 1 and contains_node(arguments[0], Matrix):
         if name in ("det", "abs"):
             return determinant(arguments[0])
         if name == "trace":

@@ -3,7 +3,7 @@
 import re
 
 BACKSLASHES = re.compile(r"\\+")
-DOUBLED = re.compile(
+DOUBLED_BACKSLASH = re.compile(
     r"\\\\(?=(?:[dt]?frac|sqrt|boxed|left|right|text|math\w\w|pi|c?dots?|times|leq?|geq?|neq?|infty|in|cup|cap|"
     r"circ|sin|cos|tan|ln|log|begin|end|pm|approx|q?quad|angle|alpha|beta|theta|binom|overline)(?![a-zA-Z]))"
 )
@@ -15,58 +15,58 @@ LAYOUT = re.compile(
 )
 LOST_RIGHT = re.compile(r"\\right\s*$")
 LEFT = re.compile(r"\\left\s*(\(|\[|\||\\\{)")
-RIGHTS = {"(": ")", "[": "]", "|": "|", "\\{": "\\}"}
+RIGHT_DELIMITERS = {"(": ")", "[": "]", "|": "|", "\\{": "\\}"}
 BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 ANGLES = re.compile(r"<([^<>=]*,[^<>=]*)>")
-ROWS = re.compile(
+OPEN_CASES = re.compile(
     r"\\left\s*\\\{\s*\\begin\s*\{(?:array|aligned|matrix|gathered)\}(?:\s*\{[lcr| ]*\})?"
     r"((?:(?!\\begin|\\end).){0,2000})\\end\s*\{(?:array|aligned|matrix|gathered)\}\s*\\right\s*\.",
     re.DOTALL,
 )
 # What a chat template or a tokenizer leaves in a completion.
-TURN = re.compile(
+TURN_TOKENS = re.compile(
     r"<\|(?:im_start|im_end|endoftext|end_of_text|eot_id|eom_id|end|user|begin_of_box|end_of_box)\|>"
     r"|</s>|<eos>|<end_of_turn>|<\uff5cend\u2581of\u2581sentence\uff5c>"
 )
-THOUGHT = "</think>"
+THINKING_END = "</think>"
 # How sure the writer is, on a line of its own after the answer.
-SURE = re.compile(r"\n[\s*_]*(?:confidence|certainty)\b[^\n]{0,40}\s*$", re.IGNORECASE)
+CONFIDENCE_LINE = re.compile(r"\n[\s*_]*(?:confidence|certainty)\b[^\n]{0,40}\s*$", re.IGNORECASE)
 
 
-def visible(text: str) -> str:
+def visible_text(text: str) -> str:
     """What the completion says to its reader: after its thoughts, before the next turn."""
     if "\n" in text:
-        text = SURE.sub("", text)
+        text = CONFIDENCE_LINE.sub("", text)
     if "<" not in text:
         return text
-    after = text.rpartition(THOUGHT)[2]
+    after = text.rpartition(THINKING_END)[2]
     text = after if after.strip() else text
-    return next((part for part in TURN.split(text) if part.strip()), text)
+    return next((part for part in TURN_TOKENS.split(text) if part.strip()), text)
 
 
-def mended(text: str) -> str:
+def repair_latex(text: str) -> str:
     if ANGLES.fullmatch(text):
         text = f"\\langle {text[1:-1]}\\rangle"
     if "\\" in text:
         text = LAYOUT.sub(" ", text)
-        text = ROWS.sub(r"\\begin{cases}\1\\end{cases}", text)
+        text = OPEN_CASES.sub(r"\\begin{cases}\1\\end{cases}", text)
         if LOST_RIGHT.search(text) and (opened := LEFT.findall(text)):
-            text += RIGHTS[opened[-1]]
+            text += RIGHT_DELIMITERS[opened[-1]]
         if text.endswith("\\") and not text.endswith("\\\\"):
             text = text[:-1]
-    return balanced(text) if "{" in text or "}" in text else text
+    return balance_braces(text) if "{" in text or "}" in text else text
 
 
-def unescaped(text: str) -> str:
+def unescape_backslashes(text: str) -> str:
     """The text as it was before it was escaped once too often."""
-    if "\\\\" not in text or not DOUBLED.search(text):
+    if "\\\\" not in text or not DOUBLED_BACKSLASH.search(text):
         return text
     if all(len(run) % 2 == 0 for run in BACKSLASHES.findall(text)):
         return BACKSLASHES.sub(lambda run: run[0][: len(run[0]) // 2], text)
-    return text if "\\begin" in text else DOUBLED.sub("\\\\", text)
+    return text if "\\begin" in text else DOUBLED_BACKSLASH.sub("\\\\", text)
 
 
-def balanced(text: str) -> str:
+def balance_braces(text: str) -> str:
     """With the closing braces that lack, and without those that close nothing."""
     depth, spare = 0, list[int]()
     for brace in BRACES.finditer(text):

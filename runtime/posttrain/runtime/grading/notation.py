@@ -5,11 +5,13 @@ import re
 MINUTES = re.compile(
     r"(\d+)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)\s*(\d+)\s*(?:'|\^\{?\\prime\}?)(?=$|[\s,;.$])"
 )
-GLUED = re.compile(r"(?<=[\d)}\]])(or|and)(?=[A-Za-z](?:_\w+)?(?:\([a-z]\))?\s*[=<>]|[-\d(\\])")
-CHOSEN = re.compile(r"(?:\{\s*\}\s*)?_\{?(\d+)\}?\s*C_\{?(\d+)\}?|(?<![\w}])\bC_\{?(\d+)\}?\^\{?(\d+)\}?")
+GLUED_CONJUNCTION = re.compile(r"(?<=[\d)}\]])(or|and)(?=[A-Za-z](?:_\w+)?(?:\([a-z]\))?\s*[=<>]|[-\d(\\])")
+COMBINATIONS = re.compile(
+    r"(?:\{\s*\}\s*)?_\{?(\d+)\}?\s*C_\{?(\d+)\}?|(?<![\w}])\bC_\{?(\d+)\}?\^\{?(\d+)\}?"
+)
 RATIO = re.compile(r"^(\d+)\s+to\s+(\d+)$")
-SAID_TWICE = re.compile(r"^(?=\S*\d)(\S+)\s+\((?:[a-z]{3,}(?:[- ][a-z]+){0,4})\)$")
-AGAIN = re.compile(r"^(?=\S*\d)(\S+)\s+\((?:or\s+-?\d[\d./]*%?|-?\d*[./]\d+%?|-?\d+%)\)$")
+RESTATED_IN_WORDS = re.compile(r"^(?=\S*\d)(\S+)\s+\((?:[a-z]{3,}(?:[- ][a-z]+){0,4})\)$")
+RESTATED_IN_DIGITS = re.compile(r"^(?=\S*\d)(\S+)\s+\((?:or\s+-?\d[\d./]*%?|-?\d*[./]\d+%?|-?\d+%)\)$")
 HALF_DAY = re.compile(r"\b([ap])\.\s?m\b\.?", re.IGNORECASE)
 ORDINAL = re.compile(r"(\d)\s*\^?\{?\s*(?:\\(?:text|mathrm|textrm)\s*\{)?\s*(?:st|nd|rd|th)\}*$")
 INTEGER_LETTER = re.compile(
@@ -22,42 +24,44 @@ EXCEPT = re.compile(
     r"(?:[a-z]\s*=\s*)?([^{}]{1,80}?)\}?$",
     re.IGNORECASE,
 )
-BESIDE = re.compile(r"\s*(?:,|\band\b|\bor\b)\s*(?:[a-z]\s*=\s*)?")
-GROUPED = re.compile(  # without backtracking: the marks between the groups may be taken in many ways
+ITEM_SEPARATOR = re.compile(r"\s*(?:,|\band\b|\bor\b)\s*(?:[a-z]\s*=\s*)?")
+DIGIT_GROUPS = re.compile(  # without backtracking: the marks between the groups may be taken in many ways
     r"(?<![\d.])\d{1,3}(?:(?>,?\\[!,;: ],?|\s?\{\s?,\s?\}|,\{\}|[ '~])++\d{3})+(?![\d/]|\s*/\s*\d)"
 )
-DOTTED = re.compile(r"(?<![\d.,])\d{1,3}(?:\.\d{3}){2,}(?![\d.])")
+DOTTED_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:\.\d{3}){2,}(?![\d.])")
 GROUP_MARK = re.compile(r"[^\d]")
 DECIMAL_BRACES = re.compile(r"(?<=\d)\{,\}(?=\d)")
 TIMES_TEN = re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*(?:\^|\*\*))|(?<=\d)\s+[xX]\s+(?=\d)|(?<=\d)[xX](?=\d)")
 
 
-def before_joints(text: str) -> str:
+def rewrite_delimited(text: str) -> str:
     """What must be seen while the dollars around formulas are still there."""
     text = HALF_DAY.sub(r"\1m", text)
-    text = GLUED.sub(r" \1 ", text)
+    text = GLUED_CONJUNCTION.sub(r" \1 ", text)
     text = RATIO.sub(r"\1:\2", text)
-    text = AGAIN.sub(r"\1", SAID_TWICE.sub(r"\1", text))
+    text = RESTATED_IN_DIGITS.sub(r"\1", RESTATED_IN_WORDS.sub(r"\1", text))
     text = ORDINAL.sub(r"\1", text)
     if "except" in text:
-        text = EXCEPT.sub(_without, text)
-    return INTEGER_LETTER.sub(_parameter, text) if "integer" in text else text
+        text = EXCEPT.sub(_real_numbers_except, text)
+    return INTEGER_LETTER.sub(_integer_parameter, text) if "integer" in text else text
 
 
-def rewritten(text: str) -> str:
+def rewrite_notation(text: str) -> str:
     if "_" in text:
-        text = CHOSEN.sub(lambda found: f"\\binom{{{found[1] or found[3]}}}{{{found[2] or found[4]}}}", text)
+        text = COMBINATIONS.sub(
+            lambda found: f"\\binom{{{found[1] or found[3]}}}{{{found[2] or found[4]}}}", text
+        )
     if "circ" in text:
         text = MINUTES.sub(r"{\1+\\frac{\2}{60}}^{\\circ}", text)
     text = TIMES_TEN.sub(" \\\\times ", text)
-    text = GROUPED.sub(lambda number: GROUP_MARK.sub("", number[0]), text)
-    text = DOTTED.sub(lambda number: number[0].replace(".", ""), text)
+    text = DIGIT_GROUPS.sub(lambda number: GROUP_MARK.sub("", number[0]), text)
+    text = DOTTED_THOUSANDS.sub(lambda number: number[0].replace(".", ""), text)
     return DECIMAL_BRACES.sub(".", text)
 
 
-def _without(words: re.Match[str]) -> str:
-    return f"\\mathbb{{R}}\\setminus\\{{{BESIDE.sub(', ', words[1])}\\}}"
+def _real_numbers_except(words: re.Match[str]) -> str:
+    return f"\\mathbb{{R}}\\setminus\\{{{ITEM_SEPARATOR.sub(', ', words[1])}\\}}"
 
 
-def _parameter(words: re.Match[str]) -> str:
+def _integer_parameter(words: re.Match[str]) -> str:
     return f", {words[1] or words[2]} \\in \\mathbb{{Z}}"

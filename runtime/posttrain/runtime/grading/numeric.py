@@ -7,43 +7,53 @@ from fractions import Fraction
 
 from posttrain.runtime.grading.context import Outcome
 from posttrain.runtime.grading.evaluation import (
-    Amount,
+    MpNumber,
     NoValue,
     Point,
-    evaluated,
+    evaluate_numerically,
     is_real,
-    multiple_precision,
+    mpmath_context,
 )
-from posttrain.runtime.grading.ring import Unsettled
-from posttrain.runtime.grading.tree import Call, Constant, Node, children, holds, holds_call, symbols
+from posttrain.runtime.grading.ring import Undecided
+from posttrain.runtime.grading.tree import (
+    Call,
+    Constant,
+    Node,
+    children,
+    contains_call,
+    contains_node,
+    symbols,
+)
 
 DIGITS = 60
-LADDER = (DIGITS, 250, 1000)
-ROUGH = (24,)  # for integrals, limits and endless sums, whose value is itself an estimate
+PRECISIONS = (DIGITS, 250, 1000)
+ESTIMATE_PRECISIONS = (24,)  # for integrals, limits and endless sums, whose value is itself an estimate
 POINTS = 12
-SHRUNK = 1e-20
-POINTS_AT_LEAST = 4
-DISCRETE = frozenset(("factorial", "factorial2", "binomial", "sum", "product"))
-ESTIMATED = frozenset(("integral", "limit"))
+SHRINK_RATIO = 1e-20
+MIN_POINTS = 4
+DISCRETE_CALLS = frozenset(("factorial", "factorial2", "binomial", "sum", "product"))
+ESTIMATED_CALLS = frozenset(("integral", "limit"))
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumericChecker:
     """The numerical half of a worker: proves inequality at a point, finds agreement at many."""
 
-    def same(self, left: Node, right: Node) -> Outcome:
+    def compare(self, left: Node, right: Node) -> Outcome:
         names = sorted(symbols(left) | symbols(right))
-        digits = ROUGH if _estimated(left) or _estimated(right) else LADDER
+        digits = ESTIMATE_PRECISIONS if _is_estimated(left) or _is_estimated(right) else PRECISIONS
         if not names:
-            return _constants(left, right, digits)
+            return _compare_constants(left, right, digits)
         agreed = 0
-        for points, real_only in _points(names, any(holds_call(node, DISCRETE) for node in (left, right))):
+        for points, real_only in _sample_points(
+            names, any(contains_call(node, DISCRETE_CALLS) for node in (left, right))
+        ):
             for point in points:
-                verdict = _at(left, right, point, real_only, digits[:2])
+                verdict = _agrees_at(left, right, point, real_only, digits[:2])
                 if verdict is False:
-                    return Outcome(False, f"they differ at {_shown(point)}", "symbolic")
+                    return Outcome(False, f"they differ at {_format_point(point)}", "symbolic")
                 agreed += verdict is True
-            if agreed >= POINTS_AT_LEAST:
+            if agreed >= MIN_POINTS:
                 return Outcome(True, f"they agree to {digits[0]} digits at {agreed} points", "symbolic")
         return Outcome(None, "no point was found where both sides have a value", "symbolic")
 
@@ -51,17 +61,17 @@ class Numbers:
         if symbols(node):
             return None
         try:
-            amount = evaluated(node, {}, DIGITS)
-        except (NoValue, Unsettled):
+            amount = evaluate_numerically(node, {}, DIGITS)
+        except (NoValue, Undecided):
             return None
-        return _fraction(amount) if is_real(amount) else None
+        return _to_fraction(amount) if is_real(amount) else None
 
 
-def _shown(point: Point) -> str:
+def _format_point(point: Point) -> str:
     return ", ".join(f"{name} = {value}" for name, value in point.items())
 
 
-def _points(names: list[str], discrete: bool) -> Iterator[tuple[list[Point], bool]]:
+def _sample_points(names: list[str], discrete: bool) -> Iterator[tuple[list[Point], bool]]:
     """Real points first; whole ones where those say nothing; then points where complex values count. Only
     whole ones for factorials: what they are between does not matter."""
     draw = random.Random(" ".join(names))
@@ -80,61 +90,67 @@ def _points(names: list[str], discrete: bool) -> Iterator[tuple[list[Point], boo
     yield reals[:POINTS], False
 
 
-def _at(left: Node, right: Node, point: Point, real_only: bool, ladder: tuple[int, ...]) -> bool | None:
+def _agrees_at(
+    left: Node, right: Node, point: Point, real_only: bool, ladder: tuple[int, ...]
+) -> bool | None:
     """Agreement is asked for at the first precision only: a difference must hold at each."""
-    before: Amount | None = None
+    before: MpNumber | None = None
     try:
         for digits in ladder:
-            one, two = evaluated(left, point, digits), evaluated(right, point, digits)
+            one, two = evaluate_numerically(left, point, digits), evaluate_numerically(right, point, digits)
             if real_only and not (is_real(one) and is_real(two)):
                 return None
-            if not _apart(one, two, digits, before):
+            if not _differs(one, two, digits, before):
                 return True
             before = abs(one - two)
-        return before is not None and len(ladder) == 1 and before < _small(ladder[0])
-    except (NoValue, Unsettled):
+        return before is not None and len(ladder) == 1 and before < _tolerance(ladder[0])
+    except (NoValue, Undecided):
         return None
 
 
-def _constants(left: Node, right: Node, ladder: tuple[int, ...]) -> Outcome:
-    one = two = multiple_precision().mpf(0)
-    before: Amount | None = None
+def _compare_constants(left: Node, right: Node, ladder: tuple[int, ...]) -> Outcome:
+    one = two = mpmath_context().mpf(0)
+    before: MpNumber | None = None
     try:
         for digits in ladder:
-            one, two = evaluated(left, {}, digits), evaluated(right, {}, digits)
+            one, two = evaluate_numerically(left, {}, digits), evaluate_numerically(right, {}, digits)
             gap = abs(one - two)
-            sure = gap > _small(digits) or (before is not None and digits == ladder[-1])
-            if _apart(one, two, digits, before) and sure:
+            sure = gap > _tolerance(digits) or (before is not None and digits == ladder[-1])
+            if _differs(one, two, digits, before) and sure:
                 return Outcome(False, f"they differ within {digits} digits", "symbolic")
             before = gap
-        if max(abs(one), abs(two)) > multiple_precision().mpf(10) ** max(ladder[-1] // 3, 100):
+        if max(abs(one), abs(two)) > mpmath_context().mpf(10) ** max(ladder[-1] // 3, 100):
             return Outcome(None, "numbers too large to tell apart", "symbolic")
         return Outcome(True, f"they agree to {ladder[-1]} digits", "symbolic")
-    except (NoValue, Unsettled) as reason:
+    except (NoValue, Undecided) as reason:
         return Outcome(None, str(reason) or "no value", "symbolic")
 
 
-def _small(digits: int) -> Amount:
+def _tolerance(digits: int) -> MpNumber:
     """What the working precision can blur, a third of the digits being left for that."""
-    return multiple_precision().mpf(10) ** -(digits * 2 // 3)
+    return mpmath_context().mpf(10) ** -(digits * 2 // 3)
 
 
-def _apart(one: Amount, two: Amount, digits: int, before: Amount | None) -> bool:
+def _differs(one: MpNumber, two: MpNumber, digits: int, before: MpNumber | None) -> bool:
     """Apart by more than can be blurred. A gap to zero that shrinks as digits are added is blur as well."""
     scale, gap = max(abs(one), abs(two)), abs(one - two)
-    if gap <= scale * _small(digits):
+    if gap <= scale * _tolerance(digits):
         return False
-    return before is None or gap > before * SHRUNK
+    return before is None or gap > before * SHRINK_RATIO
 
 
-def _estimated(node: Node) -> bool:
-    endless = isinstance(node, Call) and node.name in ("sum", "product") and holds(node, Constant)
-    return endless or holds_call(node, ESTIMATED) or any(_estimated(child) for child in children(node))
+def _is_estimated(node: Node) -> bool:
+    endless = isinstance(node, Call) and node.name in ("sum", "product") and contains_node(node, Constant)
+    return (
+        endless
+        or contains_call(node, ESTIMATED_CALLS)
+        or any(_is_estimated(child) for child in children(node))
+    )
 
 
-def _fraction(amount: Amount) -> Fraction | None:
-    real = multiple_precision().mpf(amount.real)
-    if not multiple_precision().isfinite(real):
+def _to_fraction(amount: MpNumber) -> Fraction | None:
+    real = mpmath_context().mpf(amount.real)
+    if not mpmath_context().isfinite(real):
         return None
     sign, mantissa, exponent, _ = real._mpf_
     if abs(exponent) > 10_000:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Path = Literal["text", "exact", "symbolic", "limit"]
+DecisionPath = Literal["text", "exact", "symbolic", "limit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,16 @@ class Options:
     units: Literal["optional", "ignore", "require"] = "optional"
     order: Literal["auto", "strict", "any"] = "auto"
     rounding: Literal["long", "reference", "off"] = "long"
-    digits: int = 6
-    relative: float = 0.0
-    absolute: float = 0.0
-    simplified: bool = False
-    case: bool = False
+    min_digits: int = 6
+    rel_tol: float = 0.0
+    abs_tol: float = 0.0
+    require_simplified: bool = False
+    case_sensitive: bool = False
     choices: bool = True
     decimal_comma: bool = True
     sentences: bool = True
-    proof_s: float = 0.0
-    characters: int = 4000
+    proof_timeout_s: float = 0.0
+    max_characters: int = 4000
 
 
 DEFAULTS = Options()
@@ -58,4 +58,4 @@ class Verdict:
 
     equal: bool | None
     reason: str
-    path: Path
+    path: DecisionPath

@@ -2,14 +2,14 @@
 
 from fractions import Fraction
 
-from posttrain.runtime.grading.context import Context, Outcome, both
-from posttrain.runtime.grading.exact import exact
+from posttrain.runtime.grading.context import Context, Outcome, all_of
+from posttrain.runtime.grading.exact import evaluate_exactly
 from posttrain.runtime.grading.magnitude import approximate
-from posttrain.runtime.grading.pieces import LINE, Piece, Pieces, complement, intersection, united
-from posttrain.runtime.grading.realsets import conditioned, same_set
-from posttrain.runtime.grading.ring import Unsettled
-from posttrain.runtime.grading.scalars import infinite, same
-from posttrain.runtime.grading.series import substituted
+from posttrain.runtime.grading.pieces import REAL_LINE, Interval, IntervalSet, complement, intersection, union
+from posttrain.runtime.grading.realsets import compare_interval_sets, condition_set
+from posttrain.runtime.grading.ring import Undecided
+from posttrain.runtime.grading.scalars import compare_scalars, infinity_sign
+from posttrain.runtime.grading.series import substitute
 from posttrain.runtime.grading.tree import (
     Cases,
     Group,
@@ -22,68 +22,68 @@ from posttrain.runtime.grading.tree import (
     symbols,
 )
 
-Branches = list[tuple[Node, Pieces]]
+Branches = list[tuple[Node, IntervalSet]]
 OTHERWISE = Text("otherwise")
-NO_FUNCTION = Text | Group | Listing | Matrix | Relation
-INSIDE = (Fraction(1, 7), Fraction(2, 5), Fraction(5, 8), Fraction(9, 10))
+NON_FUNCTIONS = Text | Group | Listing | Matrix | Relation
+SAMPLE_POSITIONS = (Fraction(1, 7), Fraction(2, 5), Fraction(5, 8), Fraction(9, 10))
 
 
-def piecewise(left: Node, right: Node, context: Context) -> Outcome | None:
+def piecewise_rule(left: Node, right: Node, context: Context) -> Outcome | None:
     if not isinstance(left, Cases) and not isinstance(right, Cases):
         return None
-    if isinstance(left, NO_FUNCTION) or isinstance(right, NO_FUNCTION):
+    if isinstance(left, NON_FUNCTIONS) or isinstance(right, NON_FUNCTIONS):
         return None
-    names = _variable(left) | _variable(right)
+    names = _condition_variables(left) | _condition_variables(right)
     if len(names) != 1:
         return Outcome(None, "cases that depend on more than one variable")
     try:
         one, two = _branches(left, context), _branches(right, context)
-        return _compared(one, two, min(names), context)
-    except Unsettled as reason:
+        return _compare_branches(one, two, min(names), context)
+    except Undecided as reason:
         return Outcome(None, str(reason))
 
 
-def _variable(node: Node) -> frozenset[str]:
+def _condition_variables(node: Node) -> frozenset[str]:
     conditions = [condition for _, condition in node.branches] if isinstance(node, Cases) else []
     return frozenset[str]().union(*(symbols(condition) for condition in conditions))
 
 
 def _branches(node: Node, context: Context) -> Branches:
     if not isinstance(node, Cases):
-        return [(node, LINE)]
-    made, taken = list[tuple[Node, Pieces]](), Pieces()
+        return [(node, REAL_LINE)]
+    made, taken = list[tuple[Node, IntervalSet]](), IntervalSet()
     for value, condition in node.branches:
-        domain = complement(taken) if condition == OTHERWISE else conditioned(condition, context)
+        domain = complement(taken) if condition == OTHERWISE else condition_set(condition, context)
         if domain is None:
-            raise Unsettled("a condition that is no set of numbers")
+            raise Undecided("a condition that is no set of numbers")
         made.append((value, domain))
-        taken = united([*taken, *domain], context)
+        taken = union([*taken, *domain], context)
     return made
 
 
-def _compared(one: Branches, two: Branches, name: str, context: Context) -> Outcome:
-    domains = [united([piece for _, domain in side for piece in domain], context) for side in (one, two)]
-    found = [same_set(domains[0], domains[1], context)]
+def _compare_branches(one: Branches, two: Branches, name: str, context: Context) -> Outcome:
+    domains = [union([piece for _, domain in side for piece in domain], context) for side in (one, two)]
+    found = [compare_interval_sets(domains[0], domains[1], context)]
     for first, here in one:
         for second, there in two:
             for piece in intersection(here, there, context):
-                for x in _points(piece, context):
-                    one_value, other = (substituted(side, name, Number(x)) for side in (first, second))
-                    found.append(same(one_value, other, context))
-    worst = both(found)
+                for x in _sample_points(piece, context):
+                    one_value, other = (substitute(side, name, Number(x)) for side in (first, second))
+                    found.append(compare_scalars(one_value, other, context))
+    worst = all_of(found)
     return worst._replace(reason="the same at every point tried") if worst.equal else worst
 
 
-def _points(piece: Piece, context: Context) -> list[Fraction]:
-    low, high = _end(piece.low, context), _end(piece.high, context)
+def _sample_points(piece: Interval, context: Context) -> list[Fraction]:
+    low, high = _endpoint_value(piece.low, context), _endpoint_value(piece.high, context)
     if low is not None and low == high:
         return [low]
     if low is None and high is None:
         low, high = Fraction(-9), Fraction(9)
     low = low if low is not None else (high or Fraction(0)) - 9
     high = high if high is not None else low + 9
-    return [low + part * (high - low) for part in INSIDE]
+    return [low + part * (high - low) for part in SAMPLE_POSITIONS]
 
 
-def _end(node: Node, context: Context) -> Fraction | None:
-    return None if infinite(node) else approximate(exact(node, context.budget))
+def _endpoint_value(node: Node, context: Context) -> Fraction | None:
+    return None if infinity_sign(node) else approximate(evaluate_exactly(node, context.budget))

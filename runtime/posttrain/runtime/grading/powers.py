@@ -11,75 +11,77 @@ from posttrain.runtime.grading.ring import (
     E,
     Exponent,
     Monomial,
+    RationalFunction,
+    Undecided,
     Undefined,
-    Unsettled,
-    Value,
     as_rational,
+    canonical_name,
     divide,
-    factored,
+    factorize,
     multiply,
-    names,
     rational,
-    reduced,
+    reduce_monomial,
     unknown,
-    written,
+    unknown_names,
 )
 
-DEGREE_AT_MOST = 60
-WRITTEN_AT_MOST = 200
+MAX_DEGREE = 60
+MAX_WRITTEN = 200
 
 
-def power(base: Value, exponent: Value, budget: Budget) -> Value:
+def power(base: RationalFunction, exponent: RationalFunction, budget: Budget) -> RationalFunction:
     known = as_rational(exponent)
     if known is None:
-        return _symbolic(base, exponent, budget)
+        return _symbolic_power(base, exponent, budget)
     if known.denominator == 1:
-        return whole(base, int(known), budget)
-    return fractional(base, known, budget)
+        return integer_power(base, int(known), budget)
+    return fractional_power(base, known, budget)
 
 
-def whole(base: Value, exponent: int, budget: Budget) -> Value:
+def integer_power(base: RationalFunction, exponent: int, budget: Budget) -> RationalFunction:
     if exponent < 0:
-        return whole(divide(rational(1), base, budget), -exponent, budget)
-    if not base.over:
+        return integer_power(divide(rational(1), base, budget), -exponent, budget)
+    if not base.numerator:
         return rational(0 if exponent else 1)
-    if base.under is ONE and len(base.over) == 1:
-        ((monomial, coefficient),) = base.over.items()
-        return _single(monomial, coefficient, exponent, base.free, budget)
-    if exponent > DEGREE_AT_MOST:
-        raise Unsettled(f"a power beyond {DEGREE_AT_MOST} of a sum")
+    if base.denominator is ONE and len(base.numerator) == 1:
+        ((monomial, coefficient),) = base.numerator.items()
+        return _monomial_power(monomial, coefficient, exponent, base.independent, budget)
+    if exponent > MAX_DEGREE:
+        raise Undecided(f"a power beyond {MAX_DEGREE} of a sum")
     result = rational(1)
     for _ in range(exponent):
         result = multiply(result, base, budget)
     return result
 
 
-def _single(monomial: Monomial, coefficient: Fraction, exponent: int, free: bool, budget: Budget) -> Value:
+def _monomial_power(
+    monomial: Monomial, coefficient: Fraction, exponent: int, free: bool, budget: Budget
+) -> RationalFunction:
     bits = max(coefficient.numerator.bit_length(), coefficient.denominator.bit_length())
     roots = sum(int(name[1:]).bit_length() for name, _ in monomial if name[0] == "#")
-    budget.admit((bits - 1 + roots) * exponent)
-    raised, factor = reduced({name: power * exponent for name, power in monomial})
-    return Value({raised: coefficient**exponent * factor}, ONE, free)
+    budget.admit_bits((bits - 1 + roots) * exponent)
+    raised, factor = reduce_monomial({name: power * exponent for name, power in monomial})
+    return RationalFunction({raised: coefficient**exponent * factor}, ONE, free)
 
 
-def fractional(base: Value, exponent: Fraction, budget: Budget) -> Value:
-    if not base.over:
+def fractional_power(base: RationalFunction, exponent: Fraction, budget: Budget) -> RationalFunction:
+    if not base.numerator:
         if exponent < 0:
             raise Undefined("division by zero")
         return rational(0)
-    if base.under is not ONE or len(base.over) > 1:
-        return opaque("root", [base, rational(exponent)])
-    ((monomial, coefficient),) = base.over.items()
+    if base.denominator is not ONE or len(base.numerator) > 1:
+        return opaque_value("root", [base, rational(exponent)])
+    ((monomial, coefficient),) = base.numerator.items()
     if coefficient < 0:
-        return _of_negative(base, exponent, budget)
-    root = _root(coefficient, exponent, budget)
-    if root is None or not all(_positive(name, power, monomial) for name, power in monomial):
-        return opaque("root", [base, rational(exponent)])
-    kept, factor = reduced({name: power * exponent for name, power in monomial})
-    return multiply(root, Value({kept: factor}, ONE, base.free), budget)
+        return _root_of_negative(base, exponent, budget)
+    root = _rational_root(coefficient, exponent, budget)
+    if root is None or not all(_is_positive(name, power, monomial) for name, power in monomial):
+        return opaque_value("root", [base, rational(exponent)])
+    kept, factor = reduce_monomial({name: power * exponent for name, power in monomial})
+    return multiply(root, RationalFunction({kept: factor}, ONE, base.independent), budget)
 
 
-def _positive(name: str, power: Exponent, monomial: Monomial) -> bool:
+def _is_positive(name: str, power: Exponent, monomial: Monomial) -> bool:
     """Whether (name^power)^q may be taken factor by factor."""
     if name[0] == "#" or name in (PI, E) or name.startswith(("#", E)):
         return True
@@ -87,34 +89,34 @@ def _positive(name: str, power: Exponent, monomial: Monomial) -> bool:
     return alone and power == 1 and name[0].isalpha()
 
 
-def _of_negative(base: Value, exponent: Fraction, budget: Budget) -> Value:
+def _root_of_negative(base: RationalFunction, exponent: Fraction, budget: Budget) -> RationalFunction:
     positive = multiply(base, rational(-1), budget)
     if exponent.denominator % 2:
         sign = rational(-1 if exponent.numerator % 2 else 1)
-        return multiply(sign, fractional(positive, exponent, budget), budget)
+        return multiply(sign, fractional_power(positive, exponent, budget), budget)
     if (
         exponent.denominator == 2
-        and not any(name[0] not in "#%" for name in names(base))
-        and IMAGINARY not in names(base)
+        and not any(name[0] not in "#%" for name in unknown_names(base))
+        and IMAGINARY not in unknown_names(base)
     ):
-        turned = whole(unknown(IMAGINARY), exponent.numerator % 4, budget)
-        return multiply(turned, fractional(positive, exponent, budget), budget)
-    return opaque("root", [base, rational(exponent)])
+        turned = integer_power(unknown(IMAGINARY), exponent.numerator % 4, budget)
+        return multiply(turned, fractional_power(positive, exponent, budget), budget)
+    return opaque_value("root", [base, rational(exponent)])
 
 
-def _root(number: Fraction, exponent: Fraction, budget: Budget) -> Value | None:
-    over, under = factored(number.numerator, budget), factored(number.denominator, budget)
+def _rational_root(number: Fraction, exponent: Fraction, budget: Budget) -> RationalFunction | None:
+    over, under = factorize(number.numerator, budget), factorize(number.denominator, budget)
     if over is None or under is None:
         return _exact_root(number, exponent)
     powers: dict[str, Exponent] = {f"#{prime}": count * exponent for prime, count in over.items()}
     powers |= {f"#{prime}": -count * exponent for prime, count in under.items()}
     for name, times in powers.items():
-        budget.admit(int(abs(times) + 1) * int(name[1:]).bit_length())
-    monomial, factor = reduced(powers)
-    return Value({monomial: factor}, ONE, True)
+        budget.admit_bits(int(abs(times) + 1) * int(name[1:]).bit_length())
+    monomial, factor = reduce_monomial(powers)
+    return RationalFunction({monomial: factor}, ONE, True)
 
 
-def _exact_root(number: Fraction, exponent: Fraction) -> Value | None:
+def _exact_root(number: Fraction, exponent: Fraction) -> RationalFunction | None:
     """Large numbers are not factored, but a perfect power is seen."""
     if abs(exponent.numerator) != 1 or exponent.denominator > 64:
         return None
@@ -132,54 +134,58 @@ def _integer_root(number: int, degree: int) -> int | None:
     return low if low**degree == number else None
 
 
-def _symbolic(base: Value, exponent: Value, budget: Budget) -> Value:
+def _symbolic_power(base: RationalFunction, exponent: RationalFunction, budget: Budget) -> RationalFunction:
     """a^(n+1) as a * a^n, with a^n an unknown of its own; for prime a, for e, for a variable."""
     # 2^n is independent of everything; of 2^(root of 2) that is not known.
-    varies = all(any(name[0] not in "#%" for name, _ in term) for term in exponent.over if term)
-    free = base.free and exponent.free and IMAGINARY not in names(exponent) and varies
-    if exponent.under is not ONE or base.under is not ONE or len(base.over) != 1:
-        return opaque("power", [base, exponent])
+    varies = all(any(name[0] not in "#%" for name, _ in term) for term in exponent.numerator if term)
+    free = base.independent and exponent.independent and IMAGINARY not in unknown_names(exponent) and varies
+    if exponent.denominator is not ONE or base.denominator is not ONE or len(base.numerator) != 1:
+        return opaque_value("power", [base, exponent])
     parts = _power_base(base, budget)
     if parts is None:
-        return opaque("power", [base, exponent])
+        return opaque_value("power", [base, exponent])
     result = rational(1)
-    for monomial, coefficient in exponent.over.items():
-        made = _term(parts, monomial, coefficient, base, budget)
+    for monomial, coefficient in exponent.numerator.items():
+        made = _power_term(parts, monomial, coefficient, base, budget)
         result = multiply(result, made, budget)
-    return Value(result.over, result.under, free and result.free)
+    return RationalFunction(result.numerator, result.denominator, free and result.independent)
 
 
-def _power_base(base: Value, budget: Budget) -> dict[str, Exponent] | None:
-    ((monomial, coefficient),) = base.over.items()
+def _power_base(base: RationalFunction, budget: Budget) -> dict[str, Exponent] | None:
+    ((monomial, coefficient),) = base.numerator.items()
     if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
         return {monomial[0][0]: 1} if monomial[0][0] == E or monomial[0][0][0].isalpha() else None
     if monomial or coefficient <= 0:
         return None
-    over, under = factored(coefficient.numerator, budget), factored(coefficient.denominator, budget)
+    over, under = factorize(coefficient.numerator, budget), factorize(coefficient.denominator, budget)
     if over is None or under is None:
         return None
     parts: dict[str, Exponent] = {f"#{prime}": count for prime, count in over.items()}
     return parts | {f"#{prime}": -count for prime, count in under.items()}
 
 
-def _term(
-    parts: dict[str, Exponent], monomial: Monomial, coefficient: Fraction, base: Value, budget: Budget
-) -> Value:
+def _power_term(
+    parts: dict[str, Exponent],
+    monomial: Monomial,
+    coefficient: Fraction,
+    base: RationalFunction,
+    budget: Budget,
+) -> RationalFunction:
     if not monomial:
         return power(base, rational(coefficient), budget)
     # "&" in place of "#": a power with a variable exponent is not reduced as a root is.
     powers = [
-        (f"{name.replace('#', '&')}^{_brief(str(monomial))}", count * coefficient)
+        (f"{name.replace('#', '&')}^{_shorten(str(monomial))}", count * coefficient)
         for name, count in parts.items()
     ]
-    return Value({tuple(sorted(powers)): Fraction(1)}, ONE, True)
+    return RationalFunction({tuple(sorted(powers)): Fraction(1)}, ONE, True)
 
 
-def opaque(name: str, arguments: list[Value]) -> Value:
+def opaque_value(name: str, arguments: list[RationalFunction]) -> RationalFunction:
     """A value known only by its name and arguments. Long ones by their digest: written out within each
     other they would grow without bound."""
-    return unknown(f"@{name}({_brief(','.join(map(written, arguments)))})", free=False)
+    return unknown(f"@{name}({_shorten(','.join(map(canonical_name, arguments)))})", free=False)
 
 
-def _brief(text: str) -> str:
-    return text if len(text) <= WRITTEN_AT_MOST else sha256(text.encode()).hexdigest()
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_WRITTEN else sha256(text.encode()).hexdigest()

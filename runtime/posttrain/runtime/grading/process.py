@@ -13,7 +13,7 @@ from posttrain.runtime.grading.options import Options
 
 START_SECONDS = 60.0
 COMMAND = ("-P", "-m", "posttrain.runtime.grading.worker")
-KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG")
+INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "LANG")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Task:
     candidate: str
     reference: str
     options: Options
-    seconds: float
+    timeout_s: float
 
 
 @dataclass(slots=True)
@@ -32,29 +32,29 @@ class Worker:
     deadline: float
     buffer: bytes = b""
     ready: bool = False
-    place: int | None = None
+    task_index: int | None = None
     task: Task | None = None
-    begun: float = 0.0
+    started_at: float = 0.0
     provisional: Outcome | None = None
 
     @property
-    def inlet(self) -> IO[bytes]:
+    def stdin(self) -> IO[bytes]:
         assert self.process.stdin is not None
         return self.process.stdin
 
     @property
-    def outlet(self) -> IO[bytes]:
+    def stdout(self) -> IO[bytes]:
         assert self.process.stdout is not None
         return self.process.stdout
 
     @property
-    def waited_for(self) -> bool:
-        return self.place is not None or not self.ready
+    def is_busy(self) -> bool:
+        return self.task_index is not None or not self.ready
 
 
-def start() -> Worker:
+def start_worker() -> Worker:
     """A worker sees none of this process's environment but where to find its modules."""
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    kept = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     process = subprocess.Popen(
         [sys.executable, *COMMAND, str(os.getpid())],
         stdin=subprocess.PIPE,
@@ -66,25 +66,25 @@ def start() -> Worker:
     return Worker(process, deadline=time.monotonic() + START_SECONDS)
 
 
-def give(worker: Worker, place: int, task: Task) -> None:
+def send_task(worker: Worker, place: int, task: Task) -> None:
     """Hand over a task and set its deadline. A worker that cannot take it is overdue at once."""
     message = {
         "candidate": task.candidate,
         "reference": task.reference,
         "options": asdict(task.options),
-        "seconds": task.seconds,
+        "seconds": task.timeout_s,
     }
-    worker.place, worker.task, worker.provisional = place, task, None
-    worker.begun = time.monotonic()
-    worker.deadline = worker.begun + task.seconds
+    worker.task_index, worker.task, worker.provisional = place, task, None
+    worker.started_at = time.monotonic()
+    worker.deadline = worker.started_at + task.timeout_s
     try:
-        worker.inlet.write(json.dumps(message).encode() + b"\n")
+        worker.stdin.write(json.dumps(message).encode() + b"\n")
     except OSError:
-        worker.deadline = worker.begun
+        worker.deadline = worker.started_at
 
 
-def stop(worker: Worker) -> None:
+def stop_worker(worker: Worker) -> None:
     worker.process.kill()
     worker.process.wait()
-    worker.inlet.close()
-    worker.outlet.close()
+    worker.stdin.close()
+    worker.stdout.close()

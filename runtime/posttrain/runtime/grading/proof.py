@@ -5,11 +5,11 @@ from typing import Any
 
 from posttrain.runtime.grading.context import Outcome
 from posttrain.runtime.grading.exact import based_value
-from posttrain.runtime.grading.numeric import Numbers
-from posttrain.runtime.grading.ring import Unsettled
+from posttrain.runtime.grading.numeric import NumericChecker
+from posttrain.runtime.grading.ring import Undecided
 from posttrain.runtime.grading.tree import (
     DEGREE,
-    Based,
+    BasedNumber,
     Call,
     Constant,
     Node,
@@ -22,7 +22,7 @@ from posttrain.runtime.grading.tree import (
     Symbol,
 )
 
-NAMED = {
+SYMPY_NAMES = {
     "abs": "Abs", "ceil": "ceiling", "re": "re", "im": "im", "max": "Max", "min": "Min", "gcd": "gcd",
     "lcm": "lcm", "sign": "sign", "floor": "floor", "factorial": "factorial", "factorial2": "factorial2",
     "gamma": "gamma", "binomial": "binomial", "arg": "arg", "exp": "exp",
@@ -34,74 +34,74 @@ NAMED = {
 }  # fmt: skip
 
 
-class Proofs(Numbers):
+class SympyChecker(NumericChecker):
     """Points first, as in a worker without proofs; then simplification of the difference to zero."""
 
-    def same(self, left: Node, right: Node) -> Outcome:
-        agreed = super().same(left, right)
+    def compare(self, left: Node, right: Node) -> Outcome:
+        agreed = super().compare(left, right)
         if not agreed.equal:
             return agreed
         return (
             Outcome(True, "their difference simplifies to zero", "symbolic")
-            if proved(left, right)
+            if is_provably_equal(left, right)
             else agreed
         )
 
 
-def proved(left: Node, right: Node) -> bool:
+def is_provably_equal(left: Node, right: Node) -> bool:
     import sympy
 
     try:
-        difference = built(left) - built(right)
-    except Unsettled:
+        difference = to_sympy(left) - to_sympy(right)
+    except Undecided:
         return False
     return bool(sympy.simplify(difference) == 0)
 
 
-def built(node: Node) -> Any:
+def to_sympy(node: Node) -> Any:
     """The sympy object for a scalar."""
     import sympy
 
     match node:
         case Number(value):
-            return _rational(value)
+            return _to_sympy_rational(value)
         case Symbol(name):
             return sympy.Symbol(name, real=True)
         case Constant(name):
             return {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "infinity": sympy.oo}[name]
-        case Based(digits, base):
-            return _rational(based_value(digits, base))
+        case BasedNumber(digits, base):
+            return _to_sympy_rational(based_value(digits, base))
         case _:
-            return _compound(node)
+            return _compound_to_sympy(node)
 
 
-def _compound(node: Node) -> Any:
+def _compound_to_sympy(node: Node) -> Any:
     import sympy
 
     match node:
         case Quantity(value, "deg"):
-            return built(Product((value, DEGREE)))
+            return to_sympy(Product((value, DEGREE)))
         case Sum(terms):
-            return sympy.Add(*map(built, terms))
+            return sympy.Add(*map(to_sympy, terms))
         case Product(factors):
-            return sympy.Mul(*map(built, factors))
+            return sympy.Mul(*map(to_sympy, factors))
         case Quotient(over, under):
-            return sympy.Mul(built(over), sympy.Pow(built(under), -1))
+            return sympy.Mul(to_sympy(over), sympy.Pow(to_sympy(under), -1))
         case Power(base, exponent):
-            return sympy.Pow(built(base), built(exponent))
+            return sympy.Pow(to_sympy(base), to_sympy(exponent))
         case Call(name, arguments):
-            return _called(name, [built(argument) for argument in arguments])
+            return _call_to_sympy(name, [to_sympy(argument) for argument in arguments])
         case _:
-            raise Unsettled(f"{type(node).__name__.lower()} is no scalar")
+            raise Undecided(f"{type(node).__name__.lower()} is no scalar")
 
 
-def _rational(value: Fraction) -> Any:
+def _to_sympy_rational(value: Fraction) -> Any:
     import sympy
 
     return sympy.Rational(value.numerator, value.denominator)
 
 
-def _called(name: str, values: list[Any]) -> Any:
+def _call_to_sympy(name: str, values: list[Any]) -> Any:
     import sympy
 
     if name == "ln":
@@ -112,6 +112,6 @@ def _called(name: str, values: list[Any]) -> Any:
         return sympy.real_root(*values)
     if name == "cis":
         return sympy.exp(sympy.I * values[0])
-    if name not in NAMED:
-        raise Unsettled(f"the function {name.strip(':')} is not known")
-    return getattr(sympy, NAMED[name])(*values)
+    if name not in SYMPY_NAMES:
+        raise Undecided(f"the function {name.strip(':')} is not known")
+    return getattr(sympy, SYMPY_NAMES[name])(*values)

@@ -1,21 +1,21 @@
 """From what an answer says (intervals, unions, inequalities) to the set of reals that it describes."""
 
-from posttrain.runtime.grading.context import Context, Outcome, both
-from posttrain.runtime.grading.linear import FLIPPED, solved
+from posttrain.runtime.grading.context import Context, Outcome, all_of
+from posttrain.runtime.grading.linear import FLIPPED_OPERATORS, solve_for_bound
 from posttrain.runtime.grading.pieces import (
-    LINE,
-    Piece,
-    Pieces,
+    REAL_LINE,
+    Interval,
+    IntervalSet,
     complement,
     half_line,
     intersection,
-    point,
-    united,
+    point_interval,
+    union,
 )
-from posttrain.runtime.grading.ring import Unsettled
-from posttrain.runtime.grading.scalars import same
+from posttrain.runtime.grading.ring import Undecided
+from posttrain.runtime.grading.scalars import compare_scalars
 from posttrain.runtime.grading.shape import PARAMETER
-from posttrain.runtime.grading.signs import where
+from posttrain.runtime.grading.signs import solution_set
 from posttrain.runtime.grading.tree import (
     Builder,
     Call,
@@ -26,8 +26,8 @@ from posttrain.runtime.grading.tree import (
     Relation,
     SetOperation,
     Symbol,
-    holds,
-    negative,
+    contains_node,
+    negate,
     symbols,
 )
 
@@ -36,49 +36,51 @@ def is_interval(node: Node) -> bool:
     return isinstance(node, Group) and len(node.items) == 2 and node.opening in "([" and node.closing in ")]"
 
 
-def pieces(node: Node, context: Context) -> Pieces | None:
+def interval_set(node: Node, context: Context) -> IntervalSet | None:
     """The set that a node describes, or None when it describes none. Raises Unsettled."""
     match node:
         case NamedSet("reals"):
-            return LINE
+            return REAL_LINE
         case NamedSet("empty"):
             return ()
         case Group("(" | "[", (low, high), ")" | "]"):
-            return united([Piece(low, node.opening == "[", high, node.closing == "]")], context)
+            return union([Interval(low, node.opening == "[", high, node.closing == "]")], context)
         case Group("{", items, "}"):
-            return united([point(item) for item in items], context)
+            return union([point_interval(item) for item in items], context)
         case SetOperation(operator, left, right):
-            return _operated(operator, pieces(left, context), pieces(right, context), context)
+            return _apply_operation(
+                operator, interval_set(left, context), interval_set(right, context), context
+            )
         case Relation(sides, ("in" | "notin" as operator,)):
-            inner = pieces(sides[1], context)
+            inner = interval_set(sides[1], context)
             return inner if operator == "in" or inner is None else complement(inner)
         case Relation():
             return _chain(node, context)
         case Builder(Symbol() | Relation((Symbol(), _), ("in",)), condition):
-            return conditioned(condition, context)
+            return condition_set(condition, context)
         case Listing(items, joint):
-            return _listed(items, joint, context)
+            return _combine_items(items, joint, context)
         case _:
             return None
 
 
-def conditioned(condition: Node, context: Context) -> Pieces | None:
+def condition_set(condition: Node, context: Context) -> IntervalSet | None:
     if isinstance(condition, Listing):
-        return _listed(condition.items, "or" if condition.joint == "or" else "and", context)
-    return pieces(condition, context)
+        return _combine_items(condition.items, "or" if condition.conjunction == "or" else "and", context)
+    return interval_set(condition, context)
 
 
-def _listed(items: tuple[Node, ...], joint: str, context: Context) -> Pieces | None:
+def _combine_items(items: tuple[Node, ...], joint: str, context: Context) -> IntervalSet | None:
     if not all(isinstance(item, Relation | SetOperation | NamedSet) or is_interval(item) for item in items):
         return None
     if len(frozenset[str]().union(*(symbols(item) for item in items))) > 1:
         return None
-    parts = [pieces(item, context) for item in items]
+    parts = [interval_set(item, context) for item in items]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
-    whole = united([piece for part in known for piece in part], context)
-    if joint == "or" or (joint == "," and whole != LINE):
+    whole = union([piece for part in known for piece in part], context)
+    if joint == "or" or (joint == "," and whole != REAL_LINE):
         return whole
     made = known[0]
     for part in known[1:]:
@@ -86,25 +88,29 @@ def _listed(items: tuple[Node, ...], joint: str, context: Context) -> Pieces | N
     return made
 
 
-def _operated(operator: str, left: Pieces | None, right: Pieces | None, context: Context) -> Pieces | None:
+def _apply_operation(
+    operator: str, left: IntervalSet | None, right: IntervalSet | None, context: Context
+) -> IntervalSet | None:
     if left is None or right is None:
         return None
     if operator == "union":
-        return united([*left, *right], context)
+        return union([*left, *right], context)
     return intersection(left, right if operator == "intersection" else complement(right), context)
 
 
-def _chain(node: Relation, context: Context) -> Pieces | None:
+def _chain(node: Relation, context: Context) -> IntervalSet | None:
     """1 < x <= 3, x != 2, 2x > 4: each link solved for the one variable."""
-    made = LINE
+    made = REAL_LINE
     for link, operator in enumerate(node.operators):
         around = _around_zero(node.sides[link], operator, node.sides[link + 1], context)
         if around is not None:
             made = intersection(made, around, context)
             continue
-        found = solved(node.sides[link], operator, node.sides[link + 1], context)
+        found = solve_for_bound(node.sides[link], operator, node.sides[link + 1], context)
         half = (
-            half_line(*found) if found else where(node.sides[link], operator, node.sides[link + 1], context)
+            half_line(*found)
+            if found
+            else solution_set(node.sides[link], operator, node.sides[link + 1], context)
         )
         if half is None:
             return None
@@ -112,14 +118,14 @@ def _chain(node: Relation, context: Context) -> Pieces | None:
     return made
 
 
-def _around_zero(left: Node, operator: str, right: Node, context: Context) -> Pieces | None:
+def _around_zero(left: Node, operator: str, right: Node, context: Context) -> IntervalSet | None:
     """|u| < c as -c < u < c, and |u| > c as the rest."""
     if isinstance(right, Call):
-        left, right, operator = right, left, FLIPPED.get(operator, "")
+        left, right, operator = right, left, FLIPPED_OPERATORS.get(operator, "")
     match left:
         case Call("abs", (inner,)) if operator in ("<", "<=", ">", ">=") and not symbols(right):
             strict = "<" if operator in ("<", ">=") else "<="
-            within = _chain(Relation((negative(right), inner, right), (strict, strict)), context)
+            within = _chain(Relation((negate(right), inner, right), (strict, strict)), context)
             return within if within is None or operator[0] == "<" else complement(within)
         case _:
             return None
@@ -127,32 +133,38 @@ def _around_zero(left: Node, operator: str, right: Node, context: Context) -> Pi
 
 def compare_sets(left: Node, right: Node, context: Context) -> Outcome | None:
     """Whether two nodes describe the same set of reals; None when one of them describes none."""
-    apart = _named(left) != _named(right)
-    if holds(left, Relation) and holds(right, Relation) and _named(left) and _named(right) and apart:
+    apart = _free_names(left) != _free_names(right)
+    if (
+        contains_node(left, Relation)
+        and contains_node(right, Relation)
+        and _free_names(left)
+        and _free_names(right)
+        and apart
+    ):
         return Outcome(False, "sets of values of different variables")
     try:
-        one, two = pieces(left, context), pieces(right, context)
+        one, two = interval_set(left, context), interval_set(right, context)
         if one is None or two is None:
             return None
-        return same_set(one, two, context)
-    except Unsettled as reason:
+        return compare_interval_sets(one, two, context)
+    except Undecided as reason:
         return Outcome(None, str(reason))
 
 
-def same_set(one: Pieces, two: Pieces, context: Context) -> Outcome:
+def compare_interval_sets(one: IntervalSet, two: IntervalSet, context: Context) -> Outcome:
     if len(one) != len(two):
         return Outcome(False, "different sets of real numbers")
     if not one:
         return Outcome(True, "both sets are empty")
-    return both([_same_piece(a, b, context) for a, b in zip(one, two, strict=True)])
+    return all_of([_compare_intervals(a, b, context) for a, b in zip(one, two, strict=True)])
 
 
-def _named(node: Node) -> set[str]:
+def _free_names(node: Node) -> set[str]:
     """The variables, but for those that only a set-builder binds."""
     return {name for name in symbols(node) if not name.startswith(PARAMETER)}
 
 
-def _same_piece(one: Piece, two: Piece, context: Context) -> Outcome:
+def _compare_intervals(one: Interval, two: Interval, context: Context) -> Outcome:
     if (one.low_closed, one.high_closed) != (two.low_closed, two.high_closed):
         return Outcome(False, "one interval has an endpoint that the other leaves out")
-    return both([same(one.low, two.low, context), same(one.high, two.high, context)])
+    return all_of([compare_scalars(one.low, two.low, context), compare_scalars(one.high, two.high, context)])

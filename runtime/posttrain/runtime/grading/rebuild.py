@@ -23,27 +23,27 @@ from posttrain.runtime.grading.tree import (
     Sum,
 )
 
-Change = Callable[[Node], Node]
+LeafFunction = Callable[[Node], Node]
 
 
-def rebuilt(node: Node, change: Change) -> Node:
+def map_leaves(node: Node, change: LeafFunction) -> Node:
     """From left to right."""
     match node:
         case Sum(parts) | Product(parts) | Ratio(parts):
-            return type(node)(tuple(rebuilt(part, change) for part in parts))
+            return type(node)(tuple(map_leaves(part, change) for part in parts))
         case Quotient(left, right) | Power(left, right):
-            return type(node)(rebuilt(left, change), rebuilt(right, change))
+            return type(node)(map_leaves(left, change), map_leaves(right, change))
         case Call(name, arguments):
-            return Call(name, tuple(rebuilt(argument, change) for argument in arguments))
+            return Call(name, tuple(map_leaves(argument, change) for argument in arguments))
         case Percent() | Quantity():
-            return replace(node, value=rebuilt(node.value, change))
+            return replace(node, value=map_leaves(node.value, change))
         case _:
-            return _structure(node, change)
+            return _map_structure(node, change)
 
 
-def _structure(node: Node, change: Change) -> Node:
+def _map_structure(node: Node, change: LeafFunction) -> Node:
     def each(items: tuple[Node, ...]) -> tuple[Node, ...]:
-        return tuple(rebuilt(item, change) for item in items)
+        return tuple(map_leaves(item, change) for item in items)
 
     match node:
         case SetOperation(operator, left, right):
@@ -61,6 +61,6 @@ def _structure(node: Node, change: Change) -> Node:
         case Matrix(rows):
             return Matrix(tuple(each(row) for row in rows))
         case Cases(branches):
-            return Cases(tuple((rebuilt(value, change), rebuilt(at, change)) for value, at in branches))
+            return Cases(tuple((map_leaves(value, change), map_leaves(at, change)) for value, at in branches))
         case _:
             return change(node)

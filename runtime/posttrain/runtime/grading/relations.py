@@ -1,11 +1,11 @@
 """Equations, inequalities, assignments, congruences: against each other, and against bare values."""
 
-from posttrain.runtime.grading.context import Context, Outcome, any_of, both
-from posttrain.runtime.grading.linear import proportional
+from posttrain.runtime.grading.context import Context, Outcome, all_of, any_of
+from posttrain.runtime.grading.linear import compare_up_to_factor
 from posttrain.runtime.grading.realsets import compare_sets
-from posttrain.runtime.grading.scalars import same
-from posttrain.runtime.grading.series import substituted
-from posttrain.runtime.grading.shape import assigned, is_label
+from posttrain.runtime.grading.scalars import compare_scalars
+from posttrain.runtime.grading.series import substitute
+from posttrain.runtime.grading.shape import as_assignment, is_label
 from posttrain.runtime.grading.tree import (
     Call,
     Congruence,
@@ -20,73 +20,73 @@ from posttrain.runtime.grading.tree import (
     Symbol,
     Text,
     children,
-    negative,
+    negate,
     symbols,
 )
 
-TURNED = {">": "<", ">=": "<="}
+FLIPPED = {">": "<", ">=": "<="}
 
 
-def relations(left: Node, right: Node, context: Context) -> Outcome | None:
+def relation_rule(left: Node, right: Node, context: Context) -> Outcome | None:
     if isinstance(left, Congruence) or isinstance(right, Congruence):
-        return _congruences(left, right, context)
+        return _compare_congruences(left, right, context)
     if isinstance(left, Relation) and isinstance(right, Relation):
-        return _two(left, right, context)
+        return _compare_relations(left, right, context)
     if isinstance(left, Relation):
-        return _against_value(left, right, context)
+        return _compare_with_value(left, right, context)
     if isinstance(right, Relation):
-        return _against_value(right, left, context)
+        return _compare_with_value(right, left, context)
     return None
 
 
-def _two(left: Relation, right: Relation, context: Context) -> Outcome:
-    one, two = assigned(left), assigned(right)
+def _compare_relations(left: Relation, right: Relation, context: Context) -> Outcome:
+    one, two = as_assignment(left), as_assignment(right)
     if one and two:
-        return _assignments(one, two, left, right, context)
+        return _compare_assignments(one, two, left, right, context)
     if "in" in left.operators + right.operators and left.operators == right.operators:
-        return both([context.compare(a, b, context) for a, b in zip(left.sides, right.sides, strict=True)])
-    sets = compare_sets(left, right, context) if _about_the_same(left, right) else None
+        return all_of([context.compare(a, b, context) for a, b in zip(left.sides, right.sides, strict=True)])
+    sets = compare_sets(left, right, context) if _is_same_inequality(left, right) else None
     if sets is not None:
         return sets
     if len(left.sides) == 2 == len(right.sides):
-        return _links(left, right, context)
-    left, right = _rising(left), _rising(right)
+        return _compare_up_to_factor(left, right, context)
+    left, right = _ascending(left), _ascending(right)
     if left.operators == right.operators:
-        return both([context.compare(a, b, context) for a, b in zip(left.sides, right.sides, strict=True)])
+        return all_of([context.compare(a, b, context) for a, b in zip(left.sides, right.sides, strict=True)])
     return Outcome(False, "different relations")
 
 
-def _rising(node: Relation) -> Relation:
+def _ascending(node: Relation) -> Relation:
     """c > b > a as a < b < c."""
-    if not set(node.operators) <= set(TURNED):
+    if not set(node.operators) <= set(FLIPPED):
         return node
-    return Relation(node.sides[::-1], tuple(TURNED[operator] for operator in reversed(node.operators)))
+    return Relation(node.sides[::-1], tuple(FLIPPED[operator] for operator in reversed(node.operators)))
 
 
-def _about_the_same(left: Relation, right: Relation) -> bool:
+def _is_same_inequality(left: Relation, right: Relation) -> bool:
     equations = set(left.operators + right.operators) == {"="}
     return symbols(left) == symbols(right) and not equations
 
 
-def _assignments(
+def _compare_assignments(
     one: tuple[Node, Node], two: tuple[Node, Node], left: Relation, right: Relation, context: Context
 ) -> Outcome:
     if _same_label(one[0], two[0]):
-        values = context.compare(one[1], _in_terms_of(one[0], two[0], two[1]), context)
+        values = context.compare(one[1], _rename_argument(one[0], two[0], two[1]), context)
         if values.equal or not symbols(one[0]) & (symbols(one[1]) | symbols(two[1])):
             return values
-        return any_of([values, _links(left, right, context)])
+        return any_of([values, _compare_up_to_factor(left, right, context)])
     if symbols(one[1]) or symbols(two[1]):
-        return _links(left, right, context)
+        return _compare_up_to_factor(left, right, context)
     return Outcome(False, "values of different variables")
 
 
-def _in_terms_of(one: Node, two: Node, value: Node) -> Node:
+def _rename_argument(one: Node, two: Node, value: Node) -> Node:
     """The value of f(t) in the variable of f(x): what the variable is called does not matter."""
     match one, two:
         case Call(_, (Symbol() as new,)), Call(_, (Symbol(old),)) if new.name != old:
             taken = new.name in symbols(value)
-            return value if taken else substituted(value, old, new)
+            return value if taken else substitute(value, old, new)
         case _:
             return value
 
@@ -104,22 +104,22 @@ def _same_label(one: Node, two: Node) -> bool:
     return {"y", "f", "g", "h"} >= {node.name.strip(":") for node in (one, two) if isinstance(node, Symbol)}
 
 
-def _links(left: Relation, right: Relation, context: Context) -> Outcome:
+def _compare_up_to_factor(left: Relation, right: Relation, context: Context) -> Outcome:
     """Two relations of two sides each, as polynomials up to a factor."""
-    one, first = _turned(left)
-    two, second = _turned(right)
+    one, first = _flip(left)
+    two, second = _flip(right)
     if first != second:
         return Outcome(False, "different relations")
-    return proportional(one, two, first in ("<", "<="), context)
+    return compare_up_to_factor(one, two, first in ("<", "<="), context)
 
 
-def _turned(node: Relation) -> tuple[tuple[Node, Node], str]:
+def _flip(node: Relation) -> tuple[tuple[Node, Node], str]:
     operator, sides = node.operators[0], (node.sides[0], node.sides[-1])
-    return ((sides[1], sides[0]), TURNED[operator]) if operator in TURNED else (sides, operator)
+    return ((sides[1], sides[0]), FLIPPED[operator]) if operator in FLIPPED else (sides, operator)
 
 
-def _against_value(relation: Relation, value: Node, context: Context) -> Outcome | None:
-    if pair := assigned(relation):
+def _compare_with_value(relation: Relation, value: Node, context: Context) -> Outcome | None:
+    if pair := as_assignment(relation):
         return context.compare(pair[1], value, context)
     if relation.operators == ("in",) and is_label(relation.sides[0]):
         return context.compare(relation.sides[1], value, context)
@@ -127,19 +127,21 @@ def _against_value(relation: Relation, value: Node, context: Context) -> Outcome
         return compare_sets(relation, value, context)
     last = relation.sides[-1]
     if not symbols(relation):
-        true = same(relation.sides[0], last, context)
-        if true.equal or holds_named(relation.sides[0]):
+        true = compare_scalars(relation.sides[0], last, context)
+        if true.equal or contains_named_function(relation.sides[0]):
             return context.compare(last, value, context)
         return true._replace(reason="an equation that is false")
-    if not symbols(last) and not symbols(value) and _names_a_value(relation.sides[0], last):
+    if not symbols(last) and not symbols(value) and _defines_value(relation.sides[0], last):
         return context.compare(last, value, context)
     return Outcome(False, "an equation against a value")
 
 
-def _names_a_value(left: Node, right: Node) -> bool:
+def _defines_value(left: Node, right: Node) -> bool:
     """a + b = 5 tells a value, x^2 - 1 = 0 does not: it is to be solved."""
     return (_only_symbols(left) and bool(symbols(left))) or (
-        bool(symbols(left)) and not (isinstance(right, Number) and right.value == 0) and _spoken(left)
+        bool(symbols(left))
+        and not (isinstance(right, Number) and right.value == 0)
+        and _is_named_quantity(left)
     )
 
 
@@ -153,37 +155,37 @@ def _only_symbols(node: Node) -> bool:
             return isinstance(node, Symbol)
 
 
-def holds_named(node: Node) -> bool:
+def contains_named_function(node: Node) -> bool:
     """Whether a function stands in it of which only the name is known: lim f(x) = 2 tells a value."""
     named = isinstance(node, Call) and node.name.startswith(":")
-    return named or any(holds_named(child) for child in children(node))
+    return named or any(contains_named_function(child) for child in children(node))
 
 
-def _spoken(node: Node) -> bool:
+def _is_named_quantity(node: Node) -> bool:
     """A named quantity such as |AB|, f(2) or cos A."""
     return isinstance(node, Call)
 
 
-def _remainder(left: Node, right: Node, context: Context) -> Outcome:
+def _compare_remainder(left: Node, right: Node, context: Context) -> Outcome:
     """7 mod 3 as the number 1."""
-    sides = [_modulo(node) if isinstance(node, Congruence) else node for node in (left, right)]
+    sides = [_modulo_node(node) if isinstance(node, Congruence) else node for node in (left, right)]
     if sides[0] is None or sides[1] is None:
         return Outcome(False, "a congruence against something else")
     return context.compare(sides[0], sides[1], context)
 
 
-def _modulo(node: Congruence) -> Node | None:
+def _modulo_node(node: Congruence) -> Node | None:
     if node.left != Text(""):
         return None
     times = Call("floor", (Quotient(node.right, node.modulus),))
-    return Sum((node.right, negative(Product((node.modulus, times)))))
+    return Sum((node.right, negate(Product((node.modulus, times)))))
 
 
-def _congruences(left: Node, right: Node, context: Context) -> Outcome:
+def _compare_congruences(left: Node, right: Node, context: Context) -> Outcome:
     if not (isinstance(left, Congruence) and isinstance(right, Congruence)):
-        return _remainder(left, right, context)
-    moduli = same(left.modulus, right.modulus, context)
+        return _compare_remainder(left, right, context)
+    moduli = compare_scalars(left.modulus, right.modulus, context)
     if not moduli.equal:
         return moduli._replace(reason="different moduli" if moduli.equal is False else moduli.reason)
-    gap = Quotient(Sum((left.right, negative(right.right))), left.modulus)
-    return same(Call("floor", (gap,)), gap, context)
+    gap = Quotient(Sum((left.right, negate(right.right))), left.modulus)
+    return compare_scalars(Call("floor", (gap,)), gap, context)

@@ -13,11 +13,11 @@ Exponent = int | Fraction
 Monomial = tuple[tuple[str, Exponent], ...]
 Polynomial = dict[Monomial, Fraction]
 
-ROOT_LIMIT = 10_000  # trial division by primes up to here
+FACTOR_LIMIT = 10_000  # trial division by primes up to here
 IMAGINARY, PI, E = "%i", "%pi", "%e"
 
 
-class Unsettled(Exception):
+class Undecided(Exception):
     """Exact arithmetic cannot say; the message gives the reason."""
 
 
@@ -29,56 +29,56 @@ class Budget:
     """Bounds the work of one comparison, whatever the input: steps in all, bits in any one number."""
 
     def __init__(self, steps: int, bits: int):
-        self.left = steps
+        self.remaining = steps
         self.bits = bits
 
     def spend(self, steps: int) -> None:
-        self.left -= steps
-        if self.left < 0:
-            raise Unsettled("too much exact arithmetic")
+        self.remaining -= steps
+        if self.remaining < 0:
+            raise Undecided("too much exact arithmetic")
 
-    def admit(self, bits: float) -> None:
+    def admit_bits(self, bits: float) -> None:
         """Before a number of this many bits is worked out."""
         if bits > self.bits:
-            raise Unsettled(f"a number of more than {self.bits} bits")
+            raise Undecided(f"a number of more than {self.bits} bits")
         self.spend(1 + int(bits) // 64)
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    over: Polynomial
-    under: Polynomial
-    free: bool
+class RationalFunction:
+    numerator: Polynomial
+    denominator: Polynomial
+    independent: bool
 
 
 ONE: Polynomial = {(): Fraction(1)}
 
 
-def rational(value: Fraction | int) -> Value:
-    return Value({(): Fraction(value)} if value else {}, ONE, True)
+def rational(value: Fraction | int) -> RationalFunction:
+    return RationalFunction({(): Fraction(value)} if value else {}, ONE, True)
 
 
-def unknown(name: str, free: bool = True, exponent: Exponent = 1) -> Value:
-    return Value({((name, exponent),): Fraction(1)}, ONE, free)
+def unknown(name: str, free: bool = True, exponent: Exponent = 1) -> RationalFunction:
+    return RationalFunction({((name, exponent),): Fraction(1)}, ONE, free)
 
 
-def as_rational(value: Value) -> Fraction | None:
-    if value.under != ONE or len(value.over) > 1:
+def as_rational(value: RationalFunction) -> Fraction | None:
+    if value.denominator != ONE or len(value.numerator) > 1:
         return None
-    return value.over.get((), None) if value.over else Fraction(0)
+    return value.numerator.get((), None) if value.numerator else Fraction(0)
 
 
-def monomials(left: Monomial, right: Monomial) -> tuple[Monomial, Fraction]:
+def multiply_monomials(left: Monomial, right: Monomial) -> tuple[Monomial, Fraction]:
     """The product of two monomials, roots and powers of i reduced."""
     if not left or not right:
         return left or right, Fraction(1)
     powers = dict(left)
     for name, exponent in right:
         powers[name] = powers.get(name, 0) + exponent
-    return reduced(powers)
+    return reduce_monomial(powers)
 
 
-def reduced(powers: dict[str, Exponent]) -> tuple[Monomial, Fraction]:
+def reduce_monomial(powers: dict[str, Exponent]) -> tuple[Monomial, Fraction]:
     factor = Fraction(1)
     for name, exponent in list(powers.items()):
         if name == IMAGINARY:
@@ -97,7 +97,7 @@ def _size(polynomial: Polynomial) -> int:
     )
 
 
-def added(left: Polynomial, right: Polynomial, budget: Budget) -> Polynomial:
+def add_polynomials(left: Polynomial, right: Polynomial, budget: Budget) -> Polynomial:
     budget.spend(_size(left) + _size(right))
     total = dict(left)
     for monomial, coefficient in right.items():
@@ -107,14 +107,14 @@ def added(left: Polynomial, right: Polynomial, budget: Budget) -> Polynomial:
     return total
 
 
-def multiplied(left: Polynomial, right: Polynomial, budget: Budget) -> Polynomial:
+def multiply_polynomials(left: Polynomial, right: Polynomial, budget: Budget) -> Polynomial:
     if left is ONE or right is ONE:
         return right if left is ONE else left
     budget.spend(_size(left) * _size(right))
     total: Polynomial = {}
     for one, first in left.items():
         for two, second in right.items():
-            monomial, factor = monomials(one, two)
+            monomial, factor = multiply_monomials(one, two)
             coefficient = total.get(monomial, Fraction(0)) + first * second * factor
             if coefficient:
                 total[monomial] = coefficient
@@ -123,63 +123,71 @@ def multiplied(left: Polynomial, right: Polynomial, budget: Budget) -> Polynomia
     return total
 
 
-def quotient(over: Polynomial, under: Polynomial, free: bool, budget: Budget) -> Value:
+def quotient(over: Polynomial, under: Polynomial, free: bool, budget: Budget) -> RationalFunction:
     """over/under, with a monomial below multiplied away."""
     if not under:
         raise Undefined("division by zero")
     if not over:
-        return Value({}, ONE, free)
+        return RationalFunction({}, ONE, free)
     if len(under) > 1:
-        return Value(over, under, free)
+        return RationalFunction(over, under, free)
     ((monomial, coefficient),) = under.items()
-    inverse, factor = reduced({name: -exponent for name, exponent in monomial})
-    return Value(multiplied(over, {inverse: factor / coefficient}, budget), ONE, free)
+    inverse, factor = reduce_monomial({name: -exponent for name, exponent in monomial})
+    return RationalFunction(multiply_polynomials(over, {inverse: factor / coefficient}, budget), ONE, free)
 
 
-def add(left: Value, right: Value, budget: Budget) -> Value:
-    free = left.free and right.free
-    if left.under == right.under:
-        return quotient(added(left.over, right.over, budget), left.under, free, budget)
-    over = added(
-        multiplied(left.over, right.under, budget), multiplied(right.over, left.under, budget), budget
+def add(left: RationalFunction, right: RationalFunction, budget: Budget) -> RationalFunction:
+    free = left.independent and right.independent
+    if left.denominator == right.denominator:
+        return quotient(
+            add_polynomials(left.numerator, right.numerator, budget), left.denominator, free, budget
+        )
+    over = add_polynomials(
+        multiply_polynomials(left.numerator, right.denominator, budget),
+        multiply_polynomials(right.numerator, left.denominator, budget),
+        budget,
     )
-    return quotient(over, multiplied(left.under, right.under, budget), free, budget)
+    return quotient(over, multiply_polynomials(left.denominator, right.denominator, budget), free, budget)
 
 
-def multiply(left: Value, right: Value, budget: Budget) -> Value:
-    over = multiplied(left.over, right.over, budget)
-    under = multiplied(left.under, right.under, budget)
-    return quotient(over, under, left.free and right.free, budget)
+def multiply(left: RationalFunction, right: RationalFunction, budget: Budget) -> RationalFunction:
+    over = multiply_polynomials(left.numerator, right.numerator, budget)
+    under = multiply_polynomials(left.denominator, right.denominator, budget)
+    return quotient(over, under, left.independent and right.independent, budget)
 
 
-def divide(left: Value, right: Value, budget: Budget) -> Value:
-    over = multiplied(left.over, right.under, budget)
-    under = multiplied(left.under, right.over, budget)
-    return quotient(over, under, left.free and right.free, budget)
+def divide(left: RationalFunction, right: RationalFunction, budget: Budget) -> RationalFunction:
+    over = multiply_polynomials(left.numerator, right.denominator, budget)
+    under = multiply_polynomials(left.denominator, right.numerator, budget)
+    return quotient(over, under, left.independent and right.independent, budget)
 
 
-def equal(left: Value, right: Value, budget: Budget) -> bool:
-    if left.under == right.under:
-        return left.over == right.over
-    return multiplied(left.over, right.under, budget) == multiplied(right.over, left.under, budget)
+def equal(left: RationalFunction, right: RationalFunction, budget: Budget) -> bool:
+    if left.denominator == right.denominator:
+        return left.numerator == right.numerator
+    return multiply_polynomials(left.numerator, right.denominator, budget) == multiply_polynomials(
+        right.numerator, left.denominator, budget
+    )
 
 
-def written(value: Value) -> str:
+def canonical_name(value: RationalFunction) -> str:
     """A canonical name for a value, by which it can stand as an unknown in another."""
-    parts = (_written(value.over), _written(value.under))
-    return parts[0] if value.under == ONE else "/".join(parts)
+    parts = (_canonical_polynomial(value.numerator), _canonical_polynomial(value.denominator))
+    return parts[0] if value.denominator == ONE else "/".join(parts)
 
 
-def _written(polynomial: Polynomial) -> str:
+def _canonical_polynomial(polynomial: Polynomial) -> str:
     terms = sorted(polynomial.items(), key=lambda term: str(term[0]))
     return "(" + "+".join(f"{c.numerator:x}/{c.denominator:x}{monomial}" for monomial, c in terms) + ")"
 
 
-def names(value: Value) -> set[str]:
-    return {name for side in (value.over, value.under) for monomial in side for name, _ in monomial}
+def unknown_names(value: RationalFunction) -> set[str]:
+    return {
+        name for side in (value.numerator, value.denominator) for monomial in side for name, _ in monomial
+    }
 
 
-def factored(number: int, budget: Budget) -> dict[int, int] | None:
+def factorize(number: int, budget: Budget) -> dict[int, int] | None:
     """The prime factors of a positive integer, None when it has large ones."""
     factors: dict[int, int] = {}
     candidate = 2
@@ -188,7 +196,7 @@ def factored(number: int, budget: Budget) -> dict[int, int] | None:
             factors[candidate] = factors.get(candidate, 0) + 1
             number //= candidate
         candidate += 1 if candidate == 2 else 2
-        if candidate > ROOT_LIMIT:
+        if candidate > FACTOR_LIMIT:
             break
         if candidate % 64 == 1:
             budget.spend(1 + number.bit_length() // 64)

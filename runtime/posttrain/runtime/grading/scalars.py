@@ -3,10 +3,10 @@
 from fractions import Fraction
 
 from posttrain.runtime.grading.context import Context, Outcome
-from posttrain.runtime.grading.exact import exact, settles
-from posttrain.runtime.grading.magnitude import IMMENSE_BITS, approximate, immense
+from posttrain.runtime.grading.exact import evaluate_exactly, is_decisive
+from posttrain.runtime.grading.magnitude import IMMENSE_BITS, approximate, immense_sign
 from posttrain.runtime.grading.options import Options
-from posttrain.runtime.grading.ring import Undefined, Unsettled, Value, as_rational, equal
+from posttrain.runtime.grading.ring import RationalFunction, Undecided, Undefined, as_rational, equal
 from posttrain.runtime.grading.tree import (
     Call,
     Constant,
@@ -15,47 +15,47 @@ from posttrain.runtime.grading.tree import (
     Power,
     Product,
     Quotient,
-    holds,
+    contains_node,
     symbols,
 )
 
 FLOAT_DIGITS = 15
 FLOAT_ERROR = Fraction(1, 10**12)
-CUT_DIGITS = 2
-FEWER_DIGITS = 2
+TRUNCATED_DIGITS = 2
+ROUNDED_ALLOWANCE = 2
 NEVER_DECIMAL = Constant | Power | Call
 
-SAME = Outcome(True, "the same expression")
-EQUAL = Outcome(True, "equal in exact arithmetic")
+SAME_EXPRESSION = Outcome(True, "the same expression")
+EXACTLY_EQUAL = Outcome(True, "equal in exact arithmetic")
 
 
-def same(left: Node, right: Node, context: Context) -> Outcome:
+def compare_scalars(left: Node, right: Node, context: Context) -> Outcome:
     if left == right:
-        return SAME
-    endless = infinite(left), infinite(right)
+        return SAME_EXPRESSION
+    endless = infinity_sign(left), infinity_sign(right)
     if any(endless):
-        return _endless(*endless)
+        return _compare_infinities(*endless)
     try:
-        return _settled(left, right, context)
+        return _compare_exactly(left, right, context)
     except Undefined:
         return Outcome(False, "one side divides by zero")
-    except Unsettled as reason:
-        return _unsettled(left, right, str(reason), context)
+    except Undecided as reason:
+        return _compare_undecided(left, right, str(reason), context)
 
 
-def _settled(left: Node, right: Node, context: Context) -> Outcome:
-    first, second = exact(left, context.budget), exact(right, context.budget)
+def _compare_exactly(left: Node, right: Node, context: Context) -> Outcome:
+    first, second = evaluate_exactly(left, context.budget), evaluate_exactly(right, context.budget)
     if equal(first, second, context.budget):
-        return EQUAL
-    near = _near(left, right, (approximate(first), approximate(second)), context)
+        return EXACTLY_EQUAL
+    near = _compare_within_tolerance(left, right, (approximate(first), approximate(second)), context)
     if near is not None:
         return near
-    if settles(first) and settles(second):
-        return Outcome(False, _difference(first, second))
-    return _symbolic(left, right, "exact arithmetic does not settle it", context)
+    if is_decisive(first) and is_decisive(second):
+        return Outcome(False, _difference_reason(first, second))
+    return _compare_symbolically(left, right, "exact arithmetic does not settle it", context)
 
 
-def _difference(first: Value, second: Value) -> str:
+def _difference_reason(first: RationalFunction, second: RationalFunction) -> str:
     one, two = as_rational(first), as_rational(second)
     if one is None or two is None:
         return "different in exact arithmetic"
@@ -64,19 +64,19 @@ def _difference(first: Value, second: Value) -> str:
     return f"{one} is not {two}"
 
 
-def _unsettled(left: Node, right: Node, reason: str, context: Context) -> Outcome:
-    large = _beyond(left, right, context)
+def _compare_undecided(left: Node, right: Node, reason: str, context: Context) -> Outcome:
+    large = _compare_immense(left, right, context)
     if large is not None:
         return large
-    near = _near(left, right, (None, None), context)
-    return near if near is not None else _symbolic(left, right, reason, context)
+    near = _compare_within_tolerance(left, right, (None, None), context)
+    return near if near is not None else _compare_symbolically(left, right, reason, context)
 
 
-def _symbolic(left: Node, right: Node, reason: str, context: Context) -> Outcome:
-    return context.symbolic.same(left, right) if context.symbolic else Outcome(None, reason)
+def _compare_symbolically(left: Node, right: Node, reason: str, context: Context) -> Outcome:
+    return context.symbolic.compare(left, right) if context.symbolic else Outcome(None, reason)
 
 
-def infinite(node: Node) -> int:
+def infinity_sign(node: Node) -> int:
     if node == Constant("infinity"):
         return 1
     if isinstance(node, Product) and len(node.factors) == 2 and node.factors[1] == Constant("infinity"):
@@ -85,45 +85,52 @@ def infinite(node: Node) -> int:
     return 0
 
 
-def _endless(left: int, right: int) -> Outcome:
+def _compare_infinities(left: int, right: int) -> Outcome:
     if left == right:
         return Outcome(True, "the same infinity")
     return Outcome(False, "one side is infinite" if not (left and right) else "infinities of opposite sign")
 
 
-def _beyond(left: Node, right: Node, context: Context) -> Outcome | None:
+def _compare_immense(left: Node, right: Node, context: Context) -> Outcome | None:
     """Numbers too large to write out: decided by size, or by their parts."""
     try:
-        sizes = immense(left, context.budget), immense(right, context.budget)
+        sizes = immense_sign(left, context.budget), immense_sign(right, context.budget)
         if not any(sizes):
             return None
         if sizes[0] and sizes[1]:
-            return _parts(left, right, context) if sizes[0] == sizes[1] else Outcome(False, "opposite signs")
+            return (
+                _compare_parts(left, right, context)
+                if sizes[0] == sizes[1]
+                else Outcome(False, "opposite signs")
+            )
         small = _value(right if sizes[0] else left, context)
         if small is not None and small.numerator.bit_length() < IMMENSE_BITS:
             return Outcome(False, f"one side is beyond 2^{IMMENSE_BITS}, the other is not")
-    except (Unsettled, Undefined):
+    except (Undecided, Undefined):
         pass
     return None
 
 
-def _parts(left: Node, right: Node, context: Context) -> Outcome | None:
+def _compare_parts(left: Node, right: Node, context: Context) -> Outcome | None:
     match left, right:
-        case Power(base, one), Power(other, two) if same(base, other, context).equal:
-            return same(one, two, context)
+        case Power(base, one), Power(other, two) if compare_scalars(base, other, context).equal:
+            return compare_scalars(one, two, context)
         case Call("factorial", (one,)), Call("factorial", (two,)):
-            return same(one, two, context)
+            return compare_scalars(one, two, context)
         case _:
             return None
 
 
-def _near(
+def _compare_within_tolerance(
     left: Node, right: Node, known: tuple[Fraction | None, Fraction | None], context: Context
 ) -> Outcome | None:
     """Whether the two are the same by a declared tolerance; None when none applies or they are apart."""
     options = context.options
-    tolerant = options.relative > 0 or options.absolute > 0
-    decimals = _decimal(left, options, False), _decimal(right, options, True, holds(left, NEVER_DECIMAL))
+    tolerant = options.rel_tol > 0 or options.abs_tol > 0
+    decimals = (
+        _decimal(left, options, False),
+        _decimal(right, options, True, contains_node(left, NEVER_DECIMAL)),
+    )
     if not tolerant and decimals == (None, None):
         return None
     values = [
@@ -135,16 +142,16 @@ def _near(
         closed = not (symbols(left) or symbols(right))
         return Outcome(None, "a decimal against a value that is not rational") if closed else None
     if tolerant and abs(first - second) <= max(
-        Fraction(options.absolute), Fraction(options.relative) * abs(second)
+        Fraction(options.abs_tol), Fraction(options.rel_tol) * abs(second)
     ):
         return Outcome(True, "equal within the declared tolerance")
-    return _rounds(decimals, (first, second))
+    return _compare_rounded(decimals, (first, second))
 
 
 Decimal = tuple[Fraction, int]  # a unit in the last place, and the significant digits
 
 
-def _rounds(
+def _compare_rounded(
     decimals: tuple[Decimal | None, Decimal | None], values: tuple[Fraction, Fraction]
 ) -> Outcome | None:
     for mine, other, written, value in (
@@ -166,11 +173,11 @@ def _decimal(node: Node, options: Options, reference: bool, rounded: bool = Fals
     """The last place of a decimal that may stand for a longer value. `rounded`: the other side is a root, or
     has pi in it, so that a decimal beside it can only be a rounded one."""
     number, scale = _literal(node)
-    if number is None or number.places is None:
+    if number is None or number.decimal_places is None:
         return None
-    unit = Fraction(1, 10**number.places)
+    unit = Fraction(1, 10**number.decimal_places)
     digits = len(str(abs(number.value / unit).numerator)) if number.value else 0
-    least = CUT_DIGITS if number.cut else options.digits - FEWER_DIGITS * rounded
+    least = TRUNCATED_DIGITS if number.truncated else options.min_digits - ROUNDED_ALLOWANCE * rounded
     if options.rounding == "reference" and reference:
         least = 1
     if options.rounding == "off" or digits < least:
@@ -196,19 +203,19 @@ def _literal(node: Node) -> tuple[Number | None, Fraction]:
             return None, Fraction(1)
 
 
-def order(left: Node, right: Node, context: Context) -> int:
+def order_scalars(left: Node, right: Node, context: Context) -> int:
     """-1, 0 or 1 for real numbers and infinities; raises Unsettled."""
-    endless = infinite(left), infinite(right)
+    endless = infinity_sign(left), infinity_sign(right)
     if any(endless):
         return (endless[0] > endless[1]) - (endless[0] < endless[1])
-    verdict = same(left, right, context)
+    verdict = compare_scalars(left, right, context)
     if verdict.equal:
         return 0
     if verdict.equal is None:
-        raise Unsettled(verdict.reason)
+        raise Undecided(verdict.reason)
     values = [_value(node, context) for node in (left, right)]
     if values[0] is None or values[1] is None:
-        raise Unsettled("an endpoint has no known size")
+        raise Undecided("an endpoint has no known size")
     return 1 if values[0] > values[1] else -1
 
 
@@ -216,7 +223,7 @@ def _value(node: Node, context: Context) -> Fraction | None:
     if isinstance(node, Number):
         return node.value
     try:
-        known = approximate(exact(node, context.budget))
-    except (Unsettled, Undefined):
+        known = approximate(evaluate_exactly(node, context.budget))
+    except (Undecided, Undefined):
         known = None
     return known if known is not None or context.symbolic is None else context.symbolic.value(node)

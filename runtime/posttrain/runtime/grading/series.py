@@ -4,24 +4,26 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
 
-from posttrain.runtime.grading.rebuild import rebuilt
-from posttrain.runtime.grading.ring import Budget, Value, add, as_rational, multiply, rational
+from posttrain.runtime.grading.rebuild import map_leaves
+from posttrain.runtime.grading.ring import Budget, RationalFunction, add, as_rational, multiply, rational
 from posttrain.runtime.grading.tree import Node, Number, Symbol
 
-TERMS_AT_MOST = 1000
-Evaluate = Callable[[Node, Budget], Value]
+MAX_TERMS = 1000
+Evaluate = Callable[[Node, Budget], RationalFunction]
 
 
-def total(name: str, arguments: tuple[Node, ...], evaluate: Evaluate, budget: Budget) -> Value | None:
+def evaluate_series(
+    name: str, arguments: tuple[Node, ...], evaluate: Evaluate, budget: Budget
+) -> RationalFunction | None:
     """None where the bounds are no numbers, or too far apart."""
     variable, low, high, body = arguments
     first, last = as_rational(evaluate(low, budget)), as_rational(evaluate(high, budget))
     if first is None or last is None or first.denominator != 1 or last.denominator != 1:
         return None
-    if last - first >= TERMS_AT_MOST or not isinstance(variable, Symbol):
+    if last - first >= MAX_TERMS or not isinstance(variable, Symbol):
         return None
     terms = (
-        evaluate(substituted(body, variable.name, Number(Fraction(n))), budget)
+        evaluate(substitute(body, variable.name, Number(Fraction(n))), budget)
         for n in range(int(first), int(last) + 1)
     )
     return reduce(
@@ -31,5 +33,5 @@ def total(name: str, arguments: tuple[Node, ...], evaluate: Evaluate, budget: Bu
     )
 
 
-def substituted(node: Node, name: str, value: Node) -> Node:
-    return rebuilt(node, lambda leaf: value if isinstance(leaf, Symbol) and leaf.name == name else leaf)
+def substitute(node: Node, name: str, value: Node) -> Node:
+    return map_leaves(node, lambda leaf: value if isinstance(leaf, Symbol) and leaf.name == name else leaf)

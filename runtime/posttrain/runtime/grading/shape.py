@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-from posttrain.runtime.grading.rebuild import rebuilt
+from posttrain.runtime.grading.rebuild import map_leaves
 from posttrain.runtime.grading.tree import (
     PI,
     Builder,
@@ -14,61 +14,61 @@ from posttrain.runtime.grading.tree import (
     NamedSet,
     Node,
     Number,
+    ParseError,
     Product,
     Relation,
     Sign,
     Symbol,
     Text,
-    Unreadable,
     children,
-    holds,
+    contains_node,
     symbols,
 )
 
-SIGNS_AT_MOST = 3
+MAX_SIGNS = 3
 PARAMETER = "any integer"
-COUNTERS = frozenset(("k", "m", "n"))
-Assigned = tuple[Node, Node]
+INTEGER_NAMES = frozenset(("k", "m", "n"))
+Assignment = tuple[Node, Node]
 
 
-def shape(node: Node) -> Node:
+def normalize_form(node: Node) -> Node:
     if isinstance(node, Listing):
-        return _listing(node)
+        return _normalize_listing(node)
     match node:
         case Product((Symbol(name), Group("(", (_, _, *_)) as named)) if name[0].isupper():
             return named
         case Builder() if len(symbols(node)) == 1:
-            return _with_parameters(node, list(symbols(node)))
+            return _rename_parameters(node, list(symbols(node)))
         case _:
             pass
-    if not holds(node, Sign):
+    if not contains_node(node, Sign):
         return node
     if isinstance(node, Group) and node.opening == "{":
-        return Group("{", tuple(one for item in node.items for one in signed(item)), "}")
+        return Group("{", tuple(one for item in node.items for one in expand_signs(item)), "}")
     # x != -1, 1 keeps off both.
     apart = isinstance(node, Relation) and "!=" in node.operators
-    return shape(Listing(tuple(signed(node)), "and" if apart else "or"))
+    return normalize_form(Listing(tuple(expand_signs(node)), "and" if apart else "or"))
 
 
-def _listing(node: Listing) -> Node:
-    items = [one for item in node.items for one in signed(item)]
-    parameters = [name for item in items if (name := _parameter(item, items))]
-    items = [_with_parameters(item, parameters) for item in items if not _parameter(item, items)]
-    items = _excluded(items)
-    pairs = [assigned(item) for item in items]
+def _normalize_listing(node: Listing) -> Node:
+    items = [one for item in node.items for one in expand_signs(item)]
+    parameters = [name for item in items if (name := _integer_parameter(item, items))]
+    items = [_rename_parameters(item, parameters) for item in items if not _integer_parameter(item, items)]
+    items = _distribute_exclusions(items)
+    pairs = [as_assignment(item) for item in items]
     labels = [pair[0] for pair in pairs if pair]
     if labels and len(labels) == len(items) and len({_stem(label) for label in labels}) == 1:
         items = [pair[1] for pair in pairs if pair]
-    elif rounds := _rounds(pairs):
+    elif rounds := _solution_tuples(pairs):
         items = rounds
-    elif len(labels) == 1 and (values := _together(items, pairs)):
+    elif len(labels) == 1 and (values := _joint_assignment(items, pairs)):
         return values
     elif len(labels) == 1 and pairs[0] and not any(isinstance(item, Relation) for item in items[1:]):
         items[0] = pairs[0][1]
-    return items[0] if len(items) == 1 else Listing(tuple(items), node.joint)
+    return items[0] if len(items) == 1 else Listing(tuple(items), node.conjunction)
 
 
-def _excluded(items: list[Node]) -> list[Node]:
+def _distribute_exclusions(items: list[Node]) -> list[Node]:
     """x != 1, 2 says that x is neither."""
     match items[0] if items else None:
         case Relation((Symbol() as name, _), ("!=",)) if not any(isinstance(i, Relation) for i in items[1:]):
@@ -77,7 +77,7 @@ def _excluded(items: list[Node]) -> list[Node]:
             return items
 
 
-def _rounds(pairs: list[Assigned | None]) -> list[Node] | None:
+def _solution_tuples(pairs: list[Assignment | None]) -> list[Node] | None:
     """x = 1, y = 2 or x = 3, y = 4 as tuples: the labels come round more than once."""
     known = [pair for pair in pairs if pair and isinstance(pair[0], Symbol)]
     length = len({str(label) for label, _ in known})
@@ -91,7 +91,7 @@ def _rounds(pairs: list[Assigned | None]) -> list[Node] | None:
     return [Group("(", tuple(value for _, value in one), ")") for one in rounds]
 
 
-def _together(items: list[Node], pairs: list[Assigned | None]) -> Node | None:
+def _joint_assignment(items: list[Node], pairs: list[Assignment | None]) -> Node | None:
     """x, y = 1, 2 as a tuple of values."""
     half = len(items) // 2
     if len(items) != 2 * half + 1 or half == 0 or not (pair := pairs[half]):
@@ -101,7 +101,7 @@ def _together(items: list[Node], pairs: list[Assigned | None]) -> Node | None:
     return Group("(", (pair[1], *items[half + 1 :]), ")")
 
 
-def _parameter(item: Node, items: list[Node]) -> str | None:
+def _integer_parameter(item: Node, items: list[Node]) -> str | None:
     """The k of `k in Z` beside something that has k in it."""
     match item:
         case Relation((Symbol(name), NamedSet("integers" | "naturals")), ("in",)):
@@ -110,29 +110,31 @@ def _parameter(item: Node, items: list[Node]) -> str | None:
             return None
 
 
-def _with_parameters(item: Node, names: list[str]) -> Node:
+def _rename_parameters(item: Node, names: list[str]) -> Node:
     """The parameter by a name of its own: which letter it has does not matter."""
     if not names:
         return item
     new = {name: Symbol(f"{PARAMETER} {place}") for place, name in enumerate(names)}
-    return rebuilt(item, lambda leaf: new.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)
+    return map_leaves(item, lambda leaf: new.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)
 
 
-def matched(left: Node, right: Node) -> tuple[Node, Node]:
+def unify_parameters(left: Node, right: Node) -> tuple[Node, Node]:
     """The two with one letter for the parameter, where only one of them says that it is one, or where it
     counts turns."""
     one, two = symbols(left) - symbols(right), symbols(right) - symbols(left)
     if len(one) != 1 or len(two) != 1:
         return left, right
-    turns = one | two <= COUNTERS and holds_pi(left) and holds_pi(right)
+    turns = one | two <= INTEGER_NAMES and contains_pi(left) and contains_pi(right)
     if not turns and not any(name.startswith(PARAMETER) for name in one | two):
         return left, right
     new = Symbol(next(iter(two)))
-    return rebuilt(left, lambda leaf: new if isinstance(leaf, Symbol) and leaf.name in one else leaf), right
+    return map_leaves(
+        left, lambda leaf: new if isinstance(leaf, Symbol) and leaf.name in one else leaf
+    ), right
 
 
-def holds_pi(node: Node) -> bool:
-    return node == PI or any(holds_pi(child) for child in children(node))
+def contains_pi(node: Node) -> bool:
+    return node == PI or any(contains_pi(child) for child in children(node))
 
 
 def _stem(label: Node) -> str:
@@ -140,7 +142,7 @@ def _stem(label: Node) -> str:
     return label.name.partition("_")[0] if isinstance(label, Symbol) else str(label)
 
 
-def assigned(node: Node) -> Assigned | None:
+def as_assignment(node: Node) -> Assignment | None:
     """`x = 2`, `2 = x`, `f(x) = 2`, `Area = 2` as label and value."""
     if not isinstance(node, Relation) or set(node.operators) != {"="}:
         return None
@@ -162,9 +164,9 @@ def is_label(node: Node) -> bool:
             return False
 
 
-def system(node: Node) -> tuple[tuple[str, Node], ...] | None:
+def as_system(node: Node) -> tuple[tuple[str, Node], ...] | None:
     """x = 1, y = 2 and (x, y) = (1, 2) as names with values."""
-    if pair := assigned(node):
+    if pair := as_assignment(node):
         match pair:
             case (Group(_, names), Group(_, values)) if len(names) == len(values):
                 return tuple((str(n), v) for n, v in zip(names, values, strict=True))
@@ -172,34 +174,34 @@ def system(node: Node) -> tuple[tuple[str, Node], ...] | None:
                 return None
     if not isinstance(node, Listing):
         return None
-    pairs = [assigned(item) for item in node.items]
+    pairs = [as_assignment(item) for item in node.items]
     named = [(str(pair[0]), pair[1]) for pair in pairs if pair and isinstance(pair[0], Symbol)]
     distinct = len({name for name, _ in named}) == len(pairs)
     return tuple(named) if distinct and len(pairs) > 1 else None
 
 
-def signed(node: Node) -> list[Node]:
+def expand_signs(node: Node) -> list[Node]:
     """The alternatives that plus-or-minus stands for. Several `\\pm` vary apart, unless `\\mp` ties them."""
-    signs = _signs(node)
+    signs = _find_signs(node)
     if not signs:
         return [node]
-    if len(signs) > SIGNS_AT_MOST:
-        raise Unreadable("too many plus-or-minus signs")
+    if len(signs) > MAX_SIGNS:
+        raise ParseError("too many plus-or-minus signs")
     apart = len(signs) if all(sign.upper == 1 for sign in signs) else 1
     made: list[Node] = []
     for choice in product((1, -1), repeat=apart):
         values = iter(choice if apart == len(signs) else choice * len(signs))
-        one = rebuilt(node, lambda leaf, values=values: _chosen(leaf, values))
+        one = map_leaves(node, lambda leaf, values=values: _choose_sign(leaf, values))
         if one not in made:
             made.append(one)
     return made
 
 
-def _chosen(leaf: Node, choices: Iterator[int]) -> Node:
+def _choose_sign(leaf: Node, choices: Iterator[int]) -> Node:
     return Number(Fraction(leaf.upper * next(choices))) if isinstance(leaf, Sign) else leaf
 
 
-def _signs(node: Node) -> list[Sign]:
+def _find_signs(node: Node) -> list[Sign]:
     if isinstance(node, Sign):
         return [node]
-    return [sign for child in children(node) for sign in _signs(child)]
+    return [sign for child in children(node) for sign in _find_signs(child)]

@@ -8,18 +8,25 @@ from fractions import Fraction
 from itertools import pairwise
 
 from posttrain.runtime.grading.context import Context
-from posttrain.runtime.grading.exact import exact
+from posttrain.runtime.grading.exact import evaluate_exactly
 from posttrain.runtime.grading.linear import difference
 from posttrain.runtime.grading.magnitude import approximate
-from posttrain.runtime.grading.pieces import INFINITY, MINUS_INFINITY, Piece, Pieces, point, united
-from posttrain.runtime.grading.ring import Polynomial, Unsettled
-from posttrain.runtime.grading.tree import Node, Number, Power, Product, Quotient, Sum, negative, symbols
+from posttrain.runtime.grading.pieces import (
+    INFINITY,
+    MINUS_INFINITY,
+    Interval,
+    IntervalSet,
+    point_interval,
+    union,
+)
+from posttrain.runtime.grading.ring import Polynomial, Undecided
+from posttrain.runtime.grading.tree import Node, Number, Power, Product, Quotient, Sum, negate, symbols
 
-DEGREE_AT_MOST = 8
-TRIALS_AT_MOST = 2000
+MAX_DEGREE = 8
+MAX_TRIALS = 2000
 HALF = Number(Fraction(1, 2))
 Coefficients = list[Fraction]  # of x^0, x^1, ...
-SIGNS: dict[str, Callable[[Fraction], bool]] = {
+SIGN_TESTS: dict[str, Callable[[Fraction], bool]] = {
     "<": lambda x: x < 0,
     "<=": lambda x: x <= 0,
     ">": lambda x: x > 0,
@@ -28,30 +35,30 @@ SIGNS: dict[str, Callable[[Fraction], bool]] = {
 }
 
 
-def where(left: Node, operator: str, right: Node, context: Context) -> Pieces | None:
+def solution_set(left: Node, operator: str, right: Node, context: Context) -> IntervalSet | None:
     """The values of the one variable for which `left operator right`; None where none is found here."""
     names = symbols(left) | symbols(right)
-    if operator not in SIGNS or len(names) != 1:
+    if operator not in SIGN_TESTS or len(names) != 1:
         return None
     (name,) = names
     value = difference(left, right, context.budget)
-    if not (_whole(value.over, name) and _whole(value.under, name)):
+    if not (_has_integer_powers(value.numerator, name) and _has_integer_powers(value.denominator, name)):
         return None
     # Negative powers are poles at zero: both sides are multiplied by what makes them whole.
-    by = -min(0, _lowest(value.over, name), _lowest(value.under, name))
-    over, under = (_coefficients(side, name, by) for side in (value.over, value.under))
-    return _solution(over, under, SIGNS[operator], context)
+    by = -min(0, _lowest_power(value.numerator, name), _lowest_power(value.denominator, name))
+    over, under = (_coefficients(side, name, by) for side in (value.numerator, value.denominator))
+    return _solution(over, under, SIGN_TESTS[operator], context)
 
 
-def _whole(polynomial: Polynomial, name: str) -> bool:
+def _has_integer_powers(polynomial: Polynomial, name: str) -> bool:
     return all(
-        other == name and power.denominator == 1 and abs(power) <= DEGREE_AT_MOST
+        other == name and power.denominator == 1 and abs(power) <= MAX_DEGREE
         for term in polynomial
         for other, power in term
     )
 
 
-def _lowest(polynomial: Polynomial, name: str) -> int:
+def _lowest_power(polynomial: Polynomial, name: str) -> int:
     return min((int(dict(term).get(name, 0)) for term in polynomial), default=0)
 
 
@@ -62,24 +69,24 @@ def _coefficients(polynomial: Polynomial, name: str, by: int) -> Coefficients:
 
 def _solution(
     over: Coefficients, under: Coefficients, holds: Callable[[Fraction], bool], context: Context
-) -> Pieces:
+) -> IntervalSet:
     poles = _roots(under, context)
     marks = _sorted([*_roots(over, context), *poles], context)
-    sizes = [_size(mark, context) for mark in marks]
+    sizes = [_approximate_root(mark, context) for mark in marks]
     made = [
-        point(mark)
+        point_interval(mark)
         for mark, size in zip(marks, sizes, strict=True)
-        if holds(Fraction(0)) and size not in [_size(pole, context) for pole in poles]
+        if holds(Fraction(0)) and size not in [_approximate_root(pole, context) for pole in poles]
     ]
     ends = [MINUS_INFINITY, *marks, INFINITY]
     for place, (low, high) in enumerate(pairwise(ends)):
-        x = _between(sizes, place)
-        if holds(_at(over, x) * _at(under, x)):
-            made.append(Piece(low, False, high, False))
-    return united(made, context)
+        x = _point_in_gap(sizes, place)
+        if holds(_evaluate(over, x) * _evaluate(under, x)):
+            made.append(Interval(low, False, high, False))
+    return union(made, context)
 
 
-def _between(sizes: list[Fraction], place: int) -> Fraction:
+def _point_in_gap(sizes: list[Fraction], place: int) -> Fraction:
     """A rational number in the gap before the mark of this place."""
     if not sizes:
         return Fraction(0)
@@ -88,22 +95,22 @@ def _between(sizes: list[Fraction], place: int) -> Fraction:
     return sizes[-1] + 1 if place == len(sizes) else (sizes[place - 1] + sizes[place]) / 2
 
 
-def _at(coefficients: Coefficients, x: Fraction) -> Fraction:
+def _evaluate(coefficients: Coefficients, x: Fraction) -> Fraction:
     total = Fraction(0)
     for coefficient in reversed(coefficients):
         total = total * x + coefficient
     return total
 
 
-def _size(node: Node, context: Context) -> Fraction:
-    size = approximate(exact(node, context.budget))
+def _approximate_root(node: Node, context: Context) -> Fraction:
+    size = approximate(evaluate_exactly(node, context.budget))
     if size is None:
-        raise Unsettled("a root has no known size")
+        raise Undecided("a root has no known size")
     return size
 
 
 def _sorted(marks: list[Node], context: Context) -> list[Node]:
-    by_size = {_size(mark, context): mark for mark in marks}
+    by_size = {_approximate_root(mark, context): mark for mark in marks}
     return [by_size[size] for size in sorted(by_size)]
 
 
@@ -112,20 +119,20 @@ def _roots(coefficients: Coefficients, context: Context) -> list[Node]:
     left, found = coefficients, list[Node]()
     while len(left) > 1 and (root := _rational_root(left, context)) is not None:
         found.append(Number(root))
-        left = _divided(left, root)
+        left = _synthetic_division(left, root)
     if len(left) == 3:
-        return found + _of_quadratic(left)
+        return found + _quadratic_roots(left)
     if len(left) == 5 and not left[1] and not left[3]:
-        squares = [*_of_quadratic(left[::2])]
+        squares = [*_quadratic_roots(left[::2])]
         return found + [one for square in squares for one in _square_roots(square, context)]
     if len(left) > 1:
-        raise Unsettled("the roots of a polynomial are out of reach")
+        raise Undecided("the roots of a polynomial are out of reach")
     return found
 
 
 def _square_roots(square: Node, context: Context) -> list[Node]:
     root = Power(square, HALF)
-    return [root, negative(root)] if _size(square, context) >= 0 else []
+    return [root, negate(root)] if _approximate_root(square, context) >= 0 else []
 
 
 def _rational_root(coefficients: Coefficients, context: Context) -> Fraction | None:
@@ -136,18 +143,18 @@ def _rational_root(coefficients: Coefficients, context: Context) -> Fraction | N
         scale *= coefficient.denominator
     over, under = abs(int(coefficients[0] * scale)), abs(int(coefficients[-1] * scale))
     if over.bit_length() + under.bit_length() > 60:
-        raise Unsettled("the coefficients are too large")
+        raise Undecided("the coefficients are too large")
     tried = [Fraction(p, q) for q in _divisors(under) for p in _divisors(over)]
     context.budget.spend(len(tried) * len(coefficients))
-    return next((r for p in tried for r in (p, -p) if not _at(coefficients, r)), None)
+    return next((r for p in tried for r in (p, -p) if not _evaluate(coefficients, r)), None)
 
 
 def _divisors(number: int) -> list[int]:
-    low = [n for n in range(1, min(TRIALS_AT_MOST, number) + 1) if number % n == 0 and n * n <= number]
+    low = [n for n in range(1, min(MAX_TRIALS, number) + 1) if number % n == 0 and n * n <= number]
     return low + [number // n for n in low]
 
 
-def _divided(coefficients: Coefficients, root: Fraction) -> Coefficients:
+def _synthetic_division(coefficients: Coefficients, root: Fraction) -> Coefficients:
     made, carry = list[Fraction](), Fraction(0)
     for coefficient in reversed(coefficients):
         carry = carry * root + coefficient
@@ -155,11 +162,11 @@ def _divided(coefficients: Coefficients, root: Fraction) -> Coefficients:
     return made[-2::-1]
 
 
-def _of_quadratic(coefficients: Coefficients) -> list[Node]:
+def _quadratic_roots(coefficients: Coefficients) -> list[Node]:
     c, b, a = coefficients
     inside = b * b - 4 * a * c
     if inside < 0:
         return []
     root = Power(Number(inside), HALF)
-    signs: list[Node] = [root, negative(root)] if inside else [Number(Fraction(0))]
+    signs: list[Node] = [root, negate(root)] if inside else [Number(Fraction(0))]
     return [Quotient(Sum((Number(-b), sign)), Product((Number(2 * a),))) for sign in signs]

@@ -5,43 +5,47 @@ from math import gcd
 
 from posttrain.runtime.grading.tree import Call, Node, Number, Power, Product, Quotient, Sum, children
 
-WORKED_OUT = frozenset(("factorial", "binomial", "floor", "ceil", "gcd", "lcm", "max", "min", "factorial2"))
+EVALUATED_CALLS = frozenset(
+    ("factorial", "binomial", "floor", "ceil", "gcd", "lcm", "max", "min", "factorial2")
+)
 
 
-def why_not_simplest(node: Node) -> str | None:
+def unsimplified_reason(node: Node) -> str | None:
     """What is left to simplify, or None."""
-    found = _here(node)
+    found = _node_reason(node)
     if found:
         return found
     inner = children(node)
-    if _mixed(node):
+    if _is_mixed_number(node):
         return None
-    return next((reason for child in inner if (reason := why_not_simplest(child))), None)
+    return next((reason for child in inner if (reason := unsimplified_reason(child))), None)
 
 
-def _here(node: Node) -> str | None:
+def _node_reason(node: Node) -> str | None:
     match node:
         case Quotient(Number(over), Number(under)):
-            return _fraction(over, under)
+            return _fraction_reason(over, under)
         case Quotient(Product((Number(), Number(over))), Number(under)):
-            return _fraction(over, under)
-        case Sum(terms) if sum(_numeric(term) for term in terms) > 1 and not _mixed(node):
+            return _fraction_reason(over, under)
+        case Sum(terms) if sum(_is_numeric(term) for term in terms) > 1 and not _is_mixed_number(node):
             return "a sum is not worked out"
         case Product(factors) if sum(isinstance(f, Number) and abs(f.value) != 1 for f in factors) > 1:
             return "a product is not worked out"
         case Power(Number(base), Number(exponent)) if base != 10:
-            return _power(base, exponent)
-        case Call(name, arguments) if name in WORKED_OUT and all(isinstance(a, Number) for a in arguments):
+            return _power_reason(base, exponent)
+        case Call(name, arguments) if name in EVALUATED_CALLS and all(
+            isinstance(a, Number) for a in arguments
+        ):
             return f"{name} is not worked out"
         case _:
             return None
 
 
-def _numeric(node: Node) -> bool:
-    return isinstance(node, Number) or (isinstance(node, Quotient) and all(map(_numeric, children(node))))
+def _is_numeric(node: Node) -> bool:
+    return isinstance(node, Number) or (isinstance(node, Quotient) and all(map(_is_numeric, children(node))))
 
 
-def _mixed(node: Node) -> bool:
+def _is_mixed_number(node: Node) -> bool:
     match node:
         case Sum((Number(whole), Number(part, None))):
             return whole.denominator == 1 and 0 < part < 1
@@ -49,7 +53,7 @@ def _mixed(node: Node) -> bool:
             return False
 
 
-def _fraction(over: Fraction, under: Fraction) -> str | None:
+def _fraction_reason(over: Fraction, under: Fraction) -> str | None:
     if over.denominator != 1 or under.denominator != 1:
         return "a fraction of decimals"
     if abs(under) == 1 or gcd(int(over), int(under)) > 1:
@@ -57,7 +61,7 @@ def _fraction(over: Fraction, under: Fraction) -> str | None:
     return None
 
 
-def _power(base: Fraction, exponent: Fraction) -> str | None:
+def _power_reason(base: Fraction, exponent: Fraction) -> str | None:
     if exponent.denominator == 1:
         return "a power is not worked out"
     if base.denominator != 1 or base < 2 or base > 10**9:

@@ -3,17 +3,24 @@
 import re
 from itertools import islice
 
-from posttrain.runtime.grading.dress import superseded
-from posttrain.runtime.grading.extract import MATH, NUMBER, Rules, extract, leading, values
+from posttrain.runtime.grading.dress import has_later_answer
+from posttrain.runtime.grading.extract import (
+    MATH,
+    NUMBER,
+    ExtractionRules,
+    distinct_values,
+    extract,
+    leading_value,
+)
 from posttrain.runtime.grading.options import DEFAULTS, Options
-from posttrain.runtime.grading.readings import readings
+from posttrain.runtime.grading.readings import interpretations
 from posttrain.runtime.grading.tree import TooLarge
 from posttrain.runtime.grading.words import TEXT_COMMAND
 
-FOUND = Rules(ways=("boxed", "hashes", "phrase"))
-NAMED = Rules(ways=("hashes", "phrase"))
-WORDS_AT_LEAST = 3
-SENTENCES_BACK = 3
+EXPLICIT_ANSWERS = ExtractionRules(methods=("boxed", "hashes", "phrase"))
+NAMED_ANSWERS = ExtractionRules(methods=("hashes", "phrase"))
+MIN_WORDS = 3
+LAST_SENTENCES = 3
 END_CHARACTERS = 2000
 # Words that make a sentence with a number in it say something else than that number.
 HEDGES = re.compile(
@@ -21,12 +28,12 @@ HEDGES = re.compile(
     r"unless|except|over|under|above|below)\b|n't\b",
     re.IGNORECASE,
 )
-OPEN = re.compile(rf"{HEDGES.pattern}|\band\b", re.IGNORECASE)
-DENIED = re.compile(r"\b(?:not|cannot|wrong|incorrect|too)\b|n't\b", re.IGNORECASE)
+INCONCLUSIVE = re.compile(rf"{HEDGES.pattern}|\band\b", re.IGNORECASE)
+NEGATIONS = re.compile(r"\b(?:not|cannot|wrong|incorrect|too)\b|n't\b", re.IGNORECASE)
 PREDICATE = re.compile(r".*(?:\bis\b|'s\b|\bare\b|\bequals?\b|=)\s*:?\s*(\S.*)$", re.DOTALL)
-CHOSEN = re.compile(r"\b(?:option|choice)\s+\(?([A-J])\)?[\s.*]*$")
+CHOSEN_OPTION = re.compile(r"\b(?:option|choice)\s+\(?([A-J])\)?[\s.*]*$")
 # A value said again, in round figures: the exact one counts.
-ABOUT = re.compile(
+APPROXIMATION = re.compile(
     r",?\s*(?:\(|\bor\b|\bwhich is\b)?\s*\b(?:about|approximately|roughly)\s+\$?[-\d.,]+%?\$?\)?[.\s]*$"
 )
 GROUP = re.compile(r"[(\[]\s*-?[\w.\\/{}^]{1,30}(?:\s*,\s*-?[\w.\\/{}^]{1,30}){1,5}\s*[)\]]")
@@ -36,70 +43,70 @@ WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 DIGIT = re.compile(r"\d|\\(?:pi|sqrt|infty|emptyset)")
 
 
-def shortened(text: str, options: Options) -> str:
+def shorten_answer(text: str, options: Options) -> str:
     """The text, or what a longer one says at its end. Raises TooLarge."""
-    if len(text) <= options.characters:
+    if len(text) <= options.max_characters:
         return text
-    found = extract(text, FOUND)
+    found = extract(text, EXPLICIT_ANSWERS)
     if found is None and options.sentences:
-        found = concluded(text[-END_CHARACTERS:])
-    if found is None or len(found) > options.characters:
-        raise TooLarge(f"an answer of {len(text)} characters, more than {options.characters}")
+        found = concluding_value(text[-END_CHARACTERS:])
+    if found is None or len(found) > options.max_characters:
+        raise TooLarge(f"an answer of {len(text)} characters, more than {options.max_characters}")
     return found
 
 
-def spoken(text: str, reference: bool = False) -> str | None:
+def answer_in_prose(text: str, reference: bool = False) -> str | None:
     """After 'the answer is', after the last 'is', the one value, or the value at the end. Not the last for a
     reference, which is no solution: July 4, 1776 says more than its year."""
     text = BLANKS.sub(" ", TEXT_COMMAND.sub(r" \1 ", text))
-    if len(text.split()) < WORDS_AT_LEAST:
+    if len(text.split()) < MIN_WORDS:
         return None
-    if chosen := CHOSEN.search(text):
+    if chosen := CHOSEN_OPTION.search(text):
         return chosen[1]
-    found = extract(text, NAMED if superseded(text) else FOUND)
+    found = extract(text, NAMED_ANSWERS if has_later_answer(text) else EXPLICIT_ANSWERS)
     if found is not None and found != text:
-        if readable(found) or HEDGES.search(found):
+        if is_readable(found) or HEDGES.search(found):
             return found
-        return leading(found) or (None if reference else concluded(found)) or found
-    if readable(text):
+        return leading_value(found) or (None if reference else concluding_value(found)) or found
+    if is_readable(text):
         return None
     if HEDGES.search(text):
-        return None if reference else concluded(text)
-    said = values(text)
+        return None if reference else concluding_value(text)
+    said = distinct_values(text)
     if len(said) == 1:
         return said[0]
     predicate = PREDICATE.match(text)
-    if predicate and readable(predicate[1]):
+    if predicate and is_readable(predicate[1]):
         return predicate[1]
-    return None if reference else concluded(text)
+    return None if reference else concluding_value(text)
 
 
-def readable(text: str) -> bool:
-    return bool(readings(text, DEFAULTS))
+def is_readable(text: str) -> bool:
+    return bool(interpretations(text, DEFAULTS))
 
 
-def concluded(text: str) -> str | None:
+def concluding_value(text: str) -> str | None:
     """The value that the last sentences end with, unless they take it back or leave it open."""
     text = BLANKS.sub(" ", text)
-    if len(text.split()) < WORDS_AT_LEAST or not WORD.search(text):
+    if len(text.split()) < MIN_WORDS or not WORD.search(text):
         return None
-    for sentence in islice(reversed(SENTENCES.split(text)), SENTENCES_BACK):
-        found = _values(sentence)
+    for sentence in islice(reversed(SENTENCES.split(text)), LAST_SENTENCES):
+        found = _find_values(sentence)
         if not found:
             continue
         predicate = PREDICATE.match(sentence.rstrip(" .!"))
-        if predicate and readable(predicate[1]) and not WORD.search(predicate[1]):
+        if predicate and is_readable(predicate[1]) and not WORD.search(predicate[1]):
             return predicate[1]
         before = found[-2].end() if len(found) > 1 else 0
         last = found[-1]
-        kept = OPEN.search(sentence, before, last.start()) or DENIED.search(sentence, last.end())
+        kept = INCONCLUSIVE.search(sentence, before, last.start()) or NEGATIONS.search(sentence, last.end())
         return None if kept else next((group for group in last.groups() if group), last[0])
     return None
 
 
-def _values(sentence: str) -> list[re.Match[str]]:
+def _find_values(sentence: str) -> list[re.Match[str]]:
     """Formulas and the numbers beside them, in order; names such as $x$ only where nothing else is."""
-    exact = ABOUT.sub("", sentence)
+    exact = APPROXIMATION.sub("", sentence)
     sentence = exact if NUMBER.search(exact) else sentence
     formulas = [*MATH.finditer(sentence)]
     formulas += [

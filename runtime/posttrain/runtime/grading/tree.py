@@ -6,11 +6,11 @@ from fractions import Fraction
 from types import UnionType
 
 
-class Unreadable(Exception):
+class ParseError(Exception):
     """The text is not mathematics in a notation that this package knows."""
 
 
-class Unknown(Unreadable):
+class UnsupportedNotation(ParseError):
     """It is mathematics, in a notation that this package does not know."""
 
 
@@ -23,8 +23,8 @@ class Number:
     """A literal. `places` counts the decimals written, None for a whole number; `cut` marks `0.333...`."""
 
     value: Fraction
-    places: int | None = None
-    cut: bool = False
+    decimal_places: int | None = None
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    over: "Node"
-    under: "Node"
+    numerator: "Node"
+    denominator: "Node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Based:
+class BasedNumber:
     """Digits with the base that a subscript gives."""
 
     digits: str
@@ -109,7 +109,7 @@ class Listing:
     """Items side by side without brackets; `joint` is `,`, `and` or `or`."""
 
     items: tuple["Node", ...]
-    joint: str
+    conjunction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class Text:
     words: str
 
 
-Scalar = Number | Constant | Symbol | Sum | Product | Quotient | Power | Call | Sign | Based
+Scalar = Number | Constant | Symbol | Sum | Product | Quotient | Power | Call | Sign | BasedNumber
 Node = (
     Scalar
     | Percent
@@ -201,9 +201,9 @@ PI = Constant("pi")
 DEGREE = Quotient(PI, Number(Fraction(180)))
 
 
-def negative(node: Node) -> Node:
+def negate(node: Node) -> Node:
     if isinstance(node, Number):
-        return Number(-node.value, node.places, node.cut)
+        return Number(-node.value, node.decimal_places, node.truncated)
     return Product((MINUS_ONE, node))
 
 
@@ -227,23 +227,23 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
 
 
-BOUND = "~"  # begins the name of a variable that a sum, a product, an integral or a limit binds
+BOUND_PREFIX = "~"  # begins the name of a variable that a sum, a product, an integral or a limit binds
 
 
 def symbols(node: Node) -> frozenset[str]:
     """The names of the free variables."""
     if isinstance(node, Symbol):
         stem, _, index = node.name.partition("_")
-        if BOUND in index:  # of a_{n-k} with k bound, only n is free
+        if BOUND_PREFIX in index:  # of a_{n-k} with k bound, only n is free
             return frozenset(LETTER.findall(index))
-        return frozenset() if stem.startswith(BOUND) else frozenset((node.name,))
+        return frozenset() if stem.startswith(BOUND_PREFIX) else frozenset((node.name,))
     return frozenset[str]().union(*(symbols(child) for child in children(node)))
 
 
-def holds(node: Node, kind: type | UnionType) -> bool:
-    return isinstance(node, kind) or any(holds(child, kind) for child in children(node))
+def contains_node(node: Node, kind: type | UnionType) -> bool:
+    return isinstance(node, kind) or any(contains_node(child, kind) for child in children(node))
 
 
-def holds_call(node: Node, names: frozenset[str]) -> bool:
+def contains_call(node: Node, names: frozenset[str]) -> bool:
     here = isinstance(node, Call) and node.name in names
-    return here or any(holds_call(child, names) for child in children(node))
+    return here or any(contains_call(child, names) for child in children(node))

@@ -9,12 +9,12 @@ Dimensions = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Unit:
     factor: Fraction
     dimensions: Dimensions
 
 
-def _table() -> dict[str, tuple[Fraction, str, int]]:
+def _unit_table() -> dict[str, tuple[Fraction, str, int]]:
     rows: list[tuple[str, str, int, str]] = [
         ("length", "1", 1, "m meter meters metre metres"),
         ("length", "1/100", 1, "cm centimeter centimeters centimetre centimetres"),
@@ -87,35 +87,37 @@ def _table() -> dict[str, tuple[Fraction, str, int]]:
     }
 
 
-TABLE = _table()
-SPEEDS = {"mph": "mi/h", "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "sqft": "ft^2"}
+UNIT_TABLE = _unit_table()
+UNIT_ALIASES = {"mph": "mi/h", "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "sqft": "ft^2"}
 PER = re.compile(r"\s+per\s+|\s*/\s*")
-PIECE = re.compile(r"(?:(square|sq\.?|cubic|cu\.?)\s+)?([A-Za-z£]+)\.?\s*(?:(squared|cubed)|\^?\s*(-?\d))?")
+UNIT_FACTOR = re.compile(
+    r"(?:(square|sq\.?|cubic|cu\.?)\s+)?([A-Za-z£]+)\.?\s*(?:(squared|cubed)|\^?\s*(-?\d))?"
+)
 POWERS = {"square": 2, "sq": 2, "sq.": 2, "cubic": 3, "cu": 3, "cu.": 3, "squared": 2, "cubed": 3}
 
 
 @lru_cache(maxsize=1024)
-def measure(unit: str) -> Measure | None:
+def parse_unit(unit: str) -> Unit | None:
     """The size and dimensions of a unit, or None for words that are no unit of measure (`apples`)."""
-    over, *under = PER.split(SPEEDS.get(unit, unit).strip())
+    over, *under = PER.split(UNIT_ALIASES.get(unit, unit).strip())
     factor, powers = Fraction(1), dict[str, int]()
     for text, direction in [(over, 1)] + [(part, -1) for part in under]:
         for piece in re.split(r"\s*[*·]\s*|\s+(?!squared|cubed)(?<!square\s)(?<!cubic\s)(?<!sq\s)", text):
-            known = _piece(piece)
+            known = _parse_factor(piece)
             if known is None:
                 return None
             size, dimension, power = known
             factor *= size**direction
             powers[dimension] = powers.get(dimension, 0) + direction * power
-    return Measure(factor, tuple(sorted((name, power) for name, power in powers.items() if power)))
+    return Unit(factor, tuple(sorted((name, power) for name, power in powers.items() if power)))
 
 
-def _piece(text: str) -> tuple[Fraction, str, int] | None:
-    match = PIECE.fullmatch(text.strip())
+def _parse_factor(text: str) -> tuple[Fraction, str, int] | None:
+    match = UNIT_FACTOR.fullmatch(text.strip())
     if match is None:
         return None
     before, word, after, digit = match.groups()
-    row = TABLE.get(word) or TABLE.get(word.lower())
+    row = UNIT_TABLE.get(word) or UNIT_TABLE.get(word.lower())
     if row is None:
         return None
     power = POWERS.get(before or after or "", 1) * int(digit or 1)
@@ -125,4 +127,4 @@ def _piece(text: str) -> tuple[Fraction, str, int] | None:
 
 def is_unit(word: str) -> bool:
     """Whether a bare word, outside \\text, stands for a unit rather than for variables."""
-    return len(word) > 1 and (word in TABLE or word in SPEEDS)
+    return len(word) > 1 and (word in UNIT_TABLE or word in UNIT_ALIASES)

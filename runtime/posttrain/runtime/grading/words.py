@@ -22,39 +22,42 @@ EMPTY = """
 no solution|no solutions|no real solution|no real solutions|none|empty set|there is no solution|
 there are no solutions|no such value|no such number|no real roots|no values|no value|{}
 """
-ENDLESS = "infinity|infinitely many|infinite|infinite solutions|infinitely many solutions|unbounded"
+INFINITE = "infinity|infinitely many|infinite|infinite solutions|infinitely many solutions|unbounded"
 UNDEFINED = "dne|does not exist|doesn't exist|do not exist|undefined|not defined|limit does not exist"
-MEANINGS: tuple[tuple[Node, str], ...] = (
+PHRASE_MEANINGS: tuple[tuple[Node, str], ...] = (
     (NamedSet("reals"), REALS),
     (NamedSet("integers"), INTEGERS),
     (NamedSet("empty"), EMPTY),
-    (Constant("infinity"), ENDLESS),
+    (Constant("infinity"), INFINITE),
     (Text("does not exist"), UNDEFINED),
     (Text("yes"), "yes|true|correct"),
     (Text("no"), "no|false|incorrect"),
 )
-PHRASES = {phrase.strip(): node for node, phrases in MEANINGS for phrase in phrases.split("|")}
+PHRASES = {phrase.strip(): node for node, phrases in PHRASE_MEANINGS for phrase in phrases.split("|")}
 
 SMALL_NAMES = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen
 """
 TENS_NAMES = "twenty thirty forty fifty sixty seventy eighty ninety"
-SMALL = {name: value for value, name in enumerate(SMALL_NAMES.split())}
+SMALL_NUMBERS = {name: value for value, name in enumerate(SMALL_NAMES.split())}
 TENS = {name: 10 * value for value, name in enumerate(TENS_NAMES.split(), 2)}
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 
 PART_NAMES = "half third quarter fifth sixth seventh eighth ninth tenth"
-PARTS = {name: value for value, name in enumerate(PART_NAMES.split(), 2)} | {"fourth": 4, "hundredth": 100}
+FRACTION_PARTS = {name: value for value, name in enumerate(PART_NAMES.split(), 2)} | {
+    "fourth": 4,
+    "hundredth": 100,
+}
 
 CHOICE = re.compile(
     r"(?:(?:option|choice|answer)\s+)?(?:\(([A-J])\)|([A-J])\s*[).:])(?:(?:\s|\\ |\\quad|~)+(.*))?", re.DOTALL
 )
-REASONED = re.compile(r"\(?([A-J])\)?\s*[,;:-]+\s+(?:because|since|as|for|it|they|the)\b")
+CHOICE_WITH_REASON = re.compile(r"\(?([A-J])\)?\s*[,;:-]+\s+(?:because|since|as|for|it|they|the)\b")
 LETTER = re.compile(r"(?:(?:option|choice)\s+)?\(?([A-Ja-j])\)?[.:]?", re.IGNORECASE)
 
 
-def words(text: str, case: bool = False) -> str:
+def normalize_words(text: str, case: bool = False) -> str:
     """The words of an answer: no LaTeX, no punctuation, single spaces, no leading article."""
     text = TEXT_COMMAND.sub(r" \1 ", text)
     text = ORDINAL.sub("", COMMAND.sub(" ", text.replace("\\ ", " ")))
@@ -62,20 +65,20 @@ def words(text: str, case: bool = False) -> str:
     return text if case else ARTICLE.sub("", text.casefold())
 
 
-def phrase(text: str) -> Node | None:
+def parse_phrase(text: str) -> Node | None:
     """The node that a set phrase or a number in words stands for."""
     plain = " ".join(TEXT_COMMAND.sub(r" \1 ", text).casefold().strip(" .$").split())
     known = PHRASES.get(plain) or PHRASES.get(ARTICLE.sub("", plain))
-    return known if known is not None else _counted(plain)
+    return known if known is not None else _parse_number_words(plain)
 
 
-def _counted(plain: str) -> Node | None:
+def _parse_number_words(plain: str) -> Node | None:
     """`twenty-one`, `five apples`."""
     pieces = plain.replace("-", " ").split()
     total, current, used = 0, 0, 0
     for piece in pieces:
-        if piece in SMALL or piece in TENS:
-            current += SMALL.get(piece, 0) + TENS.get(piece, 0)
+        if piece in SMALL_NUMBERS or piece in TENS:
+            current += SMALL_NUMBERS.get(piece, 0) + TENS.get(piece, 0)
         elif piece in SCALES and used:
             current *= SCALES[piece]
             if SCALES[piece] > 100:
@@ -86,20 +89,20 @@ def _counted(plain: str) -> Node | None:
     if not used:
         return None
     rest = pieces[used:]
-    if rest and (part := PARTS.get(rest[0].removesuffix("s") if rest[0] != "halves" else "half")):
+    if rest and (part := FRACTION_PARTS.get(rest[0].removesuffix("s") if rest[0] != "halves" else "half")):
         return None if rest[1:] else Number(Fraction(total + current, part))
     number = Number(Fraction(total + current))
     rest = " ".join(rest)
     return Quantity(number, rest) if rest else number
 
 
-def chosen(text: str) -> str | None:
+def leading_choice(text: str) -> str | None:
     """The letter that a sentence begins with, before the reason for it."""
-    match = REASONED.match(text)
+    match = CHOICE_WITH_REASON.match(text)
     return match[1] if match else None
 
 
-def choice(text: str) -> tuple[str, str] | None:
+def parse_choice(text: str) -> tuple[str, str] | None:
     """The letter of a choice and what stands after it: `(B) 12` is B and 12."""
     text = TEXT_COMMAND.sub(r" \1 ", text).strip(" $*.")
     if lone := LETTER.fullmatch(text):

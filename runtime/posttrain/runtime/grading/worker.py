@@ -14,18 +14,18 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.grading.context import Outcome, Symbolic
-from posttrain.runtime.grading.decide import decide
-from posttrain.runtime.grading.numeric import Numbers
+from posttrain.runtime.grading.context import Outcome, SymbolicChecker
+from posttrain.runtime.grading.decide import grade_pair
+from posttrain.runtime.grading.numeric import NumericChecker
 from posttrain.runtime.grading.options import Options
 
-SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+PR_SET_PDEATHSIG = 1  # PR_SET_PDEATHSIG
 MEMORY_BYTES = 2 * 1024**3
-SPARE_SECONDS = 2
+CPU_GRACE_SECONDS = 2
 
 
 def main(parent: int) -> None:
-    die_with(parent)
+    die_with_parent(parent)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     import_module("mpmath")  # before the clock of the first task starts
@@ -33,42 +33,42 @@ def main(parent: int) -> None:
     os.dup2(2, 1)
     _send(replies, {"ready": True})
     for line in sys.stdin:
-        answer(json.loads(line), replies)
+        handle_task(json.loads(line), replies)
 
 
-def die_with(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """On Linux the kernel tells; elsewhere the closed pipe and the processor limit end the worker."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def limit_processor(seconds: float) -> None:
+def limit_cpu_time(seconds: float) -> None:
     """Ends this process by the kernel's hand if its parent is not there to do it."""
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used + seconds) + SPARE_SECONDS, most))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used + seconds) + CPU_GRACE_SECONDS, most))
 
 
-def answer(task: dict[str, Any], replies: Any) -> None:
+def handle_task(task: dict[str, Any], replies: Any) -> None:
     options = Options(**task["options"])
-    limit_processor(task["seconds"] + options.proof_s)
-    first = graded(task, options, Numbers())
-    if not (first.equal and first.path == "symbolic" and options.proof_s > 0):
+    limit_cpu_time(task["seconds"] + options.proof_timeout_s)
+    first = grade_task(task, options, NumericChecker())
+    if not (first.equal and first.path == "symbolic" and options.proof_timeout_s > 0):
         return _send(replies, {"outcome": first, "final": True})
     _send(replies, {"outcome": first, "final": False})
     import_module("sympy")  # before the clock of the proof starts
-    from posttrain.runtime.grading.proof import Proofs
+    from posttrain.runtime.grading.proof import SympyChecker
 
     _send(replies, {"proving": True})
-    proved = graded(task, options, Proofs())
+    proved = grade_task(task, options, SympyChecker())
     return _send(replies, {"outcome": proved if proved.equal else first, "final": True})
 
 
-def graded(task: dict[str, Any], options: Options, symbolic: Symbolic) -> Outcome:
+def grade_task(task: dict[str, Any], options: Options, symbolic: SymbolicChecker) -> Outcome:
     try:
-        return decide(task["candidate"], task["reference"], options, symbolic)
+        return grade_pair(task["candidate"], task["reference"], options, symbolic)
     except MemoryError:
         return Outcome(None, "a worker ran out of memory", "limit")
     except Exception as error:

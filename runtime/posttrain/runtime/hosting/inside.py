@@ -14,26 +14,26 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-Answer = Callable[[Any], dict[str, Any]]
+Handler = Callable[[Any], dict[str, Any]]
 
 
 def main(kind: str, file: str, name: str, params: str, folders: list[str]) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # from here on, what is printed is no answer
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
     sys.path[:1] = folders  # in place of this file's own folder
     try:
-        made, what = _KINDS[kind]
-        answer = made(_loaded(file, name, what), json.loads(params))
+        made, what = _HANDLERS[kind]
+        answer = made(_load_callable(file, name, what), json.loads(params))
     except BaseException as error:
-        _tell(answers, {"error": _said(error)})
+        _write_response(answers, {"error": _format_error(error)})
         return
-    _tell(answers, {"ready": True})
+    _write_response(answers, {"ready": True})
     for line in sys.stdin:
-        _tell(answers, _answered(answer, json.loads(line)))
+        _write_response(answers, _call_handler(answer, json.loads(line)))
 
 
-def _loaded(file: str, name: str, what: str) -> Any:
+def _load_callable(file: str, name: str, what: str) -> Any:
     spec = importlib.util.spec_from_file_location("user_code", file)
     assert spec, "a Python file can be loaded"
     assert spec.loader, "and has something that loads it"
@@ -46,54 +46,56 @@ def _loaded(file: str, name: str, what: str) -> Any:
     return found
 
 
-def _function(function: Any, params: dict[str, Any]) -> Answer:
+def _function_handler(function: Any, params: dict[str, Any]) -> Handler:
     """A function is called with what is asked, and gives a value, perhaps with a reason."""
 
     def answer(asked: dict[str, Any]) -> dict[str, Any]:
         given = function(**params, **asked)
         value, reason = given if isinstance(given, tuple) else (given, None)
-        return {"value": _plain(value), "reason": None if reason is None else str(reason)}
+        return {"value": _to_python(value), "reason": None if reason is None else str(reason)}
 
     return answer
 
 
-class _Episodes:
+class _EpisodeHandler:
     """Several episodes side by side, each by its number an object of the user's class."""
 
     def __init__(self, opened: Any, params: dict[str, Any]) -> None:
-        self._opened = opened
+        self._factory = opened
         self._params = params
-        self._going: dict[int, Any] = {}
+        self._active: dict[int, Any] = {}
 
     def __call__(self, asked: dict[str, Any]) -> dict[str, Any]:
         do, number = asked["do"], asked["episode"]
         if do == "reset":
-            self._going[number] = self._opened(**self._params)
-            return {"observation": _text(self._going[number].reset(asked["row"], asked["seed"]))}
+            self._active[number] = self._factory(**self._params)
+            return {
+                "observation": _check_observation(self._active[number].reset(asked["row"], asked["seed"]))
+            }
         if do == "close":
-            episode = self._going.pop(number, None)
+            episode = self._active.pop(number, None)
             if hasattr(episode, "close"):
                 episode.close()
             return {}
         if do == "step":
-            observation, over = self._going[number].step(asked["action"])
-            return {"observation": _text(observation), "over": bool(over)}
-        return {"score": _plain(self._going[number].score())}
+            observation, over = self._active[number].step(asked["action"])
+            return {"observation": _check_observation(observation), "over": bool(over)}
+        return {"score": _to_python(self._active[number].score())}
 
 
 # What each kind answers with, and what it is that the file must have.
-_KINDS: dict[str, tuple[Callable[[Any, dict[str, Any]], Answer], str]] = {
-    "function": (_function, "function"),
-    "episodes": (_Episodes, "class"),
+_HANDLERS: dict[str, tuple[Callable[[Any, dict[str, Any]], Handler], str]] = {
+    "function": (_function_handler, "function"),
+    "episodes": (_EpisodeHandler, "class"),
 }
 
 
-def _plain(value: Any) -> Any:
+def _to_python(value: Any) -> Any:
     """numpy's numbers and torch's as Python's."""
     return value.item() if hasattr(value, "item") else value
 
 
-def _text(observation: Any) -> str:
+def _check_observation(observation: Any) -> str:
     if observation is None:
         return ""
     if not isinstance(observation, str):
@@ -101,18 +103,18 @@ def _text(observation: Any) -> str:
     return observation
 
 
-def _answered(answer: Answer, asked: Any) -> dict[str, Any]:
+def _call_handler(answer: Handler, asked: Any) -> dict[str, Any]:
     try:
         return answer(asked)
     except BaseException as error:
-        return {"error": _said(error)}
+        return {"error": _format_error(error)}
 
 
-def _said(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:500]
 
 
-def _tell(answers: TextIO, answer: dict[str, Any]) -> None:
+def _write_response(answers: TextIO, answer: dict[str, Any]) -> None:
     try:
         text = json.dumps(answer)
     except (TypeError, ValueError) as error:
@@ -120,7 +122,7 @@ def _tell(answers: TextIO, answer: dict[str, Any]) -> None:
     answers.write(text + "\n")
 
 
-def _end_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """End this process soon after the one that started it, even in the middle of a call."""
     while os.getppid() == parent:
         time.sleep(0.5)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 START_SECONDS = 120.0  # the file may import something heavy
-_INSIDE = Path(__file__).with_name("inside.py")
+_SERVER = Path(__file__).with_name("inside.py")
 
 
-class Host:
+class HostClient:
     """What it answers is a mapping, with `error` where it failed, or None when it took too long."""
 
     def __init__(
@@ -27,26 +27,26 @@ class Host:
         environment: Mapping[str, str],
     ) -> None:
         """OSError when the interpreter cannot be started."""
-        command = [python, str(_INSIDE), kind, str(file), name, json.dumps(params), *folders]
+        command = [python, str(_SERVER), kind, str(file), name, json.dumps(params), *folders]
         pipe, around = subprocess.PIPE, {**os.environ, **environment}
         self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0, env=around)
-        self._rest = b""
+        self._buffer = b""
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return self._popen.poll() is None
 
-    def ready(self) -> dict[str, Any] | None:
+    def wait_until_ready(self) -> dict[str, Any] | None:
         """The first answer: whether the file was loaded."""
-        return self._answer(START_SECONDS)
+        return self._read_response(START_SECONDS)
 
-    def ask(self, asked: Mapping[str, Any], seconds: float) -> dict[str, Any] | None:
+    def request(self, asked: Mapping[str, Any], seconds: float) -> dict[str, Any] | None:
         assert self._popen.stdin is not None, "its input is a pipe"
         try:
             self._popen.stdin.write(json.dumps(asked).encode() + b"\n")
         except OSError:
-            return self._ended()
-        return self._answer(seconds)
+            return self._exit_error()
+        return self._read_response(seconds)
 
     def stop(self) -> None:
         self._popen.kill()
@@ -55,21 +55,21 @@ class Host:
             assert pipe is not None, "both are pipes"
             pipe.close()
 
-    def _answer(self, seconds: float) -> dict[str, Any] | None:
+    def _read_response(self, seconds: float) -> dict[str, Any] | None:
         assert self._popen.stdout is not None, "its output is a pipe"
         end = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._popen.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
+            while b"\n" not in self._buffer:
                 left = end - time.monotonic()
                 if left <= 0 or not selector.select(left):
                     return None
                 piece = os.read(self._popen.stdout.fileno(), 1 << 16)
                 if not piece:
-                    return self._ended()
-                self._rest += piece
-        line, _, self._rest = self._rest.partition(b"\n")
+                    return self._exit_error()
+                self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
         return json.loads(line)
 
-    def _ended(self) -> dict[str, Any]:
+    def _exit_error(self) -> dict[str, Any]:
         return {"error": f"its process ended with status {self._popen.wait()}"}

@@ -12,31 +12,33 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.keeping.changed import change
+from posttrain.runtime.keeping.changed import describe_change
 from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.seals import sealed
+from posttrain.runtime.keeping.seals import with_checksum
 from posttrain.runtime.keeping.store import Product, Store
 from posttrain.spec.plan import Step
 
-EXCUSED = ("environment", "extensions")
+ADOPTABLE_PARTS = ("environment", "extensions")
 
 
-class NotAdoptable(Exception):
+class AdoptionError(Exception):
     """No older product fits: what else differs, or what stands in the way."""
 
 
-def differing(step: Step, made: Product, store: Store) -> tuple[list[str], list[str]]:
+def differing_parts(step: Step, made: Product, store: Store) -> tuple[list[str], list[str]]:
     """The parts of the key in which a product differs from a step: those excused, and the others."""
     before: Mapping[str, str] = made.manifest["key_parts"]
     names = sorted(n for n in {*before, *step.key_parts} if before.get(n) != step.key_parts.get(n))
     values: Mapping[str, Any] = made.manifest["key_values"]
     others = [
-        name for name in names if not _excused(name, values.get(name), step.key_values.get(name), store)
+        name
+        for name in names
+        if not _is_adoptable_change(name, values.get(name), step.key_values.get(name), store)
     ]
-    return [name for name in names if name in EXCUSED and name not in others], others
+    return [name for name in names if name in ADOPTABLE_PARTS and name not in others], others
 
 
-def _excused(name: str, was: Any, now: Any, store: Store) -> bool:
+def _is_adoptable_change(name: str, was: Any, now: Any, store: Store) -> bool:
     if not isinstance(was, dict) or not isinstance(now, dict):
         return False
     if name == "extensions":
@@ -50,14 +52,14 @@ def _same_bytes(was: str, now: str, store: Store) -> bool:
     new, old = store.find(now), store.find(was)
     if new is None:
         return False
-    return _origin(new) == was or (old is not None and old.content == new.content)
+    return _original_key(new) == was or (old is not None and old.content_digest == new.content_digest)
 
 
-def _origin(product: Product) -> str:
+def _original_key(product: Product) -> str:
     return str(product.manifest.get("adopted", {}).get("from", product.key))
 
 
-def candidate(step: Step, store: Store) -> Product:
+def find_adoptable(step: Step, store: Store) -> Product:
     """The newest older product that a step can adopt. Raises `NotAdoptable` with what is in the way."""
     nearest: tuple[int, str] | None = None
     fitting: list[Product] = []
@@ -65,39 +67,39 @@ def candidate(step: Step, store: Store) -> Product:
         product = store.find(key)
         if product is None or product.manifest["kind"] != step.kind or key == step.key:
             continue
-        _, others = differing(step, product, store)
+        _, others = differing_parts(step, product, store)
         if not others:
             fitting.append(product)
         elif product.manifest["step"] == step.id and (nearest is None or len(others) < nearest[0]):
-            nearest = len(others), _told(step, product, others)
+            nearest = len(others), _describe_differences(step, product, others)
     if fitting:
         return max(fitting, key=lambda product: (product.folder / "manifest.json").stat().st_mtime_ns)
-    raise NotAdoptable(nearest[1] if nearest else f"the store has no older product of `{step.id}`")
+    raise AdoptionError(nearest[1] if nearest else f"the store has no older product of `{step.id}`")
 
 
-def _told(step: Step, product: Product, others: list[str]) -> str:
+def _describe_differences(step: Step, product: Product, others: list[str]) -> str:
     said: list[str] = []
     for name in others[:3]:
         if name.startswith("input.") and name[6:] in step.inputs:
             said.append(f"its input `{step.inputs[name[6:]].step}` is another one (adopt or run that first)")
         else:
-            said.append(change(name, product.manifest["key_values"], step.key_values))
+            said.append(describe_change(name, product.manifest["key_values"], step.key_values))
     return f"more than the environment differs from {product.key[:10]}: {'; '.join(said)}"
 
 
 def adopt(home: Home, step: Step, old: Product, because: str) -> Product:
     """Enter an older product under the step's key, by hard links. The caller holds the key's lock."""
-    damage = home.store.damage(old)
+    damage = home.store.integrity_problem(old)
     if damage is not None:
-        raise NotAdoptable(f"the older product {old.key[:10]} is damaged: {damage}")
-    excused, _ = differing(step, old, home.store)
-    staged = home.work(step.key) / "commit"
+        raise AdoptionError(f"the older product {old.key[:10]} is damaged: {damage}")
+    excused, _ = differing_parts(step, old, home.store)
+    staged = home.workdir(step.key) / "commit"
     if staged.exists():
         shutil.rmtree(staged)
     staged.mkdir(parents=True)
-    _link(old.files, staged / "files")
+    _link_files(old.files, staged / "files")
     shutil.copytree(old.record, staged / "record")
-    adopted = {"from": _origin(old), "differs": excused, "because": because, "at": round(time.time())}
+    adopted = {"from": _original_key(old), "differs": excused, "because": because, "at": round(time.time())}
     manifest = {name: value for name, value in old.manifest.items() if name != "seal"} | {
         "key": step.key,
         "step": step.id,
@@ -105,19 +107,19 @@ def adopt(home: Home, step: Step, old: Product, because: str) -> Product:
         "key_values": dict(step.key_values),
         "adopted": adopted,
     }
-    durable.write_json(staged / "manifest.json", sealed(manifest))
+    durable.write_json(staged / "manifest.json", with_checksum(manifest))
     durable.sync_tree(staged)
-    home.store.place(step.key, staged)
-    shutil.rmtree(home.work(step.key), ignore_errors=True)
+    home.store.publish(step.key, staged)
+    shutil.rmtree(home.workdir(step.key), ignore_errors=True)
     made = home.store.find(step.key)
     assert made is not None, "what was just adopted is there"
     return made
 
 
-def _link(files: Path, to: Path) -> None:
+def _link_files(files: Path, to: Path) -> None:
     """The same files under other names."""
     to.mkdir()
-    for name, path in durable.files_in(files):
+    for name, path in durable.iter_files(files):
         target = to / name
         target.parent.mkdir(parents=True, exist_ok=True)
         os.link(path, target)

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def describe_change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """A part of a key as it was and as it is."""
     was, now = before.get(name), after.get(name)
     name = name.removeprefix("params.")  # as the recipe writes it
     if isinstance(was, dict) and isinstance(now, dict):
         keys = sorted(k for k in {*was, *now} if was.get(k) != now.get(k))
-        return ", ".join(f"{name}.{k}: {_shown(was.get(k))} -> {_shown(now.get(k))}" for k in keys[:3])
-    return f"{name}: {_shown(was)} -> {_shown(now)}"
+        return ", ".join(f"{name}.{k}: {_shorten(was.get(k))} -> {_shorten(now.get(k))}" for k in keys[:3])
+    return f"{name}: {_shorten(was)} -> {_shorten(now)}"
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 32 else text[:29] + "..."

@@ -6,7 +6,7 @@ from posttrain.runtime.keeping.store import Product, Store
 from posttrain.spec.record import record
 
 # The files of a product as they were when they were found sound.
-_Seen = tuple[tuple[str, int, int, int], ...]
+_FileStats = tuple[tuple[str, int, int, int], ...]
 
 
 @record
@@ -14,39 +14,39 @@ class Damage:
     """A product that must not be used."""
 
     key: str
-    what: str
+    reason: str
 
 
-class Custody:
+class IntegrityChecker:
     """Reads a product through once a run; after that, whether its files are still the same ones."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._sound: dict[str, _Seen] = {}
+        self._verified: dict[str, _FileStats] = {}
 
-    def damage(self, product: Product) -> Damage | None:
+    def check(self, product: Product) -> Damage | None:
         """What is wrong with a product or with one that it stands on; None when nothing is."""
-        what = self._own(product)
+        what = self._check_files(product)
         if what is not None:
             return Damage(product.key, what)
-        for key in product.stands_on:
+        for key in product.base_keys:
             base = self._store.find(key)
-            damage = self.damage(base) if base else Damage(key, "it is not in the store any more")
+            damage = self.check(base) if base else Damage(key, "it is not in the store any more")
             if damage is not None:
                 return damage
         return None
 
-    def _own(self, product: Product) -> str | None:
-        seen = tuple(_signatures(product))
-        if self._sound.get(product.key) == seen:
+    def _check_files(self, product: Product) -> str | None:
+        seen = tuple(_stat_files(product))
+        if self._verified.get(product.key) == seen:
             return None
-        what = self._store.damage(product)
+        what = self._store.integrity_problem(product)
         if what is None:
-            self._sound[product.key] = seen
+            self._verified[product.key] = seen
         return what
 
 
-def _signatures(product: Product) -> Iterator[tuple[str, int, int, int]]:
+def _stat_files(product: Product) -> Iterator[tuple[str, int, int, int]]:
     for name in product.manifest["files"]:
         try:
             found = (product.files / name).stat()

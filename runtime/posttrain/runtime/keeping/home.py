@@ -7,7 +7,7 @@ from posttrain.runtime.keeping.store import Store
 from posttrain.spec.record import record
 
 
-def _why(folder: Path) -> str:
+def _access_problem(folder: Path) -> str:
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
         return "its disk can only be read"
     return "it belongs to somebody else, or its rights forbid it"
@@ -26,31 +26,31 @@ class Home:
         return self.root / "runs"
 
     @property
-    def slots(self) -> Path:
+    def gpu_locks(self) -> Path:
         """The locks of what this machine's steps share."""
         return self.root / "slots"
 
-    def alive(self, run: Path) -> Path:
+    def run_lock(self, run: Path) -> Path:
         """The lock that a client holds as long as its run goes on."""
         return self.root / "work" / f"run-{run.name}.lock"
 
-    def work(self, key: str) -> Path:
+    def workdir(self, key: str) -> Path:
         """The folder of a step under way."""
         return self.root / "work" / key
 
-    def lock(self, key: str) -> Path:
+    def step_lock(self, key: str) -> Path:
         return self.root / "work" / f"{key}.lock"
 
-    def refusal(self) -> str | None:
+    def write_problem(self) -> str | None:
         """Why nothing can be written here, in words; None when it can. Asked before a step has run."""
         there = self.root
         while not there.exists():
             there = there.parent
-        for folder in (there, self.store.root, self.work("any").parent, self.runs):
+        for folder in (there, self.store.root, self.workdir("any").parent, self.runs):
             if folder.exists() and not folder.is_dir():
                 return f"{folder} is not a folder"
             if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-                return f"nothing can be written to {folder}: {_why(folder)}"
+                return f"nothing can be written to {folder}: {_access_problem(folder)}"
         return None
 
     def prepare(self) -> None:

@@ -23,15 +23,15 @@ CREATE TABLE IF NOT EXISTS step (
 );
 """
 # Less room than this is none: SQLite then tells of all sorts of errors.
-_LITTLE = 1 << 17
+_MIN_FREE_BYTES = 1 << 17
 # What SQLite answers where it may not write.
-_LOCKED_AWAY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_READ_ONLY_ERRORS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 # Columns that journals of earlier versions lack.
-_LATER = {"estimate": "TEXT NOT NULL DEFAULT '{}'"}
+_ADDED_COLUMNS = {"estimate": "TEXT NOT NULL DEFAULT '{}'"}
 
 
 @record(kw_only=True)
-class Entry:
+class JournalEntry:
     """What is known of one step of a run."""
 
     id: str
@@ -64,9 +64,9 @@ class Journal:
             self._prepare()
         except sqlite3.DatabaseError as error:
             self._db.close()
-            if read and error.sqlite_errorcode & 0xFF in _LOCKED_AWAY and self._as_it_lies():
+            if read and error.sqlite_errorcode & 0xFF in _READ_ONLY_ERRORS and self._open_immutable():
                 return
-            self._refused(error)
+            self._raise_if_disk_full(error)
             raise DamagedJournal(f"the journal {path} is damaged ({error})") from None
 
     def _prepare(self) -> None:
@@ -75,10 +75,10 @@ class Journal:
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.executescript(_SCHEMA)
         there = {row[1] for row in self._db.execute("PRAGMA table_info(step)")}
-        for name in _LATER.keys() - there:
-            self._db.execute(f"ALTER TABLE step ADD COLUMN {name} {_LATER[name]}")
+        for name in _ADDED_COLUMNS.keys() - there:
+            self._db.execute(f"ALTER TABLE step ADD COLUMN {name} {_ADDED_COLUMNS[name]}")
 
-    def _as_it_lies(self) -> bool:
+    def _open_immutable(self) -> bool:
         """Open the file alone, without the files beside it that SQLite would have to write."""
         self._db = sqlite3.connect(f"{self._path.absolute().as_uri()}?immutable=1", uri=True)
         try:
@@ -103,12 +103,12 @@ class Journal:
             if not waits:
                 self._db.execute("COMMIT")
         except sqlite3.OperationalError as error:
-            self._refused(error)
+            self._raise_if_disk_full(error)
             raise
 
-    def _refused(self, error: sqlite3.DatabaseError) -> None:
+    def _raise_if_disk_full(self, error: sqlite3.DatabaseError) -> None:
         """A disk without room is told like one, not like a mistake of ours or a damaged file."""
-        full = shutil.disk_usage(self._path.parent).free < _LITTLE
+        full = shutil.disk_usage(self._path.parent).free < _MIN_FREE_BYTES
         if full or error.sqlite_errorcode == sqlite3.SQLITE_FULL:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from None
 
@@ -128,7 +128,7 @@ class Journal:
             *rows,
         )
 
-    def note(self, id: str, state: str, **values: Any) -> None:
+    def update_step(self, id: str, state: str, **values: Any) -> None:
         """A step's new state, with what is known about it. That one was made before can wait."""
         if state == "running":
             values["began"] = time.time()
@@ -139,13 +139,13 @@ class Journal:
         waits = state == "cached"
         self._write(f"UPDATE step SET {columns} WHERE id = ?", (state, *packed.values(), id), waits=waits)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         rows = self._db.execute(
-            f"SELECT {', '.join((*_PLAIN, *_PACKED))} FROM step ORDER BY place"
+            f"SELECT {', '.join((*_SCALAR_COLUMNS, *_JSON_COLUMNS))} FROM step ORDER BY place"
         ).fetchall()
-        return [_entry(row) for row in rows]
+        return [_parse_row(row) for row in rows]
 
-    def damage(self) -> str | None:
+    def integrity_problem(self) -> str | None:
         """What SQLite finds wrong with the file; None when nothing is."""
         (found,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
         return None if found == "ok" else f"the journal is damaged ({found.splitlines()[-1]})"
@@ -155,11 +155,13 @@ class Journal:
         self._db.close()
 
 
-_PLAIN = ("id", "key", "state", "reason", "advice", "attempt", "began", "ended")
-_PACKED = ("cost", "facts", "estimate")
+_SCALAR_COLUMNS = ("id", "key", "state", "reason", "advice", "attempt", "began", "ended")
+_JSON_COLUMNS = ("cost", "facts", "estimate")
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
-    plain = dict(zip(_PLAIN, row, strict=False))
-    packed = {name: json.loads(text) for name, text in zip(_PACKED, row[len(_PLAIN) :], strict=True)}
-    return Entry(**plain, **packed)
+def _parse_row(row: tuple[Any, ...]) -> JournalEntry:
+    plain = dict(zip(_SCALAR_COLUMNS, row, strict=False))
+    packed = {
+        name: json.loads(text) for name, text in zip(_JSON_COLUMNS, row[len(_SCALAR_COLUMNS) :], strict=True)
+    }
+    return JournalEntry(**plain, **packed)

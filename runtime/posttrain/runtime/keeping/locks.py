@@ -33,12 +33,12 @@ def try_lock(path: Path) -> Lock | None:
         except BlockingIOError:
             os.close(descriptor)
             return None
-        if _is(path, descriptor):
+        if _is_same_file(path, descriptor):
             return Lock(path, descriptor)
         os.close(descriptor)  # it was removed after we had opened it: nobody else sees this lock
 
 
-def lock(path: Path) -> Lock:
+def acquire_lock(path: Path) -> Lock:
     """The lock, as soon as it is free."""
     while (found := try_lock(path)) is None:
         time.sleep(0.01)
@@ -55,7 +55,7 @@ def is_held(path: Path) -> bool:
     return lock is None
 
 
-def _is(path: Path, descriptor: int) -> bool:
+def _is_same_file(path: Path, descriptor: int) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:

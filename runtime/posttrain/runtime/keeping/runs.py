@@ -14,7 +14,7 @@ from posttrain.runtime.keeping.journal import Journal
 from posttrain.runtime.keeping.locks import try_lock
 from posttrain.runtime.keeping.store import Product
 from posttrain.spec.keys import digest
-from posttrain.spec.plan import Plan, Step, from_json, to_json
+from posttrain.spec.plan import Plan, Step, plan_from_json, plan_to_json
 
 
 def run_key(step: Step, run: str) -> str:
@@ -25,9 +25,9 @@ def run_key(step: Step, run: str) -> str:
 def new_run(home: Home, plan: Plan, recipe: Path) -> Path:
     """The folder of a new run, with its plan."""
     home.prepare()
-    _clear(home)
+    _remove_leftovers(home)
     folder = _new_folder(home, plan.name)
-    durable.write_text(folder / "plan.json", to_json(plan))
+    durable.write_text(folder / "plan.json", plan_to_json(plan))
     journal = Journal(folder / "journal.sqlite")
     journal.set("plan", plan_digest(folder))
     journal.add_steps([(step.id, run_key(step, folder.name), step.estimate or {}) for step in plan.steps])
@@ -38,14 +38,14 @@ def new_run(home: Home, plan: Plan, recipe: Path) -> Path:
     return folder
 
 
-def _clear(home: Home) -> None:
+def _remove_leftovers(home: Home) -> None:
     """Remove what clients that were killed have left: locks that nobody holds, and the workplaces of steps
     that are in the store already."""
-    for path in home.work("any").parent.iterdir():
+    for path in home.workdir("any").parent.iterdir():
         if path.suffix == ".lock":
             lock = try_lock(path)
         elif home.store.find(path.name) is not None:
-            lock = try_lock(home.lock(path.name))
+            lock = try_lock(home.step_lock(path.name))
             if lock is not None:
                 shutil.rmtree(path, ignore_errors=True)
         else:
@@ -54,16 +54,18 @@ def _clear(home: Home) -> None:
             lock.discard()
 
 
-_STAMP = "%Y%m%d-%H%M%S"
-_STAMPED = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-")
+_TIMESTAMP_FORMAT = "%Y%m%d-%H%M%S"
+_TIMESTAMP_PATTERN = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-")
 
 
 def _new_folder(home: Home, name: str) -> Path:
     """A folder whose name stands after those of all earlier runs, whatever the clock says now."""
     at = time.time()
     while True:
-        at = max([at, *(seconds + 1 for path in home.runs.iterdir() if (seconds := _stamped(path.name)))])
-        folder = home.runs / f"{time.strftime(_STAMP, time.gmtime(at))}-{name}"
+        at = max(
+            [at, *(seconds + 1 for path in home.runs.iterdir() if (seconds := _parse_timestamp(path.name)))]
+        )
+        folder = home.runs / f"{time.strftime(_TIMESTAMP_FORMAT, time.gmtime(at))}-{name}"
         try:
             folder.mkdir()
         except FileExistsError:  # another client was quicker
@@ -71,13 +73,13 @@ def _new_folder(home: Home, name: str) -> Path:
         return folder
 
 
-def _stamped(name: str) -> int | None:
+def _parse_timestamp(name: str) -> int | None:
     """The second that a run is named after."""
-    found = _STAMPED.match(name)
+    found = _TIMESTAMP_PATTERN.match(name)
     return calendar.timegm((*map(int, found.groups()), 0, 0, 0)) if found else None
 
 
-def runs(home: Home) -> list[Path]:
+def list_runs(home: Home) -> list[Path]:
     """All runs, the newest last."""
     if not home.runs.is_dir():
         return []
@@ -86,8 +88,8 @@ def runs(home: Home) -> list[Path]:
 
 def last_run(home: Home, name: str | None = None) -> Path | None:
     """The newest run, of one recipe if it is named."""
-    for folder in reversed(runs(home)):
-        plan = plan_of(folder)
+    for folder in reversed(list_runs(home)):
+        plan = load_plan(folder)
         if plan is not None and name in (None, plan.name):
             return folder
     return None
@@ -95,7 +97,7 @@ def last_run(home: Home, name: str | None = None) -> Path | None:
 
 def last_plan(home: Home, name: str) -> Plan | None:
     folder = last_run(home, name)
-    return plan_of(folder) if folder else None
+    return load_plan(folder) if folder else None
 
 
 def finish_run(journal: Journal, states: Mapping[str, str]) -> None:
@@ -106,40 +108,40 @@ def finish_run(journal: Journal, states: Mapping[str, str]) -> None:
 
 
 def step_ids(run: Path) -> list[str]:
-    plan = plan_of(run)
+    plan = load_plan(run)
     return [step.id for step in plan.steps] if plan else []
 
 
-def key_of(run: Path, id: str) -> str | None:
+def find_step_key(run: Path, id: str) -> str | None:
     """The key under which a run made or found a step's product."""
-    plan = plan_of(run)
+    plan = load_plan(run)
     found = next((step for step in plan.steps if step.id == id), None) if plan else None
     return run_key(found, run.name) if found else None
 
 
-def product_of(home: Home, run: Path, id: str) -> Product | None:
-    key = key_of(run, id)
+def find_step_product(home: Home, run: Path, id: str) -> Product | None:
+    key = find_step_key(run, id)
     return home.store.find(key) if key else None
 
 
-def record_of(home: Home, run: Path, id: str) -> Path | None:
+def find_step_record(home: Home, run: Path, id: str) -> Path | None:
     """Where a step's events and log are: in the store, or in its workplace while it runs."""
-    product = product_of(home, run, id)
+    product = find_step_product(home, run, id)
     if product is not None:
         return product.record
-    key = key_of(run, id)
-    work = home.work(key) / "record" if key else None
+    key = find_step_key(run, id)
+    work = home.workdir(key) / "record" if key else None
     return work if work is not None and work.exists() else None
 
 
 def plan_digest(run: Path) -> str:
     """What a run's plan is held to."""
-    return durable.sha256_of(run / "plan.json")
+    return durable.sha256_file(run / "plan.json")
 
 
-def plan_of(run: Path) -> Plan | None:
+def load_plan(run: Path) -> Plan | None:
     """A run's plan; None when it cannot be read."""
     try:
-        return from_json((run / "plan.json").read_text(encoding="utf-8"))
+        return plan_from_json((run / "plan.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -6,22 +6,22 @@ from typing import Any
 
 from posttrain.runtime import durable
 from posttrain.spec.keys import digest_bytes
-from posttrain.spec.plan import canonical
+from posttrain.spec.plan import canonical_json
 
 
-def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record with its seal."""
-    return {**record, "seal": _seal(record)}
+    return {**record, "seal": _checksum(record)}
 
 
-def read_sealed(path: Path) -> dict[str, Any] | None:
+def read_checksummed(path: Path) -> dict[str, Any] | None:
     """The record in a file, if it is there and as it was written."""
     record = durable.read_json(path)
-    if not isinstance(record, dict) or record.get("seal") != _seal(record):
+    if not isinstance(record, dict) or record.get("seal") != _checksum(record):
         return None
     return record
 
 
-def _seal(record: Mapping[str, Any]) -> str:
+def _checksum(record: Mapping[str, Any]) -> str:
     said = {name: value for name, value in record.items() if name != "seal"}
-    return digest_bytes(canonical(said).encode("utf-8", "surrogatepass"))
+    return digest_bytes(canonical_json(said).encode("utf-8", "surrogatepass"))

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.keeping.seals import read_sealed, sealed
+from posttrain.runtime.keeping.seals import read_checksummed, with_checksum
 from posttrain.spec.keys import digest
 from posttrain.spec.record import record
 
 FORMAT = 1
-_DAMAGED = ".damaged"
+_QUARANTINE = ".damaged"
 
 
 @record
@@ -45,12 +45,12 @@ class Product:
         return self.manifest["facts"]
 
     @property
-    def content(self) -> str:
+    def content_digest(self) -> str:
         """One digest of what the product holds, whenever and wherever it was made."""
         return digest({name: item["sha256"] for name, item in self.manifest["files"].items()})
 
     @property
-    def came_by(self) -> str:
+    def adoption_note(self) -> str:
         """How the product came by its key, where it was made under another one; else nothing."""
         found = self.manifest.get("adopted")
         if not found:
@@ -58,13 +58,13 @@ class Product:
         return f"adopted from {found['from'][:10]} ({' and '.join(found['differs'])}): {found['because']}"
 
     @property
-    def stands_on(self) -> tuple[str, ...]:
+    def base_keys(self) -> tuple[str, ...]:
         """The keys of the products without which this one cannot be used: an adapter's base."""
-        from posttrain.runtime.models.adapters import BASE
+        from posttrain.runtime.models.adapters import BASE_FILE
 
-        if BASE not in self.manifest["files"]:
+        if BASE_FILE not in self.manifest["files"]:
             return ()
-        found = durable.read_json(self.files / BASE)
+        found = durable.read_json(self.files / BASE_FILE)
         return (str(found["key"]),) if isinstance(found, dict) and "key" in found else ()
 
 
@@ -74,15 +74,17 @@ class Store:
 
     def find(self, key: str) -> Product | None:
         """The product of a key, if it is there with all its files in their sizes."""
-        product = self.stated(key)
+        product = self.find_manifest(key)
         if product is None:
             return None
-        return product if all(_same_size(product, name) for name in product.manifest["files"]) else None
+        return (
+            product if all(_has_expected_size(product, name) for name in product.manifest["files"]) else None
+        )
 
-    def stated(self, key: str) -> Product | None:
+    def find_manifest(self, key: str) -> Product | None:
         """The product of a key as its manifest has it, whatever has become of its files."""
         folder = self.root / key
-        manifest = read_sealed(folder / "manifest.json")
+        manifest = read_checksummed(folder / "manifest.json")
         if manifest is None or manifest["format"] != FORMAT:
             return None
         return Product(key, folder, manifest)
@@ -91,29 +93,29 @@ class Store:
         """All keys under which something stands, whole or not."""
         if not self.root.is_dir():
             return []
-        return sorted(path.name for path in self.root.iterdir() if path.name != _DAMAGED)
+        return sorted(path.name for path in self.root.iterdir() if path.name != _QUARANTINE)
 
-    def set_aside_before(self) -> Iterator[Path]:
+    def quarantined(self) -> Iterator[Path]:
         """What has been set aside as damaged."""
-        aside = self.root / _DAMAGED
+        aside = self.root / _QUARANTINE
         yield from sorted(aside.iterdir()) if aside.is_dir() else ()
 
-    def damage(self, product: Product) -> str | None:
+    def integrity_problem(self, product: Product) -> str | None:
         """What is wrong with a product, held to its digests; None when nothing is."""
         for name, item in product.manifest["files"].items():
             path = product.files / name
             if not path.is_file():
                 return f"{name} is missing"
-            if durable.sha256_of(path) != item["sha256"]:
+            if durable.sha256_file(path) != item["sha256"]:
                 return f"{name} does not have the digest that its manifest gives"
         return None
 
-    def set_aside(self, key: str) -> Path | None:
+    def quarantine(self, key: str) -> Path | None:
         """Move what stands under a key out of the way, so that it can be made again."""
         folder = self.root / key
         if not folder.exists():
             return None
-        aside = self.root / _DAMAGED / f"{key}-{time.time_ns()}"
+        aside = self.root / _QUARANTINE / f"{key}-{time.time_ns()}"
         aside.parent.mkdir(parents=True, exist_ok=True)
         folder.rename(aside)
         return aside
@@ -128,22 +130,22 @@ class Store:
         if staged.exists():
             shutil.rmtree(staged)
         staged.mkdir()
-        manifest = sealed({"format": FORMAT, "key": key, "files": dict(digests), **about})
+        manifest = with_checksum({"format": FORMAT, "key": key, "files": dict(digests), **about})
         files.rename(staged / "files")
         record.rename(staged / "record")
         durable.sync_tree(staged / "record")
         durable.write_json(staged / "manifest.json", manifest)
-        self.place(key, staged)
+        self.publish(key, staged)
         return Product(key, self.root / key, manifest)
 
-    def place(self, key: str, staged: Path) -> None:
+    def publish(self, key: str, staged: Path) -> None:
         """Rename a folder that is complete and on the disk to its key."""
-        self.set_aside(key)  # what was found unusable before the step ran again
+        self.quarantine(key)  # what was found unusable before the step ran again
         staged.rename(self.root / key)
         durable.sync_folder(self.root)
 
 
-def _same_size(product: Product, name: str) -> bool:
+def _has_expected_size(product: Product, name: str) -> bool:
     try:  # asked of every file of every step, often to find that there is nothing to do
         return os.lstat(f"{product.folder}/files/{name}").st_size == product.manifest["files"][name]["size"]
     except OSError:

@@ -12,10 +12,10 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-_TOLD = "TORCH_EXTENSIONS_DIR"
+_EXTENSIONS_DIR_VARIABLE = "TORCH_EXTENSIONS_DIR"
 
 
-def folder() -> Path:
+def extensions_dir() -> Path:
     """What was compiled for this environment: the builder looks at the paths of torch's headers, and would
     compile anew for each of two environments that share a folder, in turns."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -24,11 +24,11 @@ def folder() -> Path:
     return cache / "posttrain" / "torch_extensions" / f"{python}-torch{version('torch')}-{where}"
 
 
-def may_build() -> None:
+def use_extension_cache() -> None:
     """Let this process and those forked from it compile here, as long as they live."""
-    if _TOLD in os.environ:  # a folder of the user's, in which others may be building
+    if _EXTENSIONS_DIR_VARIABLE in os.environ:  # a folder of the user's, in which others may be building
         return
-    place = folder()
+    place = extensions_dir()
     try:
         place.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(place / "builders", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -42,4 +42,4 @@ def may_build() -> None:
         for mark in place.glob("*/lock"):
             mark.unlink(missing_ok=True)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
-    os.environ[_TOLD] = str(place)
+    os.environ[_EXTENSIONS_DIR_VARIABLE] = str(place)

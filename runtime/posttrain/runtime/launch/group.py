@@ -15,17 +15,17 @@ def rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def size() -> int:
+def world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def first() -> bool:
+def is_rank_zero() -> bool:
     return rank() == 0
 
 
-def agreed(value: Value) -> Value:
+def broadcast(value: Value) -> Value:
     """What the first process has found: everybody goes by it."""
-    if size() == 1:
+    if world_size() == 1:
         return value
     import torch.distributed as distributed
 
@@ -34,32 +34,32 @@ def agreed(value: Value) -> Value:
     return shared[0]
 
 
-def any_of(flag: bool) -> bool:
+def all_reduce_any(flag: bool) -> bool:
     """Whether any of the processes says so."""
-    return flag if size() == 1 else any(_gathered(flag))
+    return flag if world_size() == 1 else any(_all_gather(flag))
 
 
-def averaged(values: Mapping[str, float]) -> dict[str, float]:
+def all_reduce_mean(values: Mapping[str, float]) -> dict[str, float]:
     """Figures as means over the processes that have them."""
-    if size() == 1:
+    if world_size() == 1:
         return dict(values)
-    found = _gathered(dict(values))
+    found = _all_gather(dict(values))
     names = dict.fromkeys(name for one in found for name in one)
     return {name: _mean([one[name] for one in found if name in one]) for name in names}
 
 
-def wait() -> None:
+def barrier() -> None:
     """Go on when all processes are here."""
-    if size() > 1:
+    if world_size() > 1:
         import torch.distributed as distributed
 
         distributed.barrier()
 
 
-def _gathered(value: Value) -> list[Value]:
+def _all_gather(value: Value) -> list[Value]:
     import torch.distributed as distributed
 
-    found: list[Any] = [None] * size()
+    found: list[Any] = [None] * world_size()
     distributed.all_gather_object(found, value)
     return found
 

@@ -11,27 +11,27 @@ from posttrain.spec.plan import Step
 
 # How long a process waits for the others: while one evaluates, merges or saves, they have nothing to do. One
 # that dies ends the step at once, so that nobody waits for it.
-_PATIENCE = timedelta(hours=6)
+_TIMEOUT = timedelta(hours=6)
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Rendezvous:
     """Where the processes of a step find each other."""
 
-    size: int
+    world_size: int
     port: int
     # The descriptor of a socket that listens there already.
-    listener: int
+    listener_fd: int
 
 
-def join(rank: int, meeting: Meeting, step: Step) -> None:
+def join_process_group(rank: int, meeting: Rendezvous, step: Step) -> None:
     """Become process `rank` of the step's group."""
     # What accelerate and DeepSpeed read. The address is that of the store below.
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(meeting.size),
-        "LOCAL_WORLD_SIZE": str(meeting.size),
+        "WORLD_SIZE": str(meeting.world_size),
+        "LOCAL_WORLD_SIZE": str(meeting.world_size),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(meeting.port),
     }
@@ -41,30 +41,30 @@ def join(rank: int, meeting: Meeting, step: Step) -> None:
 
     distributed: Any = import_module("torch.distributed")  # which exports less than it has
 
-    threads = max(1, step.resources.cpus // meeting.size)
+    threads = max(1, step.resources.cpus // meeting.world_size)
     torch.set_num_threads(threads)
-    _know_numbered_cpus()
+    _register_numbered_cpus()
     on_gpus = step.resources.gpus > 0
     if on_gpus:
         torch.cuda.set_device(rank)
-    given: dict[str, Any] = {"master_listen_fd": meeting.listener} if rank == 0 else {}
-    store = distributed.TCPStore("127.0.0.1", meeting.port, meeting.size, is_master=rank == 0, **given)
+    given: dict[str, Any] = {"master_listen_fd": meeting.listener_fd} if rank == 0 else {}
+    store = distributed.TCPStore("127.0.0.1", meeting.port, meeting.world_size, is_master=rank == 0, **given)
     backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
     distributed.init_process_group(
-        backend, store=store, rank=rank, world_size=meeting.size, timeout=_PATIENCE
+        backend, store=store, rank=rank, world_size=meeting.world_size, timeout=_TIMEOUT
     )
     if step.launch.strategy.startswith("zero"):
-        _tell_deepspeed("nccl" if on_gpus else "gloo")
+        _init_deepspeed("nccl" if on_gpus else "gloo")
 
 
-def _tell_deepspeed(backend: str) -> None:
+def _init_deepspeed(backend: str) -> None:
     """Have DeepSpeed find the group now. It would look for one when it takes the model over; a reference is
     loaded before, and would be divided over one process."""
     if find_spec("deepspeed") is not None:  # what is missing is told in its place
         import_module("deepspeed.comm").init_distributed(dist_backend=backend)
 
 
-def _know_numbered_cpus() -> None:
+def _register_numbered_cpus() -> None:
     """Have torch read back what lies on `cpu:0`: with several processes, checkpoints are written so."""
     import torch
 

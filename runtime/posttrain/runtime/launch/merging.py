@@ -16,16 +16,16 @@ from importlib import import_module
 from typing import Any
 
 _PREFIX = "base_model.model."
-_SAVED = "modules_to_save.default."
+_MODULES_TO_SAVE = "modules_to_save.default."
 
 
-def merged_exactly(engine: Any) -> None:
+def patch_weight_sync(engine: Any) -> None:
     """Have the engine's weights made so, where no process lacks a part of them."""
-    if _fits(engine):
-        engine._iter_named_params = lambda: merged(engine.model)
+    if _is_supported(engine):
+        engine._iter_named_params = lambda: merged_weights(engine.model)
 
 
-def vllm_with_whole_weights() -> None:
+def disable_vllm_bitsandbytes() -> None:
     """Have TRL start vLLM on the weights as they are stored, however the trainer has loaded them.
 
     What TRL does there for weights that bitsandbytes holds is the only thing that it asks about it.
@@ -34,24 +34,24 @@ def vllm_with_whole_weights() -> None:
     generation.is_bitsandbytes_available = lambda: False
 
 
-def _fits(engine: Any) -> bool:
+def _is_supported(engine: Any) -> bool:
     from accelerate.utils import is_peft_model
 
     state: Any = engine.accelerator.state
     plugin = getattr(state, "deepspeed_plugin", None)
     divided = state.distributed_type == "FSDP" or (plugin is not None and plugin.zero_stage == 3)
-    return bool(is_peft_model(engine.model)) and not divided and _readable(engine.model)
+    return bool(is_peft_model(engine.model)) and not divided and _has_readable_weights(engine.model)
 
 
-def _readable(model: Any) -> bool:
-    return all(weight.is_floating_point() or _in_four_bits(weight) for weight in model.parameters())
+def _has_readable_weights(model: Any) -> bool:
+    return all(weight.is_floating_point() or _is_4bit(weight) for weight in model.parameters())
 
 
-def _in_four_bits(weight: Any) -> bool:
+def _is_4bit(weight: Any) -> bool:
     return hasattr(weight, "quant_state")
 
 
-def merged(model: Any) -> Iterator[tuple[str, Any]]:
+def merged_weights(model: Any) -> Iterator[tuple[str, Any]]:
     """The weights as they are with the adapter in them, by the names that they have without one."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
@@ -60,20 +60,20 @@ def merged(model: Any) -> Iterator[tuple[str, Any]]:
         if model.prefix in name or "original_module" in name:
             continue  # the adapter's own, and those that others stand for
         owner = layers.get(name.partition(".base_layer")[0]) if ".base_layer." in name else None
-        plain = name.removeprefix(_PREFIX).replace(".base_layer", "").replace(_SAVED, "")
-        yield plain, _sent(owner, weight)
+        plain = name.removeprefix(_PREFIX).replace(".base_layer", "").replace(_MODULES_TO_SAVE, "")
+        yield plain, _synced_weight(owner, weight)
 
 
-def _sent(owner: Any, weight: Any) -> Any:
-    if _in_four_bits(weight):
-        return _dequantised(owner, weight)
+def _synced_weight(owner: Any, weight: Any) -> Any:
+    if _is_4bit(weight):
+        return _dequantized_weight(owner, weight)
     below = getattr(owner.get_base_layer(), "weight", None) if owner is not None else None
-    if owner is None or _in_four_bits(below):  # beside one in 4 bits, the adapter changes no other weight
+    if owner is None or _is_4bit(below):  # beside one in 4 bits, the adapter changes no other weight
         return weight.data
-    return _with(owner, weight)
+    return _merged_weight(owner, weight)
 
 
-def _dequantised(owner: Any, weight: Any) -> Any:
+def _dequantized_weight(owner: Any, weight: Any) -> Any:
     """What a weight in 4 bits stands for, with the adapter on top. TRL keeps that adapter in bfloat16: its
     product is made in float32, and vLLM rounds the sum to its own precision, once."""
     import torch
@@ -89,7 +89,7 @@ def _dequantised(owner: Any, weight: Any) -> Any:
         return whole
 
 
-def _with(layer: Any, weight: Any) -> Any:
+def _merged_weight(layer: Any, weight: Any) -> Any:
     """A weight of a layer with the adapter in it. A copy: who takes it may keep it for a while."""
     import torch
 

@@ -14,36 +14,36 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.launch.merging import merged_exactly, vllm_with_whole_weights
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.launch.merging import disable_vllm_bitsandbytes, patch_weight_sync
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Launch
 
 # vLLM tells its makers on what it runs, unless this is set.
-SILENT = {"VLLM_NO_USAGE_STATS": "1"}
-_ROUND = 256  # tokens to which the longest text is rounded up
+NO_USAGE_STATS = {"VLLM_NO_USAGE_STATS": "1"}
+_LENGTH_MULTIPLE = 256  # tokens to which the longest text is rounded up
 _AUTO = -1  # what vLLM takes for: the model's own context, or what the memory allows
 
 
-def rollout_engine(launch: Launch) -> dict[str, Any]:
+def vllm_engine_arguments(launch: Launch) -> dict[str, Any]:
     """The arguments for the engine that writes completions; none for transformers, TRL's own way."""
     if launch.engine != "vllm":
         return {}
     how: Mapping[str, Any] = launch.rollouts
     if find_spec("vllm") is None:
-        raise StepFault(
+        raise StepError(
             "the plan has vLLM write the completions, and it is not installed",
             "install posttrain with its extra `cuda`, or write"
             " `placement: {rollouts: {engine: transformers}}`",
         )
-    os.environ |= SILENT
+    os.environ |= NO_USAGE_STATS
     if how.get("mode") == "server":
         return {"use_vllm": True, "vllm_mode": "server"}
-    vllm_with_whole_weights()
+    disable_vllm_bitsandbytes()
     given = {
-        "vllm_gpu_memory_utilization": how.get("utilisation"),
-        "vllm_tensor_parallel_size": how.get("tensor_parallel"),
-        "vllm_enable_sleep_mode": how.get("sleep"),
+        "vllm_gpu_memory_utilization": how.get("gpu_memory_utilization"),
+        "vllm_tensor_parallel_size": how.get("tensor_parallel_size"),
+        "vllm_enable_sleep_mode": how.get("enable_sleep_mode"),
     }
     return {
         "use_vllm": True,
@@ -52,7 +52,7 @@ def rollout_engine(launch: Launch) -> dict[str, Any]:
     }
 
 
-def window(launch: Launch, prompt: int, completion: int, context: int, *, grows: bool) -> int:
+def max_model_length(launch: Launch, prompt: int, completion: int, context: int, *, grows: bool) -> int:
     """The longest text that vLLM is to have room for.
 
     Left to itself it takes the model's context, and does not start on a share of a card that is enough for
@@ -62,16 +62,16 @@ def window(launch: Launch, prompt: int, completion: int, context: int, *, grows:
     served = launch.rollouts.get("mode") == "server"  # which also refuses what might not fit
     if (wanted if served else prompt + 1) > context:
         room = f" with {completion} tokens after it" if served else ""
-        raise StepFault(
+        raise StepError(
             f"vLLM takes no prompt that does not fit into the model's context of {context}{room}; the longest"
             f" has {prompt} tokens",
             "filter long prompts in the dataset's steps, lower max_tokens, or take a model with a longer"
             " context",
         )
-    return _AUTO if grows else min(context, -(-wanted // _ROUND) * _ROUND)
+    return _AUTO if grows else min(context, -(-wanted // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE)
 
 
-def vllm_arguments(launch: Launch, own: Mapping[str, Any], room: int) -> dict[str, Any]:
+def vllm_trainer_arguments(launch: Launch, own: Mapping[str, Any], room: int) -> dict[str, Any]:
     """What a method's trainer is told beside `own`, where vLLM writes."""
     if launch.engine != "vllm":
         return {}
@@ -83,7 +83,7 @@ def vllm_arguments(launch: Launch, own: Mapping[str, Any], room: int) -> dict[st
     return told
 
 
-def put_tokenizer(model: Any, tokenizer: Any, scratch: Path) -> None:
+def save_tokenizer_beside_weights(model: Any, tokenizer: Any, scratch: Path) -> None:
     """vLLM reads a tokenizer from the folder of the weights, and where the stage has merged them there is
     none."""
     folder = Path(model.name_or_path)
@@ -91,7 +91,7 @@ def put_tokenizer(model: Any, tokenizer: Any, scratch: Path) -> None:
         tokenizer.save_pretrained(folder)
 
 
-def settle(trainer: Any) -> None:
+def patch_vllm_generation(trainer: Any) -> None:
     """Have vLLM end a text where its trainer does, and draw by the seed and the step alone."""
     engine = getattr(trainer, "vllm_generation", None)
     if engine is None:
@@ -99,7 +99,7 @@ def settle(trainer: Any) -> None:
     from accelerate.utils import set_seed
 
     if engine.generation_kwargs.get("seed") is not None:
-        raise StepFault(
+        raise StepError(
             "`generation_kwargs` gives a seed: all completions of a prompt would be drawn by it, and be the"
             " same",
             "take it out; the recipe's `seed` decides what is drawn",
@@ -111,11 +111,11 @@ def settle(trainer: Any) -> None:
         "stop_token_ids": list(trainer.eos_token_ids),
         **engine.generation_kwargs,
     }
-    engine.generate = _settled(trainer, engine)
-    merged_exactly(engine)
+    engine.generate = _seeded_generate(trainer, engine)
+    patch_weight_sync(engine)
 
 
-def _settled(trainer: Any, engine: Any) -> Callable[..., Any]:
+def _seeded_generate(trainer: Any, engine: Any) -> Callable[..., Any]:
     """The engine's `generate`, for which the random state is set and which takes uneven shares."""
     write, served = engine.generate, engine.mode == "server"
     parallel = 1 if served else engine.tensor_parallel_size
@@ -128,15 +128,15 @@ def _settled(trainer: Any, engine: Any) -> Callable[..., Any]:
         nonlocal last, turn
         last, turn = trainer.state.global_step, turn + 1 if last == trainer.state.global_step else 0
         seed = int(digest([trainer.args.seed, last, turn, group])[:7], 16)
-        given = _as_many(prompts) if served or parallel > 1 else prompts
-        with nullcontext() if served else _drawn_by(seed):  # a server has a state of its own
+        given = _pad_prompts(prompts) if served or parallel > 1 else prompts
+        with nullcontext() if served else _seeded_random_state(seed):  # a server has a state of its own
             found = write(given, images, num_generations, profiler)
         return tuple(one if one is None else one[: len(prompts)] for one in found)
 
     return generate
 
 
-def _as_many(prompts: list[list[int]]) -> list[list[int]]:
+def _pad_prompts(prompts: list[list[int]]) -> list[list[int]]:
     """As many prompts as the process with the most has: where an engine is shared, TRL takes the shares for
     equal, and in an environment they are not."""
     from accelerate.utils import gather_object
@@ -146,7 +146,7 @@ def _as_many(prompts: list[list[int]]) -> list[list[int]]:
 
 
 @contextmanager
-def _drawn_by(seed: int) -> Generator[None]:
+def _seeded_random_state(seed: int) -> Generator[None]:
     """The random state that this seed gives, for all that is in this process; then what it was."""
     import random
 

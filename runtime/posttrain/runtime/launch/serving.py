@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import Interrupted, StepFault
-from posttrain.runtime.launch.group import agreed, first
-from posttrain.runtime.launch.rollouts import SILENT
-from posttrain.runtime.launch.watching import watched
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import Interrupted, StepError
+from posttrain.runtime.launch.group import broadcast, is_rank_zero
+from posttrain.runtime.launch.rollouts import NO_USAGE_STATS
+from posttrain.runtime.launch.watching import watch_process
 from posttrain.runtime.models import adapters
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Launch
@@ -32,21 +32,28 @@ _HOST = "127.0.0.1"
 _START_SECONDS = 1200.0  # reading weights and compiling for them
 _STOP_SECONDS = 30.0
 _GRACE_SECONDS = 30.0  # in which a trainer whose server is gone finds out for itself
-_PAUSE = 0.2
-_TOLD = 800  # characters of its log that a failure shows
+_POLL_SECONDS = 0.2
+_LOG_TAIL_CHARS = 800  # characters of its log that a failure shows
 # What would make a process of the training's own group out of it.
-_GROUP = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_PROCESS_GROUP_VARIABLES = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
 
 
 @dataclass(frozen=True)
-class Server:
+class VllmServer:
     process: subprocess.Popen[bytes]
     port: int
     log: Path
 
 
 @contextmanager
-def serving(context: Context, room: int, step: int) -> Generator[dict[str, Any]]:
+def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dict[str, Any]]:
     """What a trainer is told of the server that runs meanwhile; nothing where the plan has none.
 
     The server has room for texts of so many tokens; the trainer goes on from this step.
@@ -55,57 +62,57 @@ def serving(context: Context, room: int, step: int) -> Generator[dict[str, Any]]
     if launch.engine != "vllm" or launch.rollouts.get("mode") != "server":
         yield {}
         return
-    ours, its = divided(launch, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    port, meeting = agreed((_free(), _free()))
+    ours, its = split_gpus(launch, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    port, meeting = broadcast((_free_port(), _free_port()))
     given = {"vllm_server_base_url": f"http://{_HOST}:{port}", "vllm_group_port": meeting}
     # Where the trainer's end of the weight transfer is; left out, vLLM asks the machine for its address.
     os.environ |= {"VLLM_HOST_IP": _HOST}
     if launch.processes == 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = ours  # one process would take all that it sees
-    if not first():
-        agreed(None)  # until it is up
+    if not is_rank_zero():
+        broadcast(None)  # until it is up
         yield given
         return
     # Begun again, it draws other completions than it drew for the steps that are done.
     seed = int(digest([context.params["seed"], step])[:7], 16)
-    line = command(_folder(context), port, launch, room, seed)
-    server = start(line, _environment(context, its), port, context.work)
+    line = server_command(_full_weights_dir(context), port, launch, room, seed)
+    server = start_server(line, _server_environment(context, its), port, context.work)
     try:
-        _wait(server, context)
-        agreed(None)
-        with watched(server.process, context.work, lambda: _left(server), _GRACE_SECONDS):
+        _wait_until_healthy(server, context)
+        broadcast(None)
+        with watch_process(server.process, context.work, lambda: _stop_and_report(server), _GRACE_SECONDS):
             yield given
     except Exception as error:
-        if server.process.poll() is not None and not isinstance(error, Interrupted | StepFault):
-            raise _ended(server) from error
+        if server.process.poll() is not None and not isinstance(error, Interrupted | StepError):
+            raise _exit_fault(server) from error
         raise
     finally:
-        stop(server)
+        stop_server(server)
 
 
-def divided(launch: Launch, visible: str | None) -> tuple[str, str]:
+def split_gpus(launch: Launch, visible: str | None) -> tuple[str, str]:
     """The GPUs of the training, and those of the server, which are the last ones."""
     count = launch.processes + launch.rollouts["gpus"]
     found = visible.split(",") if visible else [str(number) for number in range(count)]
     if len(found) < count:
-        raise StepFault(
+        raise StepError(
             f"the stage sees {len(found)} GPUs, and its plan divides {count} between training and vLLM",
             "free GPUs, or write `placement: {rollouts: {mode: colocate}}`",
         )
     return ",".join(found[: launch.processes]), ",".join(found[launch.processes : count])
 
 
-def command(folder: Path, port: int, launch: Launch, room: int, seed: int) -> list[str]:
+def server_command(folder: Path, port: int, launch: Launch, room: int, seed: int) -> list[str]:
     """The server's module and arguments: the model divided over GPUs, and repeated over those left."""
     how: Mapping[str, Any] = launch.rollouts
-    parallel = how.get("tensor_parallel") or how["gpus"]
+    parallel = how.get("tensor_parallel_size") or how["gpus"]
     given = {
         "model": folder,
         "host": _HOST,
         "port": port,
         "tensor_parallel_size": parallel,
         "data_parallel_size": how["gpus"] // parallel,
-        "gpu_memory_utilization": how.get("utilisation"),
+        "gpu_memory_utilization": how.get("gpu_memory_utilization"),
         "max_model_len": room,
         "seed": seed,  # which TRL passes on as it is
     }
@@ -113,7 +120,7 @@ def command(folder: Path, port: int, launch: Launch, room: int, seed: int) -> li
     return ["trl.scripts.vllm_serve", *told]
 
 
-def start(line: list[str], environment: Mapping[str, str], port: int, work: Path) -> Server:
+def start_server(line: list[str], environment: Mapping[str, str], port: int, work: Path) -> VllmServer:
     """Start it, tied to this process: however that goes, the server does not stay."""
     log = work / "record" / LOG
     with log.open("ab") as output:
@@ -125,10 +132,10 @@ def start(line: list[str], environment: Mapping[str, str], port: int, work: Path
             env=dict(environment),
             start_new_session=True,
         )
-    return Server(process, port, log)
+    return VllmServer(process, port, log)
 
 
-def stop(server: Server) -> None:
+def stop_server(server: VllmServer) -> None:
     """End it with all of its processes."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         try:
@@ -141,45 +148,45 @@ def stop(server: Server) -> None:
             continue
 
 
-def _environment(context: Context, gpus: str) -> dict[str, str]:
-    hidden = {*_GROUP, *context.step.secrets}
+def _server_environment(context: StepContext, gpus: str) -> dict[str, str]:
+    hidden = {*_PROCESS_GROUP_VARIABLES, *context.step.secrets}
     inherited = {name: value for name, value in os.environ.items() if name not in hidden}
-    return {**inherited, **SILENT, "CUDA_VISIBLE_DEVICES": gpus}
+    return {**inherited, **NO_USAGE_STATS, "CUDA_VISIBLE_DEVICES": gpus}
 
 
-def _folder(context: Context) -> Path:
+def _full_weights_dir(context: StepContext) -> Path:
     """Whole weights of the trained shape: the trainer sends the values before the first completion."""
     folder = context.inputs["model"]
     while adapters.is_adapter(folder):
-        folder = adapters.base_of(folder)
+        folder = adapters.base_model_dir(folder)
     return folder
 
 
-def _free() -> int:
+def _free_port() -> int:
     with socket.socket() as found:
         found.bind((_HOST, 0))
         return found.getsockname()[1]
 
 
-def _wait(server: Server, context: Context) -> None:
+def _wait_until_healthy(server: VllmServer, context: StepContext) -> None:
     """Until it answers that it is well."""
     context.events.emit("phase", name="starting vLLM")
     until = time.monotonic() + _START_SECONDS
-    while not _well(server.port):
-        if context.stop.asked:
+    while not _is_healthy(server.port):
+        if context.stop.requested:
             raise Interrupted
         if server.process.poll() is not None:
-            raise _ended(server)
+            raise _exit_fault(server)
         if time.monotonic() > until:
-            raise StepFault(
+            raise StepError(
                 f"the vLLM server did not answer within {_START_SECONDS:.0f} s",
                 f"its log is record/{LOG}",
                 retriable=True,
             )
-        time.sleep(_PAUSE)
+        time.sleep(_POLL_SECONDS)
 
 
-def _well(port: int) -> bool:
+def _is_healthy(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://{_HOST}:{port}/health", timeout=5) as answer:
             return answer.status == 200
@@ -187,20 +194,20 @@ def _well(port: int) -> bool:
         return False
 
 
-def _ended(server: Server) -> StepFault:
+def _exit_fault(server: VllmServer) -> StepError:
     code = server.process.returncode
-    last = server.log.read_text(errors="replace")[-_TOLD:].strip()
+    last = server.log.read_text(errors="replace")[-_LOG_TAIL_CHARS:].strip()
     advice = f"its log is record/{LOG}" + (f", which ends:\n{last}" if last else "")
-    return StepFault(f"the vLLM server ended {_how(code)}", advice, retriable=code <= 0)
+    return StepError(f"the vLLM server ended {_describe_exit(code)}", advice, retriable=code <= 0)
 
 
-def _left(server: Server) -> StepFault:
+def _stop_and_report(server: VllmServer) -> StepError:
     """Of a server that ended by itself, its processes may still be there, with what they hold of a GPU."""
-    stop(server)
-    return _ended(server)
+    stop_server(server)
+    return _exit_fault(server)
 
 
-def _how(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code == 0:  # nobody has asked it to end: so it does when a process of its engine is gone
         return "because its engine did"
     return f"by signal {-code}" if code < 0 else f"with status {code}"

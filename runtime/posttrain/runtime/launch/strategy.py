@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 from posttrain.spec.plan import Launch, Step
 
 _AUTO = "auto"
 # The strategies under which no process has the whole model.
-DIVIDED = ("zero3", "fsdp")
+SHARDED_STRATEGIES = ("zero3", "fsdp")
 _ADVICE = "this is a mistake of ours or of the installed stack: the stage would not train as it was planned"
 
 
-def spread(own: Mapping[str, Any], processes: int) -> dict[str, Any]:
+def split_batch(own: Mapping[str, Any], processes: int) -> dict[str, Any]:
     """The arguments of a batch for each of several processes, so that together they make the same batch."""
     size, times = own["per_device_train_batch_size"], own["gradient_accumulation_steps"]
     if processes == 1:
@@ -22,9 +22,9 @@ def spread(own: Mapping[str, Any], processes: int) -> dict[str, Any]:
     elif times == 1 and size % processes == 0:
         size //= processes
     else:
-        raise StepFault(
+        raise StepError(
             f"{times} micro-batches of {size} do not divide over {processes} processes",
-            "change batch, micro_batch or the number of processes",
+            "change batch_size, micro_batch_size or the number of processes",
         )
     changed = {**own, "per_device_train_batch_size": size, "gradient_accumulation_steps": times}
     if "steps_per_generation" in own:
@@ -38,10 +38,10 @@ def spread(own: Mapping[str, Any], processes: int) -> dict[str, Any]:
 def _check_groups(written: int, group: int, processes: int) -> None:
     """Completions of one prompt are compared with each other: one process has all of them."""
     if written % group:
-        raise StepFault(
+        raise StepError(
             f"each of {processes} processes writes {written} completions at once, which are no whole groups"
             f" of {group}",
-            f"make `prompts` x `buffer` a multiple of {processes}, or take another number of processes",
+            f"make `num_prompts` x `optimizer_steps_per_generation` a multiple of {processes}, or take another number of processes",
         )
 
 
@@ -50,15 +50,15 @@ def strategy_arguments(step: Step, own: Mapping[str, Any]) -> dict[str, Any]:
     # Said to the trainer and not in the environment, where it would turn DeepSpeed off without a word.
     # Unless it is said, half precision is refused on a CPU.
     on = {"use_cpu": True} if step.resources.gpus == 0 else {}
-    return on if step.launch.processes == 1 else {**on, **_divided(step.launch, own)}
+    return on if step.launch.processes == 1 else {**on, **_sharding_arguments(step.launch, own)}
 
 
-def _divided(launch: Launch, own: Mapping[str, Any]) -> dict[str, Any]:
+def _sharding_arguments(launch: Launch, own: Mapping[str, Any]) -> dict[str, Any]:
     match launch.strategy:
         case "single" | "ddp":
             return {}
         case "zero1" | "zero2" | "zero3":
-            return {"deepspeed": _deepspeed(int(launch.strategy[-1]), launch.processes, own)}
+            return {"deepspeed": _deepspeed_config(int(launch.strategy[-1]), launch.processes, own)}
         case "fsdp":
             return {
                 "fsdp": "full_shard auto_wrap",
@@ -70,10 +70,10 @@ def _divided(launch: Launch, own: Mapping[str, Any]) -> dict[str, Any]:
                 },
             }
         case other:
-            raise StepFault(f"the plan divides the stage by `{other}`, which is not known here", _ADVICE)
+            raise StepError(f"the plan divides the stage by `{other}`, which is not known here", _ADVICE)
 
 
-def _deepspeed(stage: int, processes: int, own: Mapping[str, Any]) -> dict[str, Any]:
+def _deepspeed_config(stage: int, processes: int, own: Mapping[str, Any]) -> dict[str, Any]:
     size, times = own["per_device_train_batch_size"], own["gradient_accumulation_steps"]
     zero: dict[str, Any] = {"stage": stage}
     if stage == 3:  # without this its saved weights are empty
@@ -92,20 +92,20 @@ def _deepspeed(stage: int, processes: int, own: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def check_installed(launch: Launch) -> None:
+def check_strategy_installed(launch: Launch) -> None:
     """Say what is missing before anything is loaded."""
     from importlib.util import find_spec
 
     if launch.strategy.startswith("zero") and find_spec("deepspeed") is None:
-        raise StepFault(
+        raise StepError(
             f"the plan divides the stage by {launch.strategy}, and DeepSpeed is not installed",
             "install posttrain with its extra `cuda`, or write `placement: {strategy: ddp}`",
         )
 
 
-def check_launched(trainer: Any, launch: Launch) -> None:
+def check_strategy_applied(trainer: Any, launch: Launch) -> None:
     """Hold a trainer that is about to take its first step to the plan, by what it has become."""
-    found = _found(trainer)
+    found = _applied_strategy(trainer)
     wanted = {
         "processes": launch.processes,
         "strategy": launch.strategy,
@@ -114,7 +114,7 @@ def check_launched(trainer: Any, launch: Launch) -> None:
     wrong = [f"{name} {found[name]} instead of {planned}" for name, planned in wanted.items()]
     wrong = [told for told, name in zip(wrong, wanted, strict=True) if found[name] != wanted[name]]
     if wrong:
-        raise StepFault(f"the stage does not run as planned: {', '.join(wrong)}", _ADVICE)
+        raise StepError(f"the stage does not run as planned: {', '.join(wrong)}", _ADVICE)
 
 
 _WRAPPERS: Mapping[str, str] = {
@@ -127,7 +127,7 @@ _WRAPPERS: Mapping[str, str] = {
 }
 
 
-def _found(trainer: Any) -> dict[str, Any]:
+def _applied_strategy(trainer: Any) -> dict[str, Any]:
     from accelerate import DistributedType
 
     accelerator = trainer.accelerator
@@ -143,17 +143,17 @@ def _found(trainer: Any) -> dict[str, Any]:
     return {
         "processes": accelerator.num_processes,
         "strategy": strategy,
-        "wrapper": _wrapper(trainer.model_wrapped),
+        "wrapper": _wrapper_name(trainer.model_wrapped),
     }
 
 
-def _wrapper(model: Any) -> str:
+def _wrapper_name(model: Any) -> str:
     names = [kind.__name__ for kind in type(getattr(model, "_orig_mod", model)).__mro__]  # if compiled
     return next((name for name in dict.fromkeys(_WRAPPERS.values()) if name in names), "none")
 
 
-def whole_weights(trainer: Any, launch: Launch) -> Any:
+def full_state_dict(trainer: Any, launch: Launch) -> Any:
     """The weights of a model that is divided over the processes, brought together; None where it is whole."""
-    if launch.strategy not in DIVIDED:
+    if launch.strategy not in SHARDED_STRATEGIES:
         return None
     return trainer.accelerator.get_state_dict(trainer.model_wrapped)

@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from posttrain.runtime import durable
-from posttrain.runtime.faults import FAILED, StepFault, failure
+from posttrain.runtime.faults import FAILED, StepError, failure_record
 from posttrain.runtime.launch import failing, group
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 
 @contextmanager
-def watched(
-    process: subprocess.Popen[bytes], work: Path, why: Callable[[], StepFault], grace: float
+def watch_process(
+    process: subprocess.Popen[bytes], work: Path, why: Callable[[], StepError], grace: float
 ) -> Generator[None]:
     """While in here, the end of the process is the end of the stage, which fails by `why`.
 
@@ -30,9 +30,9 @@ def watched(
     over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(_LOOK_SECONDS):
+        while not over.wait(_POLL_SECONDS):
             if process.poll() is not None and not over.wait(grace):
-                _end(work, why())
+                _end_stage(work, why())
 
     thread = threading.Thread(target=watch, name="watch", daemon=True)
     thread.start()
@@ -43,12 +43,12 @@ def watched(
         thread.join()
 
 
-def _end(work: Path, told: StepFault) -> None:
+def _end_stage(work: Path, told: StepError) -> None:
     """Write down why, and leave at once: the main thread does not come back."""
-    if group.size() > 1:
-        failing.tell(work, group.rank(), told)
+    if group.world_size() > 1:
+        failing.record_failure(work, group.rank(), told)
     else:
-        durable.write_json(work / "failure.json", failure(told))
+        durable.write_json(work / "failure.json", failure_record(told))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(FAILED)

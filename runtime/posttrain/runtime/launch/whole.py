@@ -13,29 +13,29 @@ from typing import Any
 from posttrain.runtime.launch import group
 
 
-def weights_of(model: Any) -> dict[str, Any]:
+def gather_weights(model: Any) -> dict[str, Any]:
     """The whole weights in the first process, and none in the others."""
     found: dict[str, Any] = {}
     for name, weight in model.named_parameters():
-        with _brought_together(weight):
-            whole = weight.full_tensor() if _of_fsdp(weight) else weight
-            if group.first():
+        with _gathered_weight(weight):
+            whole = weight.full_tensor() if _is_fsdp(weight) else weight
+            if group.is_rank_zero():
                 # What is brought together is here for a moment only.
-                found[name] = whole.detach().to("cpu", copy=_of_deepspeed(weight)).contiguous()
+                found[name] = whole.detach().to("cpu", copy=_is_deepspeed(weight)).contiguous()
     return found
 
 
-def give_weights(model: Any, weights: Mapping[str, Any]) -> None:
+def assign_weights(model: Any, weights: Mapping[str, Any]) -> None:
     """Put whole weights, which every process has read, in the place of a model's own."""
     import torch
 
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            with _brought_together(weight, changed=True):
-                weight.copy_(_part(weight, weights[name]) if _of_fsdp(weight) else weights[name])
+            with _gathered_weight(weight, changed=True):
+                weight.copy_(_shard_like(weight, weights[name]) if _is_fsdp(weight) else weights[name])
 
 
-def pull(reference: Any, model: Any, share: float) -> None:
+def sync_reference_weights(reference: Any, model: Any, share: float) -> None:
     """Move each weight of a reference this far towards the model's, where ZeRO-3 has divided both alike.
 
     Every process moves its parts, and the copies of small weights that DeepSpeed holds on to. Where weights
@@ -46,13 +46,13 @@ def pull(reference: Any, model: Any, share: float) -> None:
     with torch.no_grad():
         for ours, theirs in zip(reference.parameters(), model.parameters(), strict=True):
             ours.ds_tensor.data.mul_(1.0 - share).add_(theirs.ds_tensor.data, alpha=share)
-            if _is_here(ours):
-                with _brought_together(theirs):
+            if _is_available(ours):
+                with _gathered_weight(theirs):
                     ours.data.mul_(1.0 - share).add_(theirs.data, alpha=share)
 
 
 @contextmanager
-def held_whole(model: Any, strategy: str) -> Generator[None]:
+def unsharded_model(model: Any, strategy: str) -> Generator[None]:
     """While in here, every process has the whole model, and each may use it without the others.
 
     What gathers weights as they are needed is taken off meanwhile: used by one process, it would wait for
@@ -60,23 +60,23 @@ def held_whole(model: Any, strategy: str) -> Generator[None]:
     """
     match strategy:
         case "zero3":
-            with _gathered_by_deepspeed(model), _without_hooks(model):
+            with _unsharded_by_deepspeed(model), _without_hooks(model):
                 yield
         case "fsdp":
-            with _gathered_by_fsdp(model), _without_hooks(model):
+            with _unsharded_by_fsdp(model), _without_hooks(model):
                 yield
         case _:
             yield
 
 
-def _gathered_by_deepspeed(model: Any) -> AbstractContextManager[Any]:
+def _unsharded_by_deepspeed(model: Any) -> AbstractContextManager[Any]:
     """Those that DeepSpeed has at hand stay there."""
     zero = import_module("deepspeed.runtime.zero.partition_parameters")
-    return zero.GatheredParameters([weight for weight in model.parameters() if not _is_here(weight)])
+    return zero.GatheredParameters([weight for weight in model.parameters() if not _is_available(weight)])
 
 
 @contextmanager
-def _gathered_by_fsdp(model: Any) -> Generator[None]:
+def _unsharded_by_fsdp(model: Any) -> Generator[None]:
     parts = [part for part in model.modules() if hasattr(part, "unshard")]
     for part in parts:
         part.unshard()
@@ -100,7 +100,7 @@ def _without_hooks(model: Any) -> Generator[None]:
             hooks.update(before)
 
 
-def take_weights(trainer: Any, checkpoint: Path, strategy: str) -> None:
+def load_checkpoint_weights(trainer: Any, checkpoint: Path, strategy: str) -> None:
     """Put the weights of a checkpoint of its own in the place of those that a trainer has."""
     if strategy == "zero3":  # reads the parts that each process has written
         trainer.model_wrapped.load_checkpoint(
@@ -110,7 +110,7 @@ def take_weights(trainer: Any, checkpoint: Path, strategy: str) -> None:
         trainer._load_from_checkpoint(str(checkpoint))
 
 
-def _part(weight: Any, whole: Any) -> Any:
+def _shard_like(weight: Any, whole: Any) -> Any:
     """A whole weight, divided as another is."""
     from torch.distributed.tensor import distribute_tensor
 
@@ -118,21 +118,21 @@ def _part(weight: Any, whole: Any) -> Any:
     return distribute_tensor(there, weight.device_mesh, weight.placements, src_data_rank=None)
 
 
-def _of_fsdp(weight: Any) -> bool:
+def _is_fsdp(weight: Any) -> bool:
     return hasattr(weight, "full_tensor")
 
 
-def _of_deepspeed(weight: Any) -> bool:
+def _is_deepspeed(weight: Any) -> bool:
     return hasattr(weight, "ds_id")
 
 
-def _is_here(weight: Any) -> bool:
+def _is_available(weight: Any) -> bool:
     return weight.ds_status.name == "AVAILABLE"
 
 
-def _brought_together(weight: Any, *, changed: bool = False) -> AbstractContextManager[Any]:
+def _gathered_weight(weight: Any, *, changed: bool = False) -> AbstractContextManager[Any]:
     """While in here, a weight that ZeRO-3 divides is whole. What the first has `changed` stays so."""
-    if not _of_deepspeed(weight) or (_is_here(weight) and not changed):
+    if not _is_deepspeed(weight) or (_is_available(weight) and not changed):
         return nullcontext()
     zero = import_module("deepspeed.runtime.zero.partition_parameters")
     return zero.GatheredParameters([weight], modifier_rank=0 if changed else None)

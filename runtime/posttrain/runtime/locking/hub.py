@@ -1,15 +1,15 @@
 """Asks the hub which commit a branch or a tag stands for."""
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 
 
-def commit_of(kind: str, named: str) -> str:
+def resolve_commit(kind: str, named: str) -> str:
     """The commit of ORG/NAME@REVISION, a model or a dataset."""
     name, _, revision = named.rpartition("@")
     try:
         from huggingface_hub import HfApi
     except ImportError:
-        raise StepFault(
+        raise StepError(
             f"asking the hub for the {kind} `{name}` takes huggingface_hub, which is not installed here",
             "install posttrain[train], or write a full commit hash as its revision",
         ) from None
@@ -19,18 +19,18 @@ def commit_of(kind: str, named: str) -> str:
     try:
         sha = HfApi().repo_info(name, repo_type=kind, revision=revision).sha
     except RevisionNotFoundError:
-        raise StepFault(
+        raise StepError(
             f"the {kind} `{name}` has no revision `{revision}`", "look at its branches and tags on the hub"
         ) from None
     except RepositoryNotFoundError:
-        raise StepFault(
+        raise StepError(
             f"the hub has no {kind} `{name}`", "check its name, and whether a token is needed"
         ) from None
     except (HTTPError, OSError, ValueError) as error:  # no answer, another than JSON, or one that refuses
         message = f"the hub does not tell the commit of `{named}`: {_first_line(error)}"
-        raise StepFault(message, "check the network and try again", retriable=True) from None
+        raise StepError(message, "check the network and try again", retriable=True) from None
     if not sha:
-        raise StepFault(f"the hub names no commit for `{named}`", "write one as its revision")
+        raise StepError(f"the hub names no commit for `{named}`", "write one as its revision")
     return sha
 
 

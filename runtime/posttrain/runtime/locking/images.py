@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.compiler.locking.pins import untagged
-from posttrain.runtime.faults import StepFault
+from posttrain.compiler.locking.pins import strip_image_tag
+from posttrain.runtime.faults import StepError
 
-_INDEXES = (
+_INDEX_TYPES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-_MANIFESTS = (
+_MANIFEST_TYPES = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-_SECONDS = 30
-_FIELD = re.compile(r'(\w+)="([^"]*)"')
+_TIMEOUT_SECONDS = 30
+_CHALLENGE_FIELD = re.compile(r'(\w+)="([^"]*)"')
 
 
 @dataclass(frozen=True)
@@ -31,39 +31,39 @@ class _Repository:
     name: str
 
 
-def digest_of(image: str) -> str:
+def resolve_tag(image: str) -> str:
     """The digest that NAME:TAG stands for at this moment; a name alone means the tag `latest`."""
-    name = untagged(image)
-    where = _repository(name)
+    name = strip_image_tag(image)
+    where = _parse_repository(name)
     tag = image[len(name) + 1 :] or "latest"
-    data = _get(where, f"manifests/{tag}", {"Accept": ", ".join((*_INDEXES, *_MANIFESTS))})
+    data = _fetch(where, f"manifests/{tag}", {"Accept": ", ".join((*_INDEX_TYPES, *_MANIFEST_TYPES))})
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def platforms_of(image: str) -> dict[str, str]:
+def platform_digests(image: str) -> dict[str, str]:
     """The digest of each platform of NAME@DIGEST, by OS/CPU."""
     name, _, digest = image.partition("@")
-    where = _repository(name)
-    manifest = _document(where, f"manifests/{digest}", digest, (*_INDEXES, *_MANIFESTS))
-    if manifest.get("mediaType") in _INDEXES or "manifests" in manifest:
+    where = _parse_repository(name)
+    manifest = _fetch_json(where, f"manifests/{digest}", digest, (*_INDEX_TYPES, *_MANIFEST_TYPES))
+    if manifest.get("mediaType") in _INDEX_TYPES or "manifests" in manifest:
         found = {
-            _platform(item["platform"]): item["digest"]
+            _platform_name(item["platform"]): item["digest"]
             for item in manifest["manifests"]
             if item.get("platform", {}).get("os", "unknown") != "unknown"  # attestations have none
         }
         if not found:
-            raise StepFault(f"the index {image} holds no image", "name another image")
+            raise StepError(f"the index {image} holds no image", "name another image")
         return found
     config = manifest["config"]["digest"]
-    return {_platform(_document(where, f"blobs/{config}", config, ("*/*",))): digest}
+    return {_platform_name(_fetch_json(where, f"blobs/{config}", config, ("*/*",))): digest}
 
 
-def _platform(about: Mapping[str, Any]) -> str:
+def _platform_name(about: Mapping[str, Any]) -> str:
     parts = (about.get("os", "unknown"), about.get("architecture", "unknown"), about.get("variant"))
     return "/".join(part for part in parts if part)
 
 
-def _repository(name: str) -> _Repository:
+def _parse_repository(name: str) -> _Repository:
     """Docker's rules: a first part with a dot, a colon or `localhost` is a registry; else its own."""
     first, slash, rest = name.partition("/")
     if not slash or not (first == "localhost" or "." in first or ":" in first):
@@ -72,11 +72,11 @@ def _repository(name: str) -> _Repository:
     return _Repository(f"{'http' if near else 'https'}://{first}", first, rest)
 
 
-def _document(where: _Repository, path: str, digest: str, types: tuple[str, ...]) -> dict[str, Any]:
+def _fetch_json(where: _Repository, path: str, digest: str, types: tuple[str, ...]) -> dict[str, Any]:
     """A JSON document of a registry, held to its digest."""
-    data = _get(where, path, {"Accept": ", ".join(types)})
+    data = _fetch(where, path, {"Accept": ", ".join(types)})
     if "sha256:" + hashlib.sha256(data).hexdigest() != digest:
-        raise StepFault(
+        raise StepError(
             f"{where.host} gives something else under the digest {digest}", "do not trust this registry"
         )
     try:
@@ -84,42 +84,45 @@ def _document(where: _Repository, path: str, digest: str, types: tuple[str, ...]
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise StepFault(f"what {where.host} keeps under {digest} is no image", "check the digest")
+        raise StepError(f"what {where.host} keeps under {digest} is no image", "check the digest")
     return found
 
 
-def _get(where: _Repository, path: str, headers: Mapping[str, str]) -> bytes:
+def _fetch(where: _Repository, path: str, headers: Mapping[str, str]) -> bytes:
     import requests
 
     address = f"{where.address}/v2/{where.name}/{path}"
     try:
-        answer = requests.get(address, headers=headers, timeout=_SECONDS)
+        answer = requests.get(address, headers=headers, timeout=_TIMEOUT_SECONDS)
         if answer.status_code == 401:
-            opened = {**headers, "Authorization": _opening(where, answer.headers.get("WWW-Authenticate", ""))}
-            answer = requests.get(address, headers=opened, timeout=_SECONDS)
+            opened = {
+                **headers,
+                "Authorization": _authorization(where, answer.headers.get("WWW-Authenticate", "")),
+            }
+            answer = requests.get(address, headers=opened, timeout=_TIMEOUT_SECONDS)
     except requests.RequestException as error:
         message = f"the registry {where.host} cannot be reached: {type(error).__name__}"
-        raise StepFault(message, "check the network and try again", retriable=True) from None
+        raise StepError(message, "check the network and try again", retriable=True) from None
     if answer.status_code != 200:
         advice = "check its name, and its tag or digest; `docker login` if it is private"
-        raise StepFault(f"{where.host} does not give {where.name}: status {answer.status_code}", advice)
+        raise StepError(f"{where.host} does not give {where.name}: status {answer.status_code}", advice)
     return answer.content
 
 
-def _opening(where: _Repository, challenge: str) -> str:
+def _authorization(where: _Repository, challenge: str) -> str:
     """What a registry wants to be told: a token of its own making, or the user's name and password."""
     import requests
 
     user = _credentials(where.host)
     kind, _, rest = challenge.partition(" ")
     if kind.lower() != "bearer":
-        return _basic(user) if user else ""
-    fields = dict(_FIELD.findall(rest))
+        return _basic_auth(user) if user else ""
+    fields = dict(_CHALLENGE_FIELD.findall(rest))
     asked = {name: fields[name] for name in ("service", "scope") if name in fields}
-    answer = requests.get(fields.get("realm", ""), params=asked, auth=user, timeout=_SECONDS)
+    answer = requests.get(fields.get("realm", ""), params=asked, auth=user, timeout=_TIMEOUT_SECONDS)
     if answer.status_code != 200:
         message = f"{where.host} does not open {where.name}: status {answer.status_code}"
-        raise StepFault(message, "`docker login` to it, if it is private")
+        raise StepError(message, "`docker login` to it, if it is private")
     told = answer.json()
     return f"Bearer {told.get('token') or told.get('access_token', '')}"
 
@@ -137,7 +140,7 @@ def _credentials(host: str) -> tuple[str, str] | None:
     return (name, secret) if name and secret else None
 
 
-def _basic(user: tuple[str, str]) -> str:
+def _basic_auth(user: tuple[str, str]) -> str:
     from base64 import b64encode
 
     return "Basic " + b64encode(":".join(user).encode()).decode()

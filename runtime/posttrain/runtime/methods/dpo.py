@@ -2,21 +2,21 @@
 
 from typing import ClassVar, Literal
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.training.params import (
-    HEAVY,
+    HEAVY_IMPORTS,
     STACK,
     ReferenceParams,
     RowParams,
-    neutral,
+    check_batch_loss,
+    key_neutral_params,
     reference_arguments,
     row_schedule,
-    whole_batch,
 )
-from posttrain.runtime.training.preferences import PAIRS, train_on_pairs
+from posttrain.runtime.training.preferences import PAIR_COLUMNS, train_on_pairs
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 Loss = Literal[
     "sigmoid",
@@ -36,19 +36,19 @@ Loss = Literal[
     "sigmoid_norm",
 ]
 # Losses that compare the rows of a batch, or count its tokens together.
-_OVER_THE_BATCH = ("aot", "aot_unpaired", "sft")
+_BATCH_LEVEL_LOSSES = ("aot", "aot_unpaired", "sft")
 # Losses that are built on smoothed labels, and those that have no place for them.
-_SMOOTHED = ("exo_pair", "robust", "aot", "aot_unpaired")
+_LABEL_SMOOTHING_LOSSES = ("exo_pair", "robust", "aot", "aot_unpaired")
 
 
-class Dpo(RowParams, ReferenceParams):
-    usual_rate: ClassVar[float] = 1e-6
+class DpoParams(RowParams, ReferenceParams):
+    default_learning_rate: ClassVar[float] = 1e-6
 
-    batch: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
     beta: float = field(
         default=0.1, gt=0, description="How tightly the model is held to the reference; tau in IPO."
     )
-    loss: Loss | list[Loss] = field(
+    loss_type: Loss | list[Loss] = field(
         default="sigmoid", description="The loss over a pair's margin, or several that are summed."
     )
     loss_weights: list[float] | None = field(
@@ -63,45 +63,47 @@ class Dpo(RowParams, ReferenceParams):
 
     @property
     def losses(self) -> list[Loss]:
-        return self.loss if isinstance(self.loss, list) else [self.loss]
+        return self.loss_type if isinstance(self.loss_type, list) else [self.loss_type]
 
     def check(self) -> None:
         super().check()
         if not self.losses:
-            raise ValueError("`loss` names no loss")
+            raise ValueError("`loss_type` names no loss")
         if self.loss_weights is not None and len(self.loss_weights) != len(self.losses):
             raise ValueError(f"{len(self.loss_weights)} loss_weights stand beside {len(self.losses)} losses")
         if "exo_pair" in self.losses and self.label_smoothing == 0:
             raise ValueError("the loss `exo_pair` needs label_smoothing above 0, such as 1.0e-3")
-        if self.label_smoothing > 0 and not set(self.losses) & set(_SMOOTHED):
-            raise ValueError(f"label_smoothing has no effect on this loss; it has on {', '.join(_SMOOTHED)}")
+        if self.label_smoothing > 0 and not set(self.losses) & set(_LABEL_SMOOTHING_LOSSES):
+            raise ValueError(
+                f"label_smoothing has no effect on this loss; it has on {', '.join(_LABEL_SMOOTHING_LOSSES)}"
+            )
 
 
-def schedule(params: Dpo, rows: int) -> Schedule:
-    whole_batch(params, params.losses, _OVER_THE_BATCH)
+def schedule(params: DpoParams, rows: int) -> Schedule:
+    check_batch_loss(params, params.losses, _BATCH_LEVEL_LOSSES)
     return row_schedule(params, rows)
 
 
 EXTENSION = Method(
     name="dpo",
     summary="Direct preference optimisation on pairs, with the losses of its family.",
-    params=Dpo,
+    params=DpoParams,
     stack=STACK,
-    heavy=("trl.trainer.dpo_trainer", *HEAVY),
-    neutral=neutral,
-    accepts=PAIRS,
-    footprint=Footprint(sequences=2, loss="chunked", reference=lambda _: True),
+    preload=("trl.trainer.dpo_trainer", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
+    accepts=PAIR_COLUMNS,
+    footprint=Footprint(sequences=2, loss="chunked", has_reference_model=lambda _: True),
     schedule=schedule,
     needs_reference=True,
     trl="DPOConfig",
 )
 
 
-def run(context: Context) -> None:
-    train(context, read(Dpo, context.params["params"]))
+def run(context: StepContext) -> None:
+    train(context, parse_declaration(DpoParams, context.params["params"]))
 
 
-def train(context: Context, params: Dpo) -> None:
+def train(context: StepContext, params: DpoParams) -> None:
     """Train with these parameters; other names for some of the losses come here too."""
     from trl.trainer.dpo_config import DPOConfig
     from trl.trainer.dpo_trainer import DPOTrainer

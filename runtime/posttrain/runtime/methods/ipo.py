@@ -2,19 +2,26 @@
 
 from typing import ClassVar
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.methods.dpo import Dpo, train
-from posttrain.runtime.training.params import HEAVY, STACK, ReferenceParams, RowParams, neutral, row_schedule
-from posttrain.runtime.training.preferences import PAIRS
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.methods.dpo import DpoParams, train
+from posttrain.runtime.training.params import (
+    HEAVY_IMPORTS,
+    STACK,
+    ReferenceParams,
+    RowParams,
+    key_neutral_params,
+    row_schedule,
+)
+from posttrain.runtime.training.preferences import PAIR_COLUMNS
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 
-class Ipo(RowParams, ReferenceParams):
-    usual_rate: ClassVar[float] = 1e-6
+class IpoParams(RowParams, ReferenceParams):
+    default_learning_rate: ClassVar[float] = 1e-6
 
-    batch: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
     beta: float = field(
         default=0.1, gt=0, description="How tightly the model is held to the reference (tau in the paper)."
     )
@@ -23,17 +30,17 @@ class Ipo(RowParams, ReferenceParams):
 EXTENSION = Method(
     name="ipo",
     summary="Identity preference optimisation on pairs.",
-    params=Ipo,
+    params=IpoParams,
     stack=STACK,
-    heavy=("trl.trainer.dpo_trainer", *HEAVY),
-    neutral=neutral,
-    accepts=PAIRS,
-    footprint=Footprint(sequences=2, loss="chunked", reference=lambda _: True),
+    preload=("trl.trainer.dpo_trainer", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
+    accepts=PAIR_COLUMNS,
+    footprint=Footprint(sequences=2, loss="chunked", has_reference_model=lambda _: True),
     schedule=row_schedule,
     needs_reference=True,
     trl="DPOConfig",
 )
 
 
-def run(context: Context) -> None:
-    train(context, read(Dpo, {**context.params["params"], "loss": "ipo"}))
+def run(context: StepContext) -> None:
+    train(context, parse_declaration(DpoParams, {**context.params["params"], "loss_type": "ipo"}))

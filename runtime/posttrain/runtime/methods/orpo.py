@@ -5,18 +5,24 @@ TRL keeps it in its experimental part; should a release drop it, this file is wh
 
 from typing import ClassVar
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import HEAVY, STACK, RowParams, neutral, row_schedule
-from posttrain.runtime.training.preferences import PAIRS, experimental, train_on_pairs
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.training.params import (
+    HEAVY_IMPORTS,
+    STACK,
+    RowParams,
+    key_neutral_params,
+    row_schedule,
+)
+from posttrain.runtime.training.preferences import PAIR_COLUMNS, import_experimental, train_on_pairs
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 
-class Orpo(RowParams):
-    usual_rate: ClassVar[float] = 8e-6
+class OrpoParams(RowParams):
+    default_learning_rate: ClassVar[float] = 8e-6
 
-    batch: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
     beta: float = field(
         default=0.1, gt=0, description="The weight of the preference beside the imitation (lambda)."
     )
@@ -25,20 +31,20 @@ class Orpo(RowParams):
 EXTENSION = Method(
     name="orpo",
     summary="Odds-ratio preference optimisation on pairs, without a reference.",
-    params=Orpo,
+    params=OrpoParams,
     stack=STACK,
-    heavy=("trl.experimental.orpo", *HEAVY),
+    preload=("trl.experimental.orpo", *HEAVY_IMPORTS),
     # Imitation is a mean over the tokens of the rows in memory together.
-    neutral=lambda params: neutral(params, across=True),
-    accepts=PAIRS,
+    neutral=lambda params: key_neutral_params(params, across=True),
+    accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,
     trl="ORPOConfig",
 )
 
 
-def run(context: Context) -> None:
-    trl = experimental("orpo")
-    params = read(Orpo, context.params["params"])
+def run(context: StepContext) -> None:
+    trl = import_experimental("orpo")
+    params = parse_declaration(OrpoParams, context.params["params"])
     own = {"beta": params.beta}
     train_on_pairs(context, params, row_schedule, trl.ORPOTrainer, trl.ORPOConfig, own)

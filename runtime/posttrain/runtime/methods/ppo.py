@@ -6,37 +6,37 @@ TRL has had no PPO trainer since 1.13: this one is posttrain's own, in `runtime/
 
 from typing import ClassVar, Literal
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.training.params import (
-    HEAVY,
+    HEAVY_IMPORTS,
     STACK,
     PromptParams,
     TrainingParams,
-    divided,
-    learning_rate,
-    neutral,
-    risen,
+    accumulation_steps,
+    check_warmup,
+    key_neutral_params,
+    resolve_learning_rate,
 )
-from posttrain.spec.asking import LONGEST
+from posttrain.spec.asking import MAX_TOKENS_DESCRIPTION
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 # Values are learnt by regression, which bears, and wants, a higher rate than the policy.
-_VALUE_FACTOR = 10.0
+_CRITIC_LEARNING_RATE_FACTOR = 10.0
 
 
-class Ppo(PromptParams, TrainingParams):
-    usual_rate: ClassVar[float] = 1e-6
+class PpoParams(PromptParams, TrainingParams):
+    default_learning_rate: ClassVar[float] = 1e-6
 
-    batch: int = field(default=64, ge=1, description="Completions in an optimizer step.")
-    minibatches: int = field(default=1, ge=1, description="Optimizer steps from one set of completions.")
-    iterations: int = field(default=4, ge=1, description="Times each set of completions is learnt from.")
-    max_tokens: int = field(default=256, ge=1, description=LONGEST)
+    batch_size: int = field(default=64, ge=1, description="Completions in an optimizer step.")
+    num_mini_batches: int = field(default=1, ge=1, description="Optimizer steps from one set of completions.")
+    num_ppo_epochs: int = field(default=4, ge=1, description="Times each set of completions is learnt from.")
+    max_completion_length: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
     temperature: float = field(default=1.0, gt=0, description="The temperature of the sampling.")
     top_p: float = field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
-    beta: float = field(default=0.05, ge=0, description="The weight of the KL divergence in the reward.")
-    kl: Literal["k1", "k2", "k3"] = field(
+    kl_coef: float = field(default=0.05, ge=0, description="The weight of the KL divergence in the reward.")
+    kl_estimator: Literal["k1", "k2", "k3"] = field(
         default="k1",
         description="How a token's KL divergence is estimated: k1 is the difference of the log-probabilities,"
         " k2 half its square, k3 is never negative and right on average.",
@@ -50,99 +50,103 @@ class Ppo(PromptParams, TrainingParams):
     kl_horizon: int = field(
         default=10_000, ge=1, description="Completions in which an adapted beta changes by a fifth at most."
     )
-    epsilon: float = field(default=0.2, gt=0, description="How far a probability ratio counts.")
-    epsilon_high: float | None = field(default=None, gt=0, description="The upper bound, when another.")
+    cliprange: float = field(default=0.2, gt=0, description="How far a probability ratio counts.")
+    cliprange_high: float | None = field(default=None, gt=0, description="The upper bound, when another.")
     value_model: Literal["own", "shared"] = field(
         default="own",
         description="What foretells: a copy of the starting model with a head of its own, or a head on the"
         " policy's last states, which takes less memory and disturbs the policy.",
     )
-    value_epsilon: float = field(
+    cliprange_value: float = field(
         default=0.5, gt=0, description="How far a value may move at once, in units of the reward."
     )
-    value_weight: float = field(default=0.1, gt=0, description="The weight of the value model's loss.")
-    value_rate: float | None = field(
+    vf_coef: float = field(default=0.1, gt=0, description="The weight of the value model's loss.")
+    critic_learning_rate: float | None = field(
         default=None,
         gt=0,
         description="The value model's learning rate; ten times the policy's when not given.",
     )
     gamma: float = field(default=1.0, gt=0, le=1, description="The discount of later rewards.")
     lam: float = field(default=0.95, ge=0, le=1, description="GAE's lambda.")
-    whiten: bool = field(
+    whiten_advantages: bool = field(
         default=True, description="Scale the advantages of a set of completions to mean 0 and variance 1."
     )
-    entropy: float = field(
+    entropy_coef: float = field(
         default=0.0, ge=0, description="The weight of a bonus for entropy, which keeps completions diverse."
     )
-    skip_cut: bool = field(
+    mask_truncated_completions: bool = field(
         default=False, description="Learn nothing from completions that were cut at their longest length."
     )
-    cut_penalty: float = field(
+    missing_eos_penalty: float = field(
         default=0.0, ge=0, description="What a completion that was cut has taken off its reward."
     )
-    on_flat_reward: Literal["fail", "warn"] = field(
+    on_constant_reward: Literal["fail", "warn"] = field(
         default="fail", description="What to do about a reward that has not varied since the run began."
     )
-    flat_steps: int = field(
+    constant_reward_steps: int = field(
         default=20, ge=1, description="Steps without any variation after which that is so."
     )
 
     def check(self) -> None:
         super().check()
-        self.counted()
-        if self.kl_target is not None and self.beta == 0:
+        self.check_length_given()
+        if self.kl_target is not None and self.kl_coef == 0:
             raise ValueError("kl_target has no effect while beta is 0: there is no reference")
 
 
-def schedule(params: Ppo, rows: int) -> Schedule:
-    divided(params.batch, params.micro_batch)
-    boundary = params.minibatches * params.iterations
-    steps = params.length(rows, params.batch * params.minibatches, boundary)
-    risen(params, steps)
-    return Schedule(steps=steps, boundary=boundary, rows_per_step=params.batch)
+def schedule(params: PpoParams, rows: int) -> Schedule:
+    accumulation_steps(params.batch_size, params.micro_batch_size)
+    boundary = params.num_mini_batches * params.num_ppo_epochs
+    steps = params.optimizer_steps(rows, params.batch_size * params.num_mini_batches, boundary)
+    check_warmup(params, steps)
+    return Schedule(steps=steps, checkpoint_alignment=boundary, rows_per_step=params.batch_size)
 
 
 EXTENSION = Method(
     name="ppo",
     summary="Proximal policy optimisation on a reward graph, with a value model.",
-    params=Ppo,
+    params=PpoParams,
     stack=tuple(name for name in STACK if name != "trl"),
-    heavy=("transformers.trainer", "transformers.generation.utils", *HEAVY),
-    neutral=neutral,
+    preload=("transformers.trainer", "transformers.generation.utils", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=Footprint(
         loss="chunked",
-        reference=lambda params: params.beta > 0,
-        writes=lambda params: params.batch * params.minibatches,
-        values=lambda params: params.value_model == "own",
+        has_reference_model=lambda params: params.kl_coef > 0,
+        completions=lambda params: params.batch_size * params.num_mini_batches,
+        has_value_model=lambda params: params.value_model == "own",
         engines=("transformers",),
         strategies=("single", "ddp", "zero1", "zero2"),
     ),
     schedule=schedule,
     needs_reward=True,
     needs_reference=True,
-    acts=True,
+    multi_turn=True,
 )
 
 
-def run(context: Context) -> None:
-    from posttrain.runtime.environments.opening import columns
+def run(context: StepContext) -> None:
+    from posttrain.runtime.environments.opening import environment_columns
     from posttrain.runtime.models.load import load_for_training
-    from posttrain.runtime.models.save import counted
-    from posttrain.runtime.ppo.making import trainer_for
+    from posttrain.runtime.models.save import parameter_counts
+    from posttrain.runtime.ppo.making import build_ppo_trainer
     from posttrain.runtime.rewards.graph import Graph
     from posttrain.runtime.training.fitting import check_prompts
-    from posttrain.runtime.training.loop import Loop, planned_for
+    from posttrain.runtime.training.loop import TrainingLoop, resolve_schedule
     from posttrain.runtime.training.rewards import score_function
-    from posttrain.runtime.training.rows import training_rows
+    from posttrain.runtime.training.rows import training_dataset
 
-    params = read(Ppo, context.params["params"])
+    params = parse_declaration(PpoParams, context.params["params"])
     start = load_for_training(context)
-    graph = Graph.of_step(context)
-    data = training_rows(context, start.tokenizer, ("prompt", *graph.columns, *columns(context)))
-    loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
-    check_prompts(data["prompt"], start.tokenizer, start.model, params.max_tokens, loop.watch)
-    rate = params.value_rate or _VALUE_FACTOR * learning_rate(params, start.base is not None)
-    trainer = trainer_for(params, loop, data, score_function(graph, loop), rate)
+    graph = Graph.from_step(context)
+    data = training_dataset(
+        context, start.tokenizer, ("prompt", *graph.columns, *environment_columns(context))
+    )
+    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
+    check_prompts(data["prompt"], start.tokenizer, start.model, params.max_completion_length, loop.monitor)
+    rate = params.critic_learning_rate or _CRITIC_LEARNING_RATE_FACTOR * resolve_learning_rate(
+        params, start.base_key is not None
+    )
+    trainer = build_ppo_trainer(params, loop, data, score_function(graph, loop), rate)
     loop.run(trainer, data)
-    context.facts.update(counted(trainer.pair.policy))
+    context.facts.update(parameter_counts(trainer.pair.policy))

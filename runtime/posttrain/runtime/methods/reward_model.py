@@ -2,19 +2,25 @@
 
 from typing import ClassVar
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import HEAVY, STACK, RowParams, neutral, row_schedule
-from posttrain.runtime.training.preferences import PAIRS, train_on_pairs
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.training.params import (
+    HEAVY_IMPORTS,
+    STACK,
+    RowParams,
+    key_neutral_params,
+    row_schedule,
+)
+from posttrain.runtime.training.preferences import PAIR_COLUMNS, train_on_pairs
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 
-class RewardModel(RowParams):
-    usual_rate: ClassVar[float] = 1e-5
+class RewardModelParams(RowParams):
+    default_learning_rate: ClassVar[float] = 1e-5
 
-    batch: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
-    centre: float | None = field(
+    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    center_rewards_coefficient: float | None = field(
         default=None, ge=0, description="The weight of a term that keeps scores around zero, such as 0.01."
     )
 
@@ -22,11 +28,11 @@ class RewardModel(RowParams):
 EXTENSION = Method(
     name="reward_model",
     summary="A scorer trained on pairs.",
-    params=RewardModel,
+    params=RewardModelParams,
     stack=STACK,
-    heavy=("trl.trainer.reward_trainer", *HEAVY),
-    neutral=neutral,
-    accepts=PAIRS,
+    preload=("trl.trainer.reward_trainer", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
+    accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2, loss="scores"),
     schedule=row_schedule,
     trl="RewardConfig",
@@ -34,10 +40,10 @@ EXTENSION = Method(
 )
 
 
-def run(context: Context) -> None:
+def run(context: StepContext) -> None:
     from trl.trainer.reward_config import RewardConfig
     from trl.trainer.reward_trainer import RewardTrainer
 
-    params = read(RewardModel, context.params["params"])
-    own = {"center_rewards_coefficient": params.centre}
+    params = parse_declaration(RewardModelParams, context.params["params"])
+    own = {"center_rewards_coefficient": params.center_rewards_coefficient}
     train_on_pairs(context, params, row_schedule, RewardTrainer, RewardConfig, own, scorer=True)

@@ -2,60 +2,60 @@
 
 from typing import ClassVar
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import STACK, neutral
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.training.params import STACK, key_neutral_params
 from posttrain.runtime.training.rollouts import (
     ROLLOUT_FOOTPRINT,
-    ROLLOUT_HEAVY,
+    ROLLOUT_HEAVY_IMPORTS,
     RolloutParams,
     rollout_schedule,
     train_on_rollouts,
 )
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Method
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 
-class Rloo(RolloutParams):
-    usual_rate: ClassVar[float] = 1e-6
+class RlooParams(RolloutParams):
+    default_learning_rate: ClassVar[float] = 1e-6
 
     beta: float = field(
         default=0.05, ge=0, description="The weight of the KL divergence, which is taken off the reward."
     )
-    normalize: bool = field(
+    normalize_advantages: bool = field(
         default=False, description="Divide the advantages of a batch by their standard deviation."
     )
-    reward_range: tuple[float, float] | None = field(
+    reward_clip_range: tuple[float, float] | None = field(
         default=None, description="The least and greatest reward; others are clipped to it."
     )
 
     def check(self) -> None:
         super().check()
-        if self.reward_range is not None and self.reward_range[0] >= self.reward_range[1]:
+        if self.reward_clip_range is not None and self.reward_clip_range[0] >= self.reward_clip_range[1]:
             raise ValueError("reward_range gives the least reward first, then the greatest")
 
 
 EXTENSION = Method(
     name="rloo",
     summary="REINFORCE leave-one-out on a reward graph.",
-    params=Rloo,
+    params=RlooParams,
     stack=STACK,
-    heavy=("trl.trainer.rloo_trainer", *ROLLOUT_HEAVY),
-    neutral=neutral,
+    preload=("trl.trainer.rloo_trainer", *ROLLOUT_HEAVY_IMPORTS),
+    neutral=key_neutral_params,
     accepts=({"prompt": "text"}, {"prompt": "messages"}),
     footprint=ROLLOUT_FOOTPRINT,
     schedule=rollout_schedule,
     needs_reward=True,
     needs_reference=True,
     trl="RLOOConfig",
-    acts=True,
+    multi_turn=True,
 )
 
 
-def run(context: Context) -> None:
+def run(context: StepContext) -> None:
     from trl.trainer.rloo_config import RLOOConfig
     from trl.trainer.rloo_trainer import RLOOTrainer
 
-    params = read(Rloo, context.params["params"])
-    own = {"normalize_advantages": params.normalize, "reward_clip_range": params.reward_range}
+    params = parse_declaration(RlooParams, context.params["params"])
+    own = {"normalize_advantages": params.normalize_advantages, "reward_clip_range": params.reward_clip_range}
     train_on_rollouts(context, params, rollout_schedule, RLOOTrainer, RLOOConfig, own)

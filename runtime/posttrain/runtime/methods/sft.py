@@ -2,15 +2,22 @@
 
 from typing import Any, ClassVar, Literal
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import HEAVY, STACK, RowParams, neutral, row_arguments, row_schedule
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.training.params import (
+    HEAVY_IMPORTS,
+    STACK,
+    RowParams,
+    key_neutral_params,
+    row_arguments,
+    row_schedule,
+)
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 
-class Sft(RowParams):
-    usual_rate: ClassVar[float] = 2e-5
+class SftParams(RowParams):
+    default_learning_rate: ClassVar[float] = 2e-5
 
     packing: bool = field(
         default=False,
@@ -22,20 +29,20 @@ class Sft(RowParams):
     )
 
 
-def schedule(params: Sft, rows: int) -> Schedule:
+def schedule(params: SftParams, rows: int) -> Schedule:
     """With packing, `rows` are those of the data beforehand, and the sequences of the trainer later."""
     planned = row_schedule(params, rows)
-    fewer = params.packing and params.steps is None
-    return Schedule(steps=planned.steps, rows_per_step=planned.rows_per_step, at_most=fewer)
+    fewer = params.packing and params.max_steps is None
+    return Schedule(steps=planned.steps, rows_per_step=planned.rows_per_step, is_upper_bound=fewer)
 
 
 EXTENSION = Method(
     name="sft",
     summary="Supervised fine-tuning on prompts and completions, or on whole conversations.",
-    params=Sft,
+    params=SftParams,
     stack=STACK,
-    heavy=("trl.trainer.sft_trainer", *HEAVY),
-    neutral=neutral,
+    preload=("trl.trainer.sft_trainer", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
     accepts=(
         {"prompt": "text", "completion": "text"},
         {"prompt": "messages", "completion": "messages"},
@@ -48,45 +55,45 @@ EXTENSION = Method(
 )
 
 
-def run(context: Context) -> None:
+def run(context: StepContext) -> None:
     from trl.trainer.sft_config import SFTConfig
     from trl.trainer.sft_trainer import SFTTrainer
 
     from posttrain.runtime.models.load import load_for_training
-    from posttrain.runtime.training.fitting import context_of
-    from posttrain.runtime.training.loop import Loop, planned_for
-    from posttrain.runtime.training.rows import training_rows
+    from posttrain.runtime.training.fitting import context_length
+    from posttrain.runtime.training.loop import TrainingLoop, resolve_schedule
+    from posttrain.runtime.training.rows import training_dataset
 
-    params = read(Sft, context.params["params"])
+    params = parse_declaration(SftParams, context.params["params"])
     start = load_for_training(context)
-    data = training_rows(context, start.tokenizer)
+    data = training_dataset(context, start.tokenizer)
     if params.loss_on == "completion" and "messages" in data.column_names:
-        _check_marked(start.tokenizer)
-    loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
+        _check_assistant_mask(start.tokenizer)
+    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
     own: dict[str, Any] = {
-        **row_arguments(params, context_of(start.model)),
+        **row_arguments(params, context_length(start.model)),
         "packing": params.packing,
         "completion_only_loss": params.loss_on == "completion" and "completion" in data.column_names,
         "assistant_only_loss": params.loss_on == "completion" and "messages" in data.column_names,
     }
-    trainer = loop.made(SFTTrainer, SFTConfig, data, own)
+    trainer = loop.build_trainer(SFTTrainer, SFTConfig, data, own)
     if params.packing:
-        loop.replan(trainer, planned_for(schedule, params, len(trainer.train_dataset)))
+        loop.replan(trainer, resolve_schedule(schedule, params, len(trainer.train_dataset)))
     loop.run(trainer, data)
 
 
-def _check_marked(tokenizer: Any) -> None:
+def _check_assistant_mask(tokenizer: Any) -> None:
     """Whether it can be told from the chat template which tokens are the assistant's."""
     from trl.chat_template_utils import get_training_chat_template, has_generation_markers
 
-    from posttrain.runtime.faults import StepFault
+    from posttrain.runtime.faults import StepError
 
     if has_generation_markers(tokenizer.chat_template):
         return
     try:
         get_training_chat_template(tokenizer)  # of published ones TRL knows where the marks belong
     except ValueError:
-        raise StepFault(
+        raise StepError(
             "the chat template does not mark what the assistant writes, so its turns cannot be learnt alone",
             "put {% generation %} before the assistant's text and {% endgeneration %} after its end token, or"
             " learn the whole text by `loss_on: all`",

@@ -2,20 +2,26 @@
 
 from typing import ClassVar
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.training.params import HEAVY, STACK, RowParams, neutral, row_schedule
-from posttrain.runtime.training.preferences import PAIRS, experimental, train_on_pairs
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.training.params import (
+    HEAVY_IMPORTS,
+    STACK,
+    RowParams,
+    key_neutral_params,
+    row_schedule,
+)
+from posttrain.runtime.training.preferences import PAIR_COLUMNS, import_experimental, train_on_pairs
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Method
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 
-class Simpo(RowParams):
-    usual_rate: ClassVar[float] = 1e-6
+class SimpoParams(RowParams):
+    default_learning_rate: ClassVar[float] = 1e-6
 
-    batch: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
     beta: float = field(default=2.0, gt=0, description="How steep the preference is.")
-    margin: float = field(
+    simpo_gamma: float = field(
         default=1.0, ge=0, description="The margin by which the chosen completion is to win (gamma)."
     )
 
@@ -23,20 +29,20 @@ class Simpo(RowParams):
 EXTENSION = Method(
     name="simpo",
     summary="Simple preference optimisation on pairs, without a reference.",
-    params=Simpo,
+    params=SimpoParams,
     stack=STACK,
-    heavy=("trl.experimental.cpo", *HEAVY),
-    neutral=neutral,
-    accepts=PAIRS,
+    preload=("trl.experimental.cpo", *HEAVY_IMPORTS),
+    neutral=key_neutral_params,
+    accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,
     trl="CPOConfig",
 )
 
 
-def run(context: Context) -> None:
-    trl = experimental("cpo")
-    params = read(Simpo, context.params["params"])
+def run(context: StepContext) -> None:
+    trl = import_experimental("cpo")
+    params = parse_declaration(SimpoParams, context.params["params"])
     # TRL's CPO trainer turns into SimPO with this loss and without its imitation.
-    own = {"beta": params.beta, "loss_type": "simpo", "cpo_alpha": 0.0, "simpo_gamma": params.margin}
+    own = {"beta": params.beta, "loss_type": "simpo", "cpo_alpha": 0.0, "simpo_gamma": params.simpo_gamma}
     train_on_pairs(context, params, row_schedule, trl.CPOTrainer, trl.CPOConfig, own)

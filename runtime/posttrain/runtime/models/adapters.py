@@ -8,55 +8,55 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.compiler.facts.shapes import architecture
+from posttrain.compiler.facts.shapes import find_architecture
 from posttrain.runtime import durable
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 
-BASE = "base.json"
-_CONFIG = "adapter_config.json"
+BASE_FILE = "base.json"
+_CONFIG_FILE = "adapter_config.json"
 # What a scorer has that a writer has not: PEFT's name for the task.
-SCORER = "SEQ_CLS"
-WRITER = "CAUSAL_LM"
+SEQ_CLS = "SEQ_CLS"
+CAUSAL_LM = "CAUSAL_LM"
 
 
 def is_adapter(folder: Path) -> bool:
     """Whether a product is an adapter, and not whole weights."""
-    return (folder / BASE).exists()
+    return (folder / BASE_FILE).exists()
 
 
-def base_of(folder: Path) -> Path:
+def base_model_dir(folder: Path) -> Path:
     """The product that an adapter stands on."""
-    key = durable.read_json(folder / BASE)["key"]
+    key = durable.read_json(folder / BASE_FILE)["key"]
     base = folder.parent.parent / key / "files"
     if not base.is_dir():
-        raise StepFault(
+        raise StepError(
             f"the adapter stands on the product {key}, which is not in the store any more",
             "run the recipe again: the stage that made it runs anew",
         )
     return base
 
 
-def key_of(folder: Path) -> str:
+def product_key(folder: Path) -> str:
     """The key of the product whose files are in this folder."""
     return folder.parent.name
 
 
-def task_of(folder: Path) -> str:
+def adapter_task(folder: Path) -> str:
     """What an adapter's model does: write text, or score it."""
-    return durable.read_json(folder / _CONFIG)["task_type"]
+    return durable.read_json(folder / _CONFIG_FILE)["task_type"]
 
 
-def fresh(wanted: Mapping[str, Any], model: Any, task: str) -> Any:
+def new_lora_config(wanted: Mapping[str, Any], model: Any, task: str) -> Any:
     """The configuration of an adapter that starts at zero."""
     from peft import LoraConfig
     from transformers.pytorch_utils import Conv1D
 
     return LoraConfig(
-        r=wanted["rank"],
-        lora_alpha=wanted["alpha"],
-        use_rslora=wanted.get("rank_stable", False),
-        lora_dropout=wanted["dropout"],
-        target_modules=targets(wanted["targets"], model),
+        r=wanted["r"],
+        lora_alpha=wanted["lora_alpha"],
+        use_rslora=wanted.get("use_rslora", False),
+        lora_dropout=wanted["lora_dropout"],
+        target_modules=resolve_target_modules(wanted["target_modules"], model),
         # GPT-2 keeps its weights the other way round.
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
         bias="none",
@@ -64,29 +64,29 @@ def fresh(wanted: Mapping[str, Any], model: Any, task: str) -> Any:
     )
 
 
-def targets(wanted: str | Sequence[str], model: Any) -> list[str]:
+def resolve_target_modules(wanted: str | Sequence[str], model: Any) -> list[str]:
     """The names of the modules that get an adapter; all of them exist in the model."""
     linear = linear_modules(model)
-    if wanted == "all":
+    if wanted == "all-linear":
         return linear
     if wanted == "auto":
-        found = architecture(model.config.model_type)
+        found = find_architecture(model.config.model_type)
         wanted = found.lora if found else ()
         if not wanted:
-            raise StepFault(
-                f"`targets: auto` knows no modules for the architecture {model.config.model_type}",
+            raise StepError(
+                f"`target_modules: auto` knows no modules for the architecture {model.config.model_type}",
                 f"name them under adapter.targets; it has {', '.join(linear)}",
             )
-    missing = [name for name in wanted if not any(_matches(module, name) for module in linear)]
+    missing = [name for name in wanted if not any(_matches_module(module, name) for module in linear)]
     if missing:
-        raise StepFault(
+        raise StepError(
             f"the model has no modules named {', '.join(missing)} for an adapter to go on",
             f"it has {', '.join(linear)}",
         )
     return list(wanted)
 
 
-def _matches(module: str, name: str) -> bool:
+def _matches_module(module: str, name: str) -> bool:
     return module == name or name.endswith(f".{module}")
 
 
@@ -104,7 +104,7 @@ def linear_modules(model: Any) -> list[str]:
     return sorted(names - {"score"})
 
 
-def save(model: Any, folder: Path, base: str, **given: Any) -> None:
+def save_adapter(model: Any, folder: Path, base: str, **given: Any) -> None:
     """Write the trained adapter alone, and the key of the product that it stands on."""
     config = model.peft_config["default"]
     # A path of this machine has no place in a product; base.json is what counts.
@@ -112,4 +112,4 @@ def save(model: Any, folder: Path, base: str, **given: Any) -> None:
     config.target_modules = sorted(config.target_modules)
     model.save_pretrained(folder, selected_adapters=["default"], safe_serialization=True, **given)
     (folder / "README.md").unlink(missing_ok=True)
-    durable.write_json(folder / BASE, {"key": base})
+    durable.write_json(folder / BASE_FILE, {"key": base})

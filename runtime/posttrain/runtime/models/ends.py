@@ -3,7 +3,7 @@
 from typing import Any
 
 
-def ends_of(model: Any, tokenizer: Any) -> list[int]:
+def eos_token_ids(model: Any, tokenizer: Any) -> list[int]:
     """The tokens after which the model says no more."""
     told = model.generation_config.eos_token_id
     several = told if isinstance(told, list) else [told]

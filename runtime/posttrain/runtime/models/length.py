@@ -5,7 +5,7 @@ from typing import Any
 _NO_LIMIT = 1 << 30
 
 
-def context_of(model: Any) -> int:
+def context_length(model: Any) -> int:
     """The longest sequence that a model takes, in tokens; of a model, or of what holds its `config`."""
     config = model.config.get_text_config()
     for name in ("max_position_embeddings", "n_positions", "seq_length"):

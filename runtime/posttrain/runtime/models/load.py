@@ -6,58 +6,64 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.models import adapters, origin, quantized
-from posttrain.runtime.models.adapters import SCORER, WRITER
-from posttrain.runtime.models.reading import in_a_line, weights
+from posttrain.runtime.models.adapters import CAUSAL_LM, SEQ_CLS
+from posttrain.runtime.models.reading import load_weights, shorten_message
 
 _TOKENIZER_ADVICE = "fetch or save the tokenizer's files again, or name a tokenizer for the model"
 # Classes that are all that tokenizer.json says. The library would take the architecture's own for some.
-_GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
+_GENERIC_TOKENIZER_CLASSES = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
 
 @dataclass(frozen=True)
-class Start:
+class StartingModel:
     """What a training stage starts from."""
 
     model: Any
     tokenizer: Any
     # The configuration of an adapter that the trainer is to put on the model, if any.
-    adapter: Any
+    adapter_config: Any
     # The key of the product that the trained adapter stands on; None when all weights are trained.
-    base: str | None
+    base_key: str | None
     # What the product's weights are to be in, where they are trained in something wider.
-    stored: Any = None
+    stored_dtype: Any = None
 
 
-def load_for_training(context: Context, task: str = WRITER) -> Start:
+def load_for_training(context: StepContext, task: str = CAUSAL_LM) -> StartingModel:
     """The model that a stage trains, with its tokenizer, as its `adapter` says."""
     context.events.emit("phase", name="loading")
     folder, wanted = context.inputs["model"], context.params["adapter"]
     tokenizer = load_tokenizer(folder)
     if wanted is None or wanted["kind"] == "full":
-        model = load_model(whole(context, folder), task=task, seed=context.params["seed"])
+        model = load_model(full_weights_dir(context, folder), task=task, seed=context.params["seed"])
         stored = model.dtype
         if context.params.get("weights") == "float32":
             model = model.float()
-        return Start(model, tokenizer, None, None, stored if stored != model.dtype else None)
-    quantize = quantized.wanted(wanted, folder)
-    if _continues(folder, wanted, task):
+        return StartingModel(model, tokenizer, None, None, stored if stored != model.dtype else None)
+    quantize = quantized.quantization_type(wanted, folder)
+    if _continues_adapter(folder, wanted, task):
         model = load_model(folder, task=task, trainable=True, quantize=quantize)
-        base = adapters.key_of(adapters.base_of(folder))
-        return Start(model, tokenizer, None, base)
-    start = whole(context, folder)
+        base = adapters.product_key(adapters.base_model_dir(folder))
+        return StartingModel(model, tokenizer, None, base)
+    start = full_weights_dir(context, folder)
     model = load_model(start, task=task, quantize=quantize, seed=context.params["seed"])
-    return Start(model, tokenizer, adapters.fresh(wanted, model, task), adapters.key_of(folder))
+    return StartingModel(
+        model, tokenizer, adapters.new_lora_config(wanted, model, task), adapters.product_key(folder)
+    )
 
 
-def _continues(folder: Path, wanted: Any, task: str) -> bool:
+def _continues_adapter(folder: Path, wanted: Any, task: str) -> bool:
     """Whether an adapter goes on. One made for another task has no place for the new head."""
-    return adapters.is_adapter(folder) and wanted["carry"] == "continue" and adapters.task_of(folder) == task
+    return (
+        adapters.is_adapter(folder)
+        and wanted["existing_adapter"] == "continue"
+        and adapters.adapter_task(folder) == task
+    )
 
 
-def whole(context: Context, folder: Path, name: str = "merged") -> Path:
+def full_weights_dir(context: StepContext, folder: Path, name: str = "merged") -> Path:
     """A folder with the whole weights of a product: its own, or those of its adapter merged.
 
     TRL makes its reference from the folder that a model was loaded from, so merged weights need one.
@@ -80,51 +86,55 @@ def load_model(
 ) -> Any:
     """A product's model. An adapter stays apart from its base, as it was trained."""
     if not adapters.is_adapter(folder):
-        return _weights(folder, task or origin.task_of(folder), quantize, seed)
+        return _load_full_weights(folder, task or origin.model_task(folder), quantize, seed)
     from peft import PeftModel
 
-    below, task = adapters.base_of(folder), adapters.task_of(folder)
-    base = _merged(below, task, quantize) if adapters.is_adapter(below) else _weights(below, task, quantize)
+    below, task = adapters.base_model_dir(folder), adapters.adapter_task(folder)
+    base = (
+        _load_merged(below, task, quantize)
+        if adapters.is_adapter(below)
+        else _load_full_weights(below, task, quantize)
+    )
     return PeftModel.from_pretrained(base, folder, is_trainable=trainable)
 
 
-def load_checkpoint(context: Context, checkpoint: Path) -> Any:
+def load_checkpoint(context: StepContext, checkpoint: Path) -> Any:
     """The model of a checkpoint of a training stage: whole weights, or an adapter on what it trains on."""
     if not (checkpoint / "adapter_config.json").exists():
-        return _weights(checkpoint, WRITER, "none")
+        return _load_full_weights(checkpoint, CAUSAL_LM, "none")
     from peft import PeftModel
 
     folder, wanted = context.inputs["model"], context.params["adapter"]
-    goes_on = _continues(folder, wanted, WRITER)
-    below = adapters.base_of(folder) if goes_on else folder
+    goes_on = _continues_adapter(folder, wanted, CAUSAL_LM)
+    below = adapters.base_model_dir(folder) if goes_on else folder
     base = load_model(below)
     if adapters.is_adapter(below):
         base = base.merge_and_unload(safe_merge=True)
     return PeftModel.from_pretrained(base, checkpoint)
 
 
-def _merged(folder: Path, task: str, quantize: str) -> Any:
+def _load_merged(folder: Path, task: str, quantize: str) -> Any:
     """An adapter's product as whole weights. They are merged in full precision, whatever follows."""
     model = load_model(folder).merge_and_unload(safe_merge=True)
-    if quantize == "none" and task == adapters.task_of(folder):
+    if quantize == "none" and task == adapters.adapter_task(folder):
         return model
     with TemporaryDirectory() as merged:
         model.save_pretrained(merged, safe_serialization=True)
-        made = _weights(Path(merged), task, quantize)
+        made = _load_full_weights(Path(merged), task, quantize)
         made.name_or_path = model.name_or_path  # a folder that stays: vLLM starts from the one that it names
         return made
 
 
-def _weights(folder: Path, task: str, quantize: str, seed: int = 0) -> Any:
+def _load_full_weights(folder: Path, task: str, quantize: str, seed: int = 0) -> Any:
     """Whole weights, from safetensors only and without code of their own."""
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, set_seed
 
-    given: dict[str, Any] = quantized.arguments(quantize)
-    if task == SCORER:
+    given: dict[str, Any] = quantized.quantization_arguments(quantize)
+    if task == SEQ_CLS:
         set_seed(seed)  # the head of a new scorer is drawn
         given["num_labels"] = 1
-    kind = AutoModelForSequenceClassification if task == SCORER else AutoModelForCausalLM
-    return weights(kind, folder, task == SCORER, given)
+    kind = AutoModelForSequenceClassification if task == SEQ_CLS else AutoModelForCausalLM
+    return load_weights(kind, folder, task == SEQ_CLS, given)
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -133,10 +143,12 @@ def load_tokenizer(folder: Path) -> Any:
 
     given: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     named = (durable.read_json(folder / "tokenizer_config.json") or {}).get("tokenizer_class")
-    kind = PreTrainedTokenizerFast if named in _GENERIC else AutoTokenizer
-    if named in _GENERIC and not (folder / "tokenizer.json").exists():
-        raise StepFault("the model's folder has no tokenizer.json", _TOKENIZER_ADVICE)
+    kind = PreTrainedTokenizerFast if named in _GENERIC_TOKENIZER_CLASSES else AutoTokenizer
+    if named in _GENERIC_TOKENIZER_CLASSES and not (folder / "tokenizer.json").exists():
+        raise StepError("the model's folder has no tokenizer.json", _TOKENIZER_ADVICE)
     try:
         return kind.from_pretrained(folder, **given)
     except (ValueError, OSError) as error:
-        raise StepFault(f"the tokenizer cannot be read: {in_a_line(error)}", _TOKENIZER_ADVICE) from None
+        raise StepError(
+            f"the tokenizer cannot be read: {shorten_message(error)}", _TOKENIZER_ADVICE
+        ) from None

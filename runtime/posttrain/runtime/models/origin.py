@@ -4,24 +4,24 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.models.adapters import SCORER, WRITER
+from posttrain.runtime.models.adapters import CAUSAL_LM, SEQ_CLS
 
-ORIGIN = "origin.json"
+ORIGIN_FILE = "origin.json"
 
 
-def write(folder: Path, declared: dict[str, Any], revision: str | None) -> None:
+def write_origin(folder: Path, declared: dict[str, Any], revision: str | None) -> None:
     """Note what a declared model was taken from, for those who export what stands on it."""
     about = {"from": declared["from"], "revision": revision, "quantize": declared["quantize"]}
-    durable.write_json(folder / ORIGIN, about)
+    durable.write_json(folder / ORIGIN_FILE, about)
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read_origin(folder: Path) -> dict[str, Any]:
     """The note of a declared model; empty for what was trained or merged."""
-    return durable.read_json(folder / ORIGIN) or {}
+    return durable.read_json(folder / ORIGIN_FILE) or {}
 
 
-def task_of(folder: Path) -> str:
+def model_task(folder: Path) -> str:
     """What whole weights do, by the class that their configuration names."""
     config = durable.read_json(folder / "config.json") or {}
     names = config.get("architectures") or [""]
-    return SCORER if names[0].endswith("ForSequenceClassification") else WRITER
+    return SEQ_CLS if names[0].endswith("ForSequenceClassification") else CAUSAL_LM

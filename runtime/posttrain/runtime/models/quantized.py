@@ -4,26 +4,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.models import adapters, origin
 
 
-def wanted(adapter: Mapping[str, Any], folder: Path) -> str:
+def quantization_type(adapter: Mapping[str, Any], folder: Path) -> str:
     """How the frozen weights under an adapter are loaded: none, int8 or nf4."""
     if adapter["kind"] == "qlora":
         return "nf4"
     while adapters.is_adapter(folder):
-        folder = adapters.base_of(folder)
-    return origin.read(folder).get("quantize", "none")
+        folder = adapters.base_model_dir(folder)
+    return origin.read_origin(folder).get("quantize", "none")
 
 
-def arguments(quantize: str) -> dict[str, Any]:
+def quantization_arguments(quantize: str) -> dict[str, Any]:
     """What `from_pretrained` takes to load so."""
     if quantize == "none":
         return {}
     import torch
 
-    _check(quantize)
+    _check_available(quantize)
     from transformers import BitsAndBytesConfig
 
     # Of several processes each has a GPU of its own, and has been put on it.
@@ -34,12 +34,12 @@ def arguments(quantize: str) -> dict[str, Any]:
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=_arithmetic(),
+        bnb_4bit_compute_dtype=_compute_dtype(),
     )
     return {"quantization_config": config, "device_map": place}
 
 
-def _arithmetic() -> Any:
+def _compute_dtype() -> Any:
     """bfloat16, but for older GPUs, which have it in name alone."""
     import torch
 
@@ -47,19 +47,19 @@ def _arithmetic() -> Any:
     return torch.bfloat16 if able else torch.float16
 
 
-def _check(quantize: str) -> None:
+def _check_available(quantize: str) -> None:
     from importlib.util import find_spec
 
     import torch
 
-    advice = "train with `adapter: {kind: lora}` instead"
+    advice = "train with `adapter: {type: lora}` instead"
     if not torch.cuda.is_available():
-        raise StepFault(
+        raise StepError(
             f"weights in {quantize} need a CUDA GPU, and this machine has none",
             f"run on a machine that has one, or {advice}",
         )
     if find_spec("bitsandbytes") is None:
-        raise StepFault(
+        raise StepError(
             f"weights in {quantize} need bitsandbytes, which is not installed",
             f"install posttrain with its extra `cuda`, or {advice}",
         )

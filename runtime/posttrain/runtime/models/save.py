@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.models import adapters
 
 
@@ -29,7 +29,7 @@ def save_trained(
         if weights is None:
             model = model.to(stored)
         else:
-            weights = _narrowed(weights, stored)
+            weights = _cast_to_stored_dtype(weights, stored)
     given = {} if weights is None else {"state_dict": weights}
     if scratch.exists():
         shutil.rmtree(scratch)
@@ -40,14 +40,14 @@ def save_trained(
             config["dtype"] = str(stored).removeprefix("torch.")
             durable.write_json(scratch / "config.json", config, sync=False)
     else:
-        adapters.save(model, scratch, base, **given)
-    _as_nobody_has_used_it(tokenizer)
+        adapters.save_adapter(model, scratch, base, **given)
+    _reset_tokenizer_state(tokenizer)
     tokenizer.save_pretrained(scratch)
     # Reports of the trainer's own are no part of the model.
     (scratch / "training_args.bin").unlink(missing_ok=True)
     for path in sorted(scratch.iterdir()):
         shutil.move(path, out / path.name)
-    return counted(model)
+    return parameter_counts(model)
 
 
 def _check_finite(weights: Iterable[tuple[str, Any]]) -> None:
@@ -55,10 +55,10 @@ def _check_finite(weights: Iterable[tuple[str, Any]]) -> None:
     for name, weight in weights:
         if weight.is_floating_point() and not weight.detach().isfinite().all():
             message = f"the trained weights are no numbers: {name} among them"
-            raise StepFault(message, "lower the learning rate, raise warmup, or train in float32")
+            raise StepError(message, "lower the learning rate, raise warmup_steps, or train in float32")
 
 
-def _narrowed(weights: dict[str, Any], stored: Any) -> dict[str, Any]:
+def _cast_to_stored_dtype(weights: dict[str, Any], stored: Any) -> dict[str, Any]:
     """The weights in what they are stored in; those that are one under two names stay one."""
     found: dict[int, Any] = {}
     for weight in weights.values():
@@ -70,7 +70,7 @@ def _narrowed(weights: dict[str, Any], stored: Any) -> dict[str, Any]:
     }
 
 
-def _as_nobody_has_used_it(tokenizer: Any) -> None:
+def _reset_tokenizer_state(tokenizer: Any) -> None:
     """A fast tokenizer keeps how it padded and cut last, and would write it down: a run that goes on after
     its last step has not called it since."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -79,15 +79,15 @@ def _as_nobody_has_used_it(tokenizer: Any) -> None:
         backend.no_truncation()
 
 
-def counted(model: Any) -> dict[str, int]:
+def parameter_counts(model: Any) -> dict[str, int]:
     """The parameters of a model, its adapter aside, and how many are trained."""
     weights = list(model.named_parameters())
     return {
-        "parameters": sum(_size(weight) for name, weight in weights if ".lora_" not in name),
-        "trained_parameters": sum(_size(weight) for _, weight in weights if weight.requires_grad),
+        "parameters": sum(_num_elements(weight) for name, weight in weights if ".lora_" not in name),
+        "trained_parameters": sum(_num_elements(weight) for _, weight in weights if weight.requires_grad),
     }
 
 
-def _size(weight: Any) -> int:
+def _num_elements(weight: Any) -> int:
     """The numbers in a weight; one that DeepSpeed has divided says it by another name."""
     return int(getattr(weight, "ds_numel", weight.numel()))

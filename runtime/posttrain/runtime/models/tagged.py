@@ -25,13 +25,15 @@ _TEMPLATE = """\
 """
 
 
-def template_of(tags: Mapping[str, Any]) -> str:
+def tag_chat_template(tags: Mapping[str, Any]) -> str:
     """The template; tags are data in it, whatever characters they hold."""
     opening = tags["think"][0] if tags["think"] else ""
-    return _TEMPLATE.replace("SYSTEM", _literal(_system(tags))).replace("OPEN", _literal(opening))
+    return _TEMPLATE.replace("SYSTEM", _jinja_literal(_system_literal(tags))).replace(
+        "OPEN", _jinja_literal(opening)
+    )
 
 
-def _system(tags: Mapping[str, Any]) -> str:
+def _system_literal(tags: Mapping[str, Any]) -> str:
     text = tags["system"] or ""
     for name in ("think", "answer"):
         for place, tag in zip(("open", "close"), tags[name] or (), strict=False):
@@ -39,6 +41,6 @@ def _system(tags: Mapping[str, Any]) -> str:
     return text
 
 
-def _literal(text: str) -> str:
+def _jinja_literal(text: str) -> str:
     """A string of Jinja's: JSON's, whose escapes it shares."""
     return json.dumps(text, ensure_ascii=False)

@@ -3,35 +3,35 @@
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 
-_WORDS = "7 and 351"  # no template has them of its own
+_PROBE_TEXT = "7 and 351"  # no template has them of its own
 
 
-def template_from(file: Path) -> str:
+def read_chat_template(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise StepFault(f"the chat template {file.name} is not UTF-8: {error}", "save it as UTF-8") from None
+        raise StepError(f"the chat template {file.name} is not UTF-8: {error}", "save it as UTF-8") from None
 
 
-def check_template(tokenizer: Any, name: str) -> None:
+def check_chat_template(tokenizer: Any, name: str) -> None:
     """Whether the template can be read, and writes what a user says.
 
     One that raises by itself may only want other turns than these.
     """
     from jinja2 import TemplateError, TemplateSyntaxError
 
-    asked = [{"role": "user", "content": _WORDS}]
+    asked = [{"role": "user", "content": _PROBE_TEXT}]
     try:
         text = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
     except TemplateSyntaxError as error:
         message = f"the chat template {name} cannot be read: line {error.lineno}: {error.message}"
-        raise StepFault(message, "mend the template") from None
+        raise StepError(message, "mend the template") from None
     except TemplateError:
         return
-    if _WORDS not in text:
-        raise StepFault(
+    if _PROBE_TEXT not in text:
+        raise StepError(
             f"the chat template {name} leaves out what the user says",
             "write {{ message.content }} for every message of `messages`",
         )

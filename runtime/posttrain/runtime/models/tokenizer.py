@@ -6,7 +6,7 @@ from typing import Any
 PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unknown|>"
 
 
-def characters(alphabet: str, words: Sequence[str]) -> Any:
+def build_character_tokenizer(alphabet: str, words: Sequence[str]) -> Any:
     """A fast tokenizer over an alphabet. Words become tokens of their own, shown when decoded.
 
     The library takes another class than the saved one for some architectures (qwen2 among them): byte-level

@@ -7,56 +7,56 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.runtime.environments.playing import World
-from posttrain.runtime.environments.sequences import Acted, Turns, played
-from posttrain.runtime.models.ends import ends_of
-from posttrain.runtime.models.length import context_of
-from posttrain.runtime.ppo.turns import drawn
-from posttrain.runtime.ppo.writing import Written, write_after
+from posttrain.runtime.environments.playing import EnvironmentSession
+from posttrain.runtime.environments.sequences import GeneratedTurns, TokenizedEpisode, run_token_episodes
+from posttrain.runtime.models.ends import eos_token_ids
+from posttrain.runtime.models.length import context_length
+from posttrain.runtime.ppo.turns import derive_seed
+from posttrain.runtime.ppo.writing import GeneratedCompletions, generate_after
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class EpisodeSetup:
     """The place that the policy acts in, and the seed that all its episodes follow from."""
 
-    world: World
+    world: EnvironmentSession
     seed: int
 
 
-class Policy:
+class TurnGenerator:
     """Has turns written by the policy. What is drawn depends on the seed and the number of the turn alone."""
 
     def __init__(
         self, model: Any, tokenizer: Any, sampling: Mapping[str, Any], seed: int, device: Any
     ) -> None:
         self.tokenizer = tokenizer
-        self.ends = ends_of(model, tokenizer)
+        self.ends = eos_token_ids(model, tokenizer)
         self.longest: int = sampling["max_new_tokens"]
-        self.context = context_of(model)
+        self.context = context_length(model)
         self._model = model
         self._sampling = sampling
         self._seed = seed
         self._device = device
         self._turn = 0
 
-    def write(self, given: list[list[int]], limit: int) -> Turns:
-        seed = drawn(self._seed, "turn", self._turn)
+    def generate(self, given: list[list[int]], limit: int) -> GeneratedTurns:
+        seed = derive_seed(self._seed, "turn", self._turn)
         self._turn += 1
         sampling = {**self._sampling, "max_new_tokens": limit}
-        found = write_after(self._model, self.tokenizer, given, sampling, seed, self._device)
+        found = generate_after(self._model, self.tokenizer, given, sampling, seed, self._device)
         rows = zip(found.completions.tolist(), found.mask.sum(dim=1).long().tolist(), strict=True)
         return [row[:length] for row, length in rows], None
 
 
-def act(
-    stage: Stage, policy: Policy, rows: Sequence[Mapping[str, Any]], device: Any
-) -> tuple[Written, list[dict[str, Any]]]:
+def rollout_episodes(
+    stage: EpisodeSetup, policy: TurnGenerator, rows: Sequence[Mapping[str, Any]], device: Any
+) -> tuple[GeneratedCompletions, list[dict[str, Any]]]:
     """Play an episode for each row; the tokens of all of them, and how each went."""
-    told = played(stage.world, stage.seed, rows, [row["prompt"] for row in rows], policy)
-    return _together(told.acted, policy.tokenizer.pad_token_id, device), told.outcomes
+    told = run_token_episodes(stage.world, stage.seed, rows, [row["prompt"] for row in rows], policy)
+    return _pad_episodes(told.episodes, policy.tokenizer.pad_token_id, device), told.outcomes
 
 
-def _together(acted: Sequence[Acted], pad: int, device: Any) -> Written:
+def _pad_episodes(acted: Sequence[TokenizedEpisode], pad: int, device: Any) -> GeneratedCompletions:
     """Episodes beside each other: prompts padded on the left, what followed on the right."""
     import torch
 
@@ -67,6 +67,6 @@ def _together(acted: Sequence[Acted], pad: int, device: Any) -> Written:
         start, end = before - len(one.prompt), before + len(one.tokens)
         tokens[row, start:end] = torch.tensor(one.prompt + one.tokens)
         attention[row, start:end] = 1
-        mask[row, : len(one.own)] = torch.tensor(one.own, dtype=mask.dtype)
-    ended = torch.tensor([one.play.end != "length" for one in acted])
-    return Written(tokens.to(device), attention.to(device), mask.to(device), ended.to(device))
+        mask[row, : len(one.model_mask)] = torch.tensor(one.model_mask, dtype=mask.dtype)
+    ended = torch.tensor([one.state.end != "length" for one in acted])
+    return GeneratedCompletions(tokens.to(device), attention.to(device), mask.to(device), ended.to(device))

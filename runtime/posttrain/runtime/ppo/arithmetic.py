@@ -7,15 +7,15 @@ the completion has. Nothing here carries a gradient.
 from collections.abc import Callable
 from typing import Any, Literal
 
-Estimator = Literal["k1", "k2", "k3"]
+KlEstimator = Literal["k1", "k2", "k3"]
 # Beyond this the exponential of a difference of log-probabilities says no more than that it is large.
-_FAR = 20.0
+_MAX_LOG_RATIO = 20.0
 # How much of the relative error of the divergence one update of its weight takes up.
-_CAUTION = 0.2
-_TINY = 1e-8
+_MAX_KL_ERROR = 0.2
+_WHITEN_EPSILON = 1e-8
 
 
-def divergence(policy: Any, reference: Any, estimator: Estimator) -> Any:
+def token_kl(policy: Any, reference: Any, estimator: KlEstimator) -> Any:
     """The KL divergence of the policy from the reference as each sampled token shows it.
 
     k1 is right on average and may be negative; k2 never is, and is right near zero; k3 is both right on
@@ -28,7 +28,7 @@ def divergence(policy: Any, reference: Any, estimator: Estimator) -> Any:
         case "k2":
             return apart.square() / 2
         case "k3":
-            against = (-apart).clamp(-_FAR, _FAR)
+            against = (-apart).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
             return against.expm1() - against
 
 
@@ -39,7 +39,7 @@ def token_rewards(scores: Any, diverged: Any, beta: float, mask: Any) -> Any:
     return rewards.scatter_add(1, last, scores.unsqueeze(1).to(rewards.dtype)) * mask
 
 
-def advantages(rewards: Any, values: Any, mask: Any, gamma: float, lam: float) -> tuple[Any, Any]:
+def gae_advantages(rewards: Any, values: Any, mask: Any, gamma: float, lam: float) -> tuple[Any, Any]:
     """Generalised advantage estimates, and the returns that values should have foretold.
 
     Tokens outside of the mask are passed over, wherever they stand: the token before them is followed by
@@ -60,13 +60,13 @@ def masked_mean(values: Any, mask: Any) -> Any:
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
-def whitened(values: Any, mask: Any, total: Callable[[Any], Any] = lambda part: part) -> Any:
+def masked_whiten(values: Any, mask: Any, total: Callable[[Any], Any] = lambda part: part) -> Any:
     """Values with mean zero and variance one over the mask. `total` sums up over all processes."""
     count = total(mask.sum())
     mean = total((values * mask).sum()) / count.clamp(min=1)
     apart = (values - mean) * mask
     variance = total(apart.square().sum()) / (count - 1).clamp(min=1)
-    return apart * (variance + _TINY).rsqrt()
+    return apart * (variance + _WHITEN_EPSILON).rsqrt()
 
 
 def explained_variance(values: Any, returns: Any, mask: Any) -> float:
@@ -78,7 +78,7 @@ def explained_variance(values: Any, returns: Any, mask: Any) -> float:
     return 1.0 - float(missed.square().sum()) / spread if spread > 0 else 0.0
 
 
-def adapted(beta: float, found: float, target: float, completions: int, horizon: int) -> float:
+def adapt_kl_coef(beta: float, found: float, target: float, completions: int, horizon: int) -> float:
     """The weight of the divergence after one set of completions, moved towards where `found` is `target`."""
-    error = max(-_CAUTION, min(_CAUTION, found / target - 1))
+    error = max(-_MAX_KL_ERROR, min(_MAX_KL_ERROR, found / target - 1))
     return beta * (1 + error * completions / horizon)

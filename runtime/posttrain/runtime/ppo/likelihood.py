@@ -7,10 +7,10 @@ so that a long completion over a large vocabulary costs one piece of memory.
 from typing import Any
 
 # Logits in a piece: 64 MiB of them in float32.
-_PIECE = 1 << 24
+_CHUNK_ELEMENTS = 1 << 24
 
 
-def likelihood(
+def token_logprobs(
     hidden: Any, tokens: Any, writer: Any, temperature: float, entropy: bool = False
 ) -> tuple[Any, Any]:
     """The log-probability of each token, and the entropy of the distribution it was drawn from.
@@ -22,20 +22,22 @@ def likelihood(
     from torch.utils.checkpoint import checkpoint
 
     flat, wanted = hidden.flatten(0, 1), tokens.flatten()
-    size = max(1, _PIECE // writer.get_output_embeddings().weight.shape[0])
+    size = max(1, _CHUNK_ELEMENTS // writer.get_output_embeddings().weight.shape[0])
     found: list[Any] = []
     for states, some in zip(flat.split(size), wanted.split(size), strict=True):
         given = (states, some, writer, temperature, entropy)
         if len(flat) <= size or not torch.is_grad_enabled():
-            found.append(_piece(*given))
+            found.append(_chunk_logprobs(*given))
         else:
-            found.append(checkpoint(_piece, *given, use_reentrant=False))
+            found.append(checkpoint(_chunk_logprobs, *given, use_reentrant=False))
     logprobs, entropies = (torch.cat([one[part] for one in found]) for part in (0, 1))
     return logprobs.view(tokens.shape), entropies.view(tokens.shape)
 
 
-def _piece(states: Any, tokens: Any, writer: Any, temperature: float, entropy: bool) -> tuple[Any, Any]:
-    logits = _as_the_model_does(writer.get_output_embeddings()(states), writer).float() / temperature
+def _chunk_logprobs(
+    states: Any, tokens: Any, writer: Any, temperature: float, entropy: bool
+) -> tuple[Any, Any]:
+    logits = _scale_logits(writer.get_output_embeddings()(states), writer).float() / temperature
     whole = logits.logsumexp(dim=-1, keepdim=True)
     logprobs = logits.gather(-1, tokens.unsqueeze(-1)) - whole
     told = (logits, whole) if entropy else (logits.detach(), whole.detach())
@@ -46,7 +48,7 @@ def _entropy(logits: Any, whole: Any) -> Any:
     return whole.squeeze(-1) - ((logits - whole).exp() * logits).sum(dim=-1)
 
 
-def _as_the_model_does(logits: Any, writer: Any) -> Any:
+def _scale_logits(logits: Any, writer: Any) -> Any:
     """What some architectures do to the logits after their head: Cohere, Granite, Gemma."""
     config = writer.config.get_text_config()
     if getattr(config, "logit_scale", None) is not None:

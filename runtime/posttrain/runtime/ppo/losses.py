@@ -3,7 +3,7 @@
 from typing import Any
 
 # The ratio of two probabilities is held below exp(20): beyond, its gradient is clipped in any case.
-_FAR = 20.0
+_MAX_LOG_RATIO = 20.0
 
 
 def policy_loss(logprobs: Any, old: Any, advantages: Any, low: float, high: float) -> tuple[Any, Any]:
@@ -12,7 +12,7 @@ def policy_loss(logprobs: Any, old: Any, advantages: Any, low: float, high: floa
     The worse of two readings counts: with the ratio of probabilities as it is, and with it held within
     1 - low .. 1 + high. So nothing is gained by moving further than that.
     """
-    ratio = (logprobs - old).clamp(-_FAR, _FAR).exp()
+    ratio = (logprobs - old).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
     free = -advantages * ratio
     held = -advantages * ratio.clamp(1 - low, 1 + high)
     return free.maximum(held), (held > free).to(free.dtype)

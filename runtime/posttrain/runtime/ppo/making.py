@@ -3,94 +3,100 @@
 from collections.abc import Callable
 from typing import Any
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.environments.opening import declared, opened
-from posttrain.runtime.ppo.acting import Stage
-from posttrain.runtime.ppo.experience import Terms
-from posttrain.runtime.ppo.learning import Learner, Ways
-from posttrain.runtime.ppo.models import policy_of, reference_of
-from posttrain.runtime.ppo.pair import paired
-from posttrain.runtime.ppo.trainer import Setup, trainer_of
-from posttrain.runtime.ppo.turns import Turns
-from posttrain.runtime.training.loop import Loop
-from posttrain.runtime.training.params import divided
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.environments.opening import environment_config, open_environment
+from posttrain.runtime.ppo.acting import EpisodeSetup
+from posttrain.runtime.ppo.experience import AdvantageConfig
+from posttrain.runtime.ppo.learning import PpoSettings, PpoUpdater
+from posttrain.runtime.ppo.models import build_policy, build_reference
+from posttrain.runtime.ppo.pair import build_actor_critic
+from posttrain.runtime.ppo.trainer import TrainerSetup, create_trainer
+from posttrain.runtime.ppo.turns import RolloutSchedule
+from posttrain.runtime.training.loop import TrainingLoop
+from posttrain.runtime.training.params import accumulation_steps
 
 
-def trainer_for(
-    params: Any, loop: Loop, data: Any, score: Callable[..., list[float | None]], value_rate: float
+def build_ppo_trainer(
+    params: Any, loop: TrainingLoop, data: Any, score: Callable[..., list[float | None]], value_rate: float
 ) -> Any:
     """The trainer, ready for the loop. `params` are the method's."""
     from transformers import TrainingArguments
 
     seed = loop.context.params["seed"]
-    policy = policy_of(loop.start, seed)
-    reference = reference_of(loop.context, policy, params.beta)
+    policy = build_policy(loop.starting_model, seed)
+    reference = build_reference(loop.context, policy, params.beta)
     rows = data.to_list()
-    stage = _stage(loop.context)
+    stage = _episode_setup(loop.context)
 
-    def learner(trainer: Any) -> Learner:
-        turns = _turns(params, trainer, seed, len(rows))
-        terms = _terms(params, trainer)
-        return Learner(trainer, turns, _ways(params), terms, rows, reference, score, stage)
+    def learner(trainer: Any) -> PpoUpdater:
+        turns = _rollout_schedule(params, trainer, seed, len(rows))
+        terms = _advantage_config(params, trainer)
+        return PpoUpdater(trainer, turns, _ppo_settings(params), terms, rows, reference, score, stage)
 
     batch = {
-        "per_device_train_batch_size": params.micro_batch or params.batch,
-        "gradient_accumulation_steps": divided(params.batch, params.micro_batch),
+        "per_device_train_batch_size": params.micro_batch_size or params.batch_size,
+        "gradient_accumulation_steps": accumulation_steps(params.batch_size, params.micro_batch_size),
     }
-    return trainer_of(
-        Setup(
-            pair=paired(policy, params.value_model, params.temperature, params.entropy > 0),
-            tokenizer=loop.start.tokenizer,
+    return create_trainer(
+        TrainerSetup(
+            actor_critic=build_actor_critic(
+                policy, params.value_model, params.temperature, params.entropy > 0
+            ),
+            tokenizer=loop.starting_model.tokenizer,
             rows=data,
             arguments=TrainingArguments(**loop.arguments(batch)),
-            value_rate=value_rate,
-            learner=learner,
+            critic_learning_rate=value_rate,
+            make_updater=learner,
         )
     )
 
 
-def _stage(context: Context) -> Stage | None:
-    return None if declared(context) is None else Stage(world=opened(context), seed=context.params["seed"])
+def _episode_setup(context: StepContext) -> EpisodeSetup | None:
+    return (
+        None
+        if environment_config(context) is None
+        else EpisodeSetup(world=open_environment(context), seed=context.params["seed"])
+    )
 
 
-def _turns(params: Any, trainer: Any, seed: int, rows: int) -> Turns:
-    return Turns(
+def _rollout_schedule(params: Any, trainer: Any, seed: int, rows: int) -> RolloutSchedule:
+    return RolloutSchedule(
         seed=seed,
-        rows=rows,
-        micro_batch=trainer.args.per_device_train_batch_size,
-        accumulation=trainer.args.gradient_accumulation_steps,
-        minibatches=params.minibatches,
-        iterations=params.iterations,
+        num_prompts=rows,
+        micro_batch_size=trainer.args.per_device_train_batch_size,
+        accumulation_steps=trainer.args.gradient_accumulation_steps,
+        num_mini_batches=params.num_mini_batches,
+        num_ppo_epochs=params.num_ppo_epochs,
         rank=trainer.accelerator.process_index,
         processes=trainer.accelerator.num_processes,
     )
 
 
-def _ways(params: Any) -> Ways:
-    return Ways(
+def _ppo_settings(params: Any) -> PpoSettings:
+    return PpoSettings(
         sampling={
             "temperature": params.temperature,
             "top_p": params.top_p,
-            "max_new_tokens": params.max_tokens,
+            "max_new_tokens": params.max_completion_length,
         },
-        low=params.epsilon,
-        high=params.epsilon if params.epsilon_high is None else params.epsilon_high,
-        value_epsilon=params.value_epsilon,
-        value_weight=params.value_weight,
-        entropy=params.entropy,
-        target=params.kl_target,
-        horizon=params.kl_horizon,
+        clip_low=params.cliprange,
+        clip_high=params.cliprange if params.cliprange_high is None else params.cliprange_high,
+        cliprange_value=params.value_epsilon,
+        vf_coef=params.value_weight,
+        entropy_coef=params.entropy,
+        kl_target=params.kl_target,
+        kl_horizon=params.kl_horizon,
     )
 
 
-def _terms(params: Any, trainer: Any) -> Terms:
-    return Terms(
-        beta=params.beta,
-        estimator=params.kl,
+def _advantage_config(params: Any, trainer: Any) -> AdvantageConfig:
+    return AdvantageConfig(
+        kl_coef=params.beta,
+        kl_estimator=params.kl,
         gamma=params.gamma,
         lam=params.lam,
-        whiten=params.whiten,
-        skip_cut=params.skip_cut,
-        cut_penalty=params.cut_penalty,
-        total=lambda part: trainer.accelerator.reduce(part, reduction="sum"),
+        whiten_advantages=params.whiten,
+        mask_truncated_completions=params.skip_cut,
+        missing_eos_penalty=params.cut_penalty,
+        all_reduce_sum=lambda part: trainer.accelerator.reduce(part, reduction="sum"),
     )

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.models.load import Start
-from posttrain.runtime.ppo.pair import frozen
-from posttrain.runtime.training.reference import named_reference
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.models.load import StartingModel
+from posttrain.runtime.ppo.pair import frozen_copy
+from posttrain.runtime.training.reference import load_named_reference
 
 
-def policy_of(start: Start, seed: int) -> Any:
+def build_policy(start: StartingModel, seed: int) -> Any:
     """The model that learns, with its adapter on it."""
-    if start.adapter is None:
+    if start.adapter_config is None:
         return start.model
     from peft import get_peft_model, prepare_model_for_kbit_training
     from transformers import set_seed
@@ -19,15 +19,15 @@ def policy_of(start: Start, seed: int) -> Any:
     if getattr(model, "is_quantized", False):
         model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     set_seed(seed)  # half of a new adapter is drawn
-    return get_peft_model(model, start.adapter)
+    return get_peft_model(model, start.adapter_config)
 
 
-def reference_of(context: Context, policy: Any, beta: float) -> Any:
+def build_reference(context: StepContext, policy: Any, beta: float) -> Any:
     """What the policy is held to: the model that the stage names, else the policy as it begins.
 
     Without a weight on the divergence there is none.
     """
     if beta == 0:
         return None
-    named = named_reference(context)
-    return frozen(policy) if named is None else named.eval().requires_grad_(False)
+    named = load_named_reference(context)
+    return frozen_copy(policy) if named is None else named.eval().requires_grad_(False)

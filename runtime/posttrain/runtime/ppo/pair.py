@@ -9,34 +9,34 @@ from copy import deepcopy
 from inspect import signature
 from typing import Any, Literal
 
-from posttrain.runtime.ppo.likelihood import likelihood
+from posttrain.runtime.ppo.likelihood import token_logprobs
 
 
-def copied(model: Any) -> Any:
+def copy_sharing_frozen(model: Any) -> Any:
     """A copy of a module that has the trained weights for itself and the frozen ones in common."""
     return deepcopy(model, {id(weight): weight for weight in model.parameters() if not weight.requires_grad})
 
 
-def frozen(model: Any) -> Any:
+def frozen_copy(model: Any) -> Any:
     """A copy that stays as it is: what the policy is held to."""
-    copy = copied(model).eval()
+    copy = copy_sharing_frozen(model).eval()
     return copy.requires_grad_(False)
 
 
-def writer_of(model: Any) -> Any:
+def unwrap_adapter(model: Any) -> Any:
     """The model with its head, without what wraps it for an adapter."""
     return model.get_base_model() if hasattr(model, "peft_config") else model
 
 
-def layers_of(model: Any) -> Any:
+def backbone_of(model: Any) -> Any:
     """The layers below the head, an adapter's among them."""
-    writer = writer_of(model)
+    writer = unwrap_adapter(model)
     layers = writer.base_model
     assert layers is not writer, f"{type(writer).__name__} has no layers apart from its head"
     return layers
 
 
-def states(layers: Any, tokens: Any, attention: Any, count: int) -> Any:
+def hidden_states(layers: Any, tokens: Any, attention: Any, count: int) -> Any:
     """The states before each of the last `count` tokens; rows are padded on the left, or their end is."""
     given: dict[str, Any] = {"input_ids": tokens, "attention_mask": attention, "use_cache": False}
     if "position_ids" in signature(layers.forward).parameters:
@@ -44,7 +44,9 @@ def states(layers: Any, tokens: Any, attention: Any, count: int) -> Any:
     return layers(**given).last_hidden_state[:, -count - 1 : -1]
 
 
-def paired(policy: Any, values: Literal["own", "shared"], temperature: float, entropy: bool) -> Any:
+def build_actor_critic(
+    policy: Any, values: Literal["own", "shared"], temperature: float, entropy: bool
+) -> Any:
     """The module that is trained; its class needs torch, so it is made here.
 
     `entropy` is whether anything is learnt from the entropy, and not only told.
@@ -59,8 +61,8 @@ def paired(policy: Any, values: Literal["own", "shared"], temperature: float, en
         def __init__(self) -> None:
             super().__init__()
             self.policy = policy
-            self.layers = copied(layers_of(policy)) if values == "own" else None
-            self.head = _head(policy)
+            self.layers = copy_sharing_frozen(backbone_of(policy)) if values == "own" else None
+            self.head = _value_head(policy)
 
         def __getattr__(self, name: str) -> Any:
             """What a trainer asks of a model, the policy answers: its configuration, writing, saving."""
@@ -71,10 +73,10 @@ def paired(policy: Any, values: Literal["own", "shared"], temperature: float, en
 
         def forward(self, tokens: Any, attention: Any, count: int) -> Any:
             """Log-probabilities, values and entropies of the last `count` tokens."""
-            found = states(layers_of(self.policy), tokens, attention, count)
-            wanted, writer = tokens[:, -count:], writer_of(self.policy)
-            logprobs, entropies = likelihood(found, wanted, writer, temperature, entropy)
-            seen = found if self.layers is None else states(self.layers, tokens, attention, count)
+            found = hidden_states(backbone_of(self.policy), tokens, attention, count)
+            wanted, writer = tokens[:, -count:], unwrap_adapter(self.policy)
+            logprobs, entropies = token_logprobs(found, wanted, writer, temperature, entropy)
+            seen = found if self.layers is None else hidden_states(self.layers, tokens, attention, count)
             with torch.autocast(seen.device.type, enabled=False):
                 foretold = nn.functional.linear(
                     seen.float(), self.head.weight.float(), self.head.bias.float()
@@ -103,7 +105,7 @@ def paired(policy: Any, values: Literal["own", "shared"], temperature: float, en
     return Pair()
 
 
-def _head(policy: Any) -> Any:
+def _value_head(policy: Any) -> Any:
     """One number for a state. It begins at zero everywhere, so that nothing is foretold by chance."""
     from torch import nn
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from posttrain.spec.keys import digest
 
 
-def drawn(seed: int, *names: int | str) -> int:
+def derive_seed(seed: int, *names: int | str) -> int:
     """A seed of its own for everything that is drawn."""
     return int(digest([seed, *names])[:15], 16)
 
 
 @dataclass(frozen=True)
-class Turn:
+class MicroBatch:
     """What one micro-batch is about."""
 
     # The number of the set of completions.
@@ -24,47 +24,49 @@ class Turn:
     # The optimizer step, of those that learn from this set.
     step: int
     # The places in the set that the whole optimizer step learns from, and the micro-batch.
-    step_places: list[int]
-    places: list[int]
+    step_indices: list[int]
+    indices: list[int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turns:
+class RolloutSchedule:
     """The arithmetic of one process. `rows` is how many prompts there are."""
 
     seed: int
-    rows: int
-    micro_batch: int
-    accumulation: int
-    minibatches: int
-    iterations: int
+    num_prompts: int
+    micro_batch_size: int
+    accumulation_steps: int
+    num_mini_batches: int
+    num_ppo_epochs: int
     rank: int = 0
     processes: int = 1
 
     @property
-    def written(self) -> int:
+    def rollout_size(self) -> int:
         """Completions that this process writes at once."""
-        return self.micro_batch * self.accumulation * self.minibatches
+        return self.micro_batch_size * self.accumulation_steps * self.num_mini_batches
 
-    def at(self, number: int) -> Turn:
+    def micro_batch_at(self, number: int) -> MicroBatch:
         """The turn of a micro-batch, counted from the first one of the run."""
-        step, micro = divmod(number, self.accumulation)
-        generation, step = divmod(step, self.minibatches * self.iterations)
-        iteration, minibatch = divmod(step, self.minibatches)
-        order = list(range(self.written))
-        random.Random(drawn(self.seed, "order", generation, iteration, self.rank)).shuffle(order)
-        many = self.micro_batch * self.accumulation
+        step, micro = divmod(number, self.accumulation_steps)
+        generation, step = divmod(step, self.num_mini_batches * self.num_ppo_epochs)
+        iteration, minibatch = divmod(step, self.num_mini_batches)
+        order = list(range(self.rollout_size))
+        random.Random(derive_seed(self.seed, "order", generation, iteration, self.rank)).shuffle(order)
+        many = self.micro_batch_size * self.accumulation_steps
         places = order[minibatch * many :][:many]
-        return Turn(generation, step, places, places[micro * self.micro_batch :][: self.micro_batch])
+        return MicroBatch(
+            generation, step, places, places[micro * self.micro_batch_size :][: self.micro_batch_size]
+        )
 
-    def prompts(self, generation: int) -> list[int]:
+    def prompt_rows(self, generation: int) -> list[int]:
         """The rows whose prompts this process answers: all of them in a new order, again and again."""
-        first = (generation * self.processes + self.rank) * self.written
-        wanted = [divmod(place, self.rows) for place in range(first, first + self.written)]
-        orders = {epoch: self._order(epoch) for epoch in {epoch for epoch, _ in wanted}}
+        first = (generation * self.processes + self.rank) * self.rollout_size
+        wanted = [divmod(place, self.num_prompts) for place in range(first, first + self.rollout_size)]
+        orders = {epoch: self._epoch_order(epoch) for epoch in {epoch for epoch, _ in wanted}}
         return [orders[epoch][place] for epoch, place in wanted]
 
-    def _order(self, epoch: int) -> list[int]:
-        order = list(range(self.rows))
-        random.Random(drawn(self.seed, "epoch", epoch)).shuffle(order)
+    def _epoch_order(self, epoch: int) -> list[int]:
+        order = list(range(self.num_prompts))
+        random.Random(derive_seed(self.seed, "epoch", epoch)).shuffle(order)
         return order

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.runtime.models.ends import ends_of
+from posttrain.runtime.models.ends import eos_token_ids
 
 
 @dataclass(frozen=True)
-class Written:
+class GeneratedCompletions:
     """Completions beside their prompts: prompts are padded on the left, completions on the right."""
 
     tokens: Any
@@ -19,47 +19,47 @@ class Written:
     ended: Any
 
     @property
-    def count(self) -> int:
+    def completion_length(self) -> int:
         """Columns of the completions."""
         return self.mask.shape[1]
 
     @property
     def completions(self) -> Any:
-        return self.tokens[:, -self.count :]
+        return self.tokens[:, -self.completion_length :]
 
-    def own(self) -> list[list[int]]:
+    def completion_ids(self) -> list[list[int]]:
         """The tokens of each completion, without what fills it up."""
-        lengths = self.attention[:, -self.count :].sum(dim=1).tolist()
+        lengths = self.attention[:, -self.completion_length :].sum(dim=1).tolist()
         rows = zip(self.completions.tolist(), lengths, strict=True)
         return [row[:length] for row, length in rows]
 
     def texts(self, tokenizer: Any) -> list[str]:
-        return tokenizer.batch_decode(self.own(), skip_special_tokens=True)
+        return tokenizer.batch_decode(self.completion_ids(), skip_special_tokens=True)
 
 
-def as_text(prompt: Any, tokenizer: Any) -> str:
+def render_prompt(prompt: Any, tokenizer: Any) -> str:
     """A prompt as the model reads it; turns go through the chat template."""
     if isinstance(prompt, str):
         return prompt
     return tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
 
 
-def write(
+def generate_completions(
     model: Any, tokenizer: Any, prompts: Sequence[str], sampling: dict[str, Any], seed: int, device: Any
-) -> Written:
+) -> GeneratedCompletions:
     """Completions of all prompts at once. What is drawn depends on the seed alone."""
     asked = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
-    return write_after(model, tokenizer, asked, sampling, seed, device)
+    return generate_after(model, tokenizer, asked, sampling, seed, device)
 
 
-def write_after(
+def generate_after(
     model: Any, tokenizer: Any, asked: list[list[int]], sampling: dict[str, Any], seed: int, device: Any
-) -> Written:
+) -> GeneratedCompletions:
     """What comes after these tokens."""
     import torch
 
     given = tokenizer.pad({"input_ids": asked}, return_tensors="pt", padding_side="left").to(device)
-    ends = ends_of(model, tokenizer)
+    ends = eos_token_ids(model, tokenizer)
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), torch.no_grad():
         torch.manual_seed(seed)
@@ -75,10 +75,10 @@ def write_after(
             pad_token_id=tokenizer.pad_token_id,
             disable_compile=True,
         )
-    return marked(tokens, given["attention_mask"], ends)
+    return mask_completions(tokens, given["attention_mask"], ends)
 
 
-def marked(tokens: Any, attention: Any, ends: Sequence[int]) -> Written:
+def mask_completions(tokens: Any, attention: Any, ends: Sequence[int]) -> GeneratedCompletions:
     """Where each completion ends, in tokens that hold prompts and completions."""
     import torch
 
@@ -87,4 +87,4 @@ def marked(tokens: Any, attention: Any, ends: Sequence[int]) -> Written:
     before = end.long().cumsum(dim=1) - end.long()
     mask = before == 0
     whole = torch.cat([attention, mask.to(attention.dtype)], dim=1)
-    return Written(tokens, whole, mask.float(), end.any(dim=1))
+    return GeneratedCompletions(tokens, whole, mask.float(), end.any(dim=1))

@@ -5,35 +5,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posttrain.runtime.report.figures import number, plural
+from posttrain.runtime.report.figures import format_number, plural
 from posttrain.runtime.report.markup import Markup, tag
-from posttrain.runtime.report.scale import Scale, spread, tick_text, ticks
+from posttrain.runtime.report.scale import Scale, padded_range, tick_text, ticks
 from posttrain.runtime.report.series import Curve
 
 WIDTH, HEIGHT = 360, 184
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 350.0, 10.0, 158.0
-_DOTTED = 12
+_MAX_DOTS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marks:
+class StepMarkers:
     """Steps of note on a curve's way."""
 
     checkpoints: tuple[int, ...] = ()
     resumed: tuple[int, ...] = ()
 
 
-def chart(curve: Curve, title: str, marks: Marks, index: int) -> Markup:
+def draw_chart(curve: Curve, title: str, marks: StepMarkers, index: int) -> Markup:
     """The drawing, with the line of words below it that the script replaces with what is pointed at."""
-    said = _said(curve)
-    across = Scale(*_ends(curve), _LEFT, _RIGHT)
-    up = Scale(*spread([*curve.y, *curve.smooth]), _BOTTOM, _TOP)
+    said = _describe(curve)
+    across = Scale(*_step_range(curve), _LEFT, _RIGHT)
+    up = Scale(*padded_range([*curve.y, *curve.smooth]), _BOTTOM, _TOP)
     drawing = tag(
         "svg",
         _grid(across, up),
-        _marks(across, marks),
-        _lines(curve, across, up),
-        _lost(curve, across),
+        _draw_markers(across, marks),
+        _draw_lines(curve, across, up),
+        _draw_nonfinite(curve, across),
         tag("g", tag("line", y1=_TOP, y2=_BOTTOM), tag("circle", r=3.5), class_="cursor"),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
@@ -43,40 +43,42 @@ def chart(curve: Curve, title: str, marks: Marks, index: int) -> Markup:
         data_x=f"{across.low!r} {across.high!r} {_LEFT} {_RIGHT}",
         data_y=f"{up.low!r} {up.high!r} {_BOTTOM} {_TOP}",
     )
-    head = tag("figcaption", tag("span", title, class_="cut", title=title), tag("b", number(curve.y[-1])))
+    head = tag(
+        "figcaption", tag("span", title, class_="cut", title=title), tag("b", format_number(curve.y[-1]))
+    )
     return tag("figure", head, drawing, tag("p", said, class_="readout", aria_live="polite"), class_="chart")
 
 
-def chart_data(curve: Curve) -> dict[str, list[float]]:
+def curve_json(curve: Curve) -> dict[str, list[float]]:
     """What the script needs to tell values: steps, values, and smoothed values."""
     return {
         "x": list(curve.x),
-        "y": [_short(value) for value in curve.y],
-        "s": [_short(value) for value in curve.smooth],
+        "y": [_round_digits(value) for value in curve.y],
+        "s": [_round_digits(value) for value in curve.smooth],
     }
 
 
-def _short(value: float) -> float:
+def _round_digits(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _ends(curve: Curve) -> tuple[float, float]:
-    steps = [*curve.x, *curve.lost]
+def _step_range(curve: Curve) -> tuple[float, float]:
+    steps = [*curve.x, *curve.nonfinite]
     low, high = min(steps), max(steps)
     return (low, high) if high > low else (low - 1, high + 1)
 
 
-def _said(curve: Curve) -> str:
+def _describe(curve: Curve) -> str:
     """The curve in words."""
     low, high = min(curve.y), max(curve.y)
     if len(curve.y) == 1:
-        said = f"{number(low)} at step {number(curve.x[0])}"
+        said = f"{format_number(low)} at step {format_number(curve.x[0])}"
     elif low == high:
-        said = f"{number(low)} throughout"
+        said = f"{format_number(low)} throughout"
     else:
         best = curve.x[curve.y.index(low)], curve.x[curve.y.index(high)]
-        said = f"low {number(low)} at step {best[0]:g}, high {number(high)} at step {best[1]:g}"
-    return said + (f"; {plural(len(curve.lost), 'value')} not a number" if curve.lost else "")
+        said = f"low {format_number(low)} at step {best[0]:g}, high {format_number(high)} at step {best[1]:g}"
+    return said + (f"; {plural(len(curve.nonfinite), 'value')} not a number" if curve.nonfinite else "")
 
 
 def _grid(across: Scale, up: Scale) -> list[Markup]:
@@ -93,7 +95,7 @@ def _grid(across: Scale, up: Scale) -> list[Markup]:
     return drawn
 
 
-def _marks(across: Scale, marks: Marks) -> list[Markup]:
+def _draw_markers(across: Scale, marks: StepMarkers) -> list[Markup]:
     """Checkpoints as notches on the axis, resumptions as dashed lines."""
     inside = [s for s in marks.checkpoints if across.low <= s <= across.high]
     drawn = [
@@ -112,13 +114,13 @@ def _marks(across: Scale, marks: Marks) -> list[Markup]:
     return drawn
 
 
-def _lines(curve: Curve, across: Scale, up: Scale) -> list[Markup]:
+def _draw_lines(curve: Curve, across: Scale, up: Scale) -> list[Markup]:
     places = [(across(x), up(y)) for x, y in zip(curve.x, curve.y, strict=True)]
     drawn = [tag("path", d=_path(places, curve), class_="raw" if curve.smooth else "line")]
     if curve.smooth:
         smooth = [(across(x), up(y)) for x, y in zip(curve.x, curve.smooth, strict=True)]
         drawn.append(tag("path", d=_path(smooth, curve), class_="line"))
-    elif len(places) <= _DOTTED:
+    elif len(places) <= _MAX_DOTS:
         drawn += [tag("circle", cx=x, cy=y, r=2.5, class_="dot") for x, y in places]
     return drawn
 
@@ -128,18 +130,18 @@ def _path(places: Sequence[tuple[float, float]], curve: Curve) -> str:
     parts: list[str] = []
     before = None
     for (x, y), step in zip(places, curve.x, strict=True):
-        broken = before is None or _lost_between(before, step, curve.lost)
+        broken = before is None or _has_gap(before, step, curve.nonfinite)
         parts.append(f"M{x:.1f} {y:.1f}h0" if broken else f"L{x:.1f} {y:.1f}")
         before = step
     return "".join(parts)
 
 
-def _lost_between(low: float, high: float, lost: Sequence[float]) -> bool:
+def _has_gap(low: float, high: float, lost: Sequence[float]) -> bool:
     place = bisect_left(lost, low)
     return place < len(lost) and lost[place] < high
 
 
-def _lost(curve: Curve, across: Scale) -> list[Markup]:
+def _draw_nonfinite(curve: Curve, across: Scale) -> list[Markup]:
     """A cross at the top for each of the first values that were no numbers."""
     return [
         tag(
@@ -148,9 +150,9 @@ def _lost(curve: Curve, across: Scale) -> list[Markup]:
             d=f"M{across(step) - 3:.1f} {_TOP}l6 6m-6 0l6 -6",
             class_="lost",
         )
-        for step in curve.lost[:40]
+        for step in curve.nonfinite[:40]
     ]
 
 
-def data_of(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    return [dict(chart_data(curve)) for curve in curves]
+def curves_json(curves: Sequence[Curve]) -> list[dict[str, Any]]:
+    return [dict(curve_json(curve)) for curve in curves]

@@ -2,37 +2,39 @@
 
 from collections.abc import Iterator
 
-from posttrain.runtime.report.figures import duration, listed, plural
+from posttrain.runtime.report.figures import format_duration, join_words, plural
 from posttrain.runtime.report.markup import Markup, preformatted, tag
 from posttrain.runtime.report.record import RunRecord, StepRecord
-from posttrain.runtime.report.states import icon, pill
+from posttrain.runtime.report.states import state_badge, state_icon
 
-_MANY = 40
+_MAX_CAUSES = 40
 
 
-def endings_section(run: RunRecord) -> Markup | None:
+def failures_section(run: RunRecord) -> Markup | None:
     """Failures and interruptions, those of one cause together; then what was therefore not run."""
     causes: dict[tuple[str, str, str], list[StepRecord]] = {}
     for record in run.steps:
         if record.state in ("failed", "interrupted") and record.attempt:
             causes.setdefault((record.state, record.reason, record.advice), []).append(record)
-    parts = [_ended(records) for records in list(causes.values())[:_MANY]]
-    if len(causes) > _MANY:
-        parts.append(tag("p", f"{plural(len(causes) - _MANY, 'more cause')}: see the steps.", class_="soft"))
+    parts = [_failure_card(records) for records in list(causes.values())[:_MAX_CAUSES]]
+    if len(causes) > _MAX_CAUSES:
+        parts.append(
+            tag("p", f"{plural(len(causes) - _MAX_CAUSES, 'more cause')}: see the steps.", class_="soft")
+        )
     parts += list(_not_run(run))
     return Markup("".join(parts)) if parts else None
 
 
-def endings_title(run: RunRecord) -> str:
+def failures_title(run: RunRecord) -> str:
     """What was left out, or did not have to be done, has not failed to finish."""
     bad = any(record.state not in ("done", "cached", "skipped") for record in run.steps)
     return "What did not finish" if bad else "What was left out"
 
 
-def _ended(records: list[StepRecord]) -> Markup:
+def _failure_card(records: list[StepRecord]) -> Markup:
     first = records[0]
     about = [f"attempt {first.attempt}"] if first.attempt > 1 else []
-    about += [f"after {duration(first.seconds)}"] if first.seconds is not None else []
+    about += [f"after {format_duration(first.seconds)}"] if first.seconds is not None else []
     others = [record.id for record in records[1:]]
     log = tag("details", tag("summary", "The end of its log"), preformatted("\n".join(first.log)))
     return tag(
@@ -40,13 +42,13 @@ def _ended(records: list[StepRecord]) -> Markup:
         tag(
             "div",
             tag("h3", first.id),
-            pill(first.state),
+            state_badge(first.state),
             tag("span", ", ".join(about), class_="soft"),
             class_="head",
         ),
         tag("p", first.reason or "No reason is known.", class_="reason"),
         tag("p", tag("b", "What to do: "), first.advice, class_="advice") if first.advice else None,
-        tag("p", f"The same happened in {listed(others, 12)}.", class_="advice") if others else None,
+        tag("p", f"The same happened in {join_words(others, 12)}.", class_="advice") if others else None,
         log if first.log else None,
         class_=f"card ending s-{first.state}",
     )
@@ -61,7 +63,9 @@ def _not_run(run: RunRecord) -> Iterator[Markup]:
             reasons.setdefault((record.state, record.reason), []).append(record.id)
     if reasons:
         items = [
-            tag("li", pill(state), " ", tag("b", listed(ids, 8)), f": {reason}" if reason else None)
+            tag(
+                "li", state_badge(state), " ", tag("b", join_words(ids, 8)), f": {reason}" if reason else None
+            )
             for (state, reason), ids in reasons.items()
         ]
         yield tag("section", tag("h3", "Not run"), tag("ul", items, class_="plain"), class_="card")
@@ -74,7 +78,7 @@ def warnings_section(run: RunRecord) -> Markup | None:
     items = [
         tag(
             "li",
-            icon("warning"),
+            state_icon("warning"),
             tag(
                 "div",
                 tag("b", record.id),

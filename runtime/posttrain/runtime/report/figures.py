@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-NOTHING = "\u2013"
+DASH = "\u2013"
 
 
-def finite(value: Any) -> float | None:
+def finite_or_none(value: Any) -> float | None:
     """A number that can be drawn; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -20,56 +20,56 @@ def finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def number(value: Any) -> str:
+def format_number(value: Any) -> str:
     """A figure with four digits that count."""
     if isinstance(value, float) and not math.isfinite(value):
         return "not a number" if math.isnan(value) else "infinite"
-    found = finite(value)
+    found = finite_or_none(value)
     if found is None:
-        return NOTHING
+        return DASH
     if found and not 1e-3 <= abs(found) < 1e5:
         return f"{found:.3g}"
     return f"{found:.4g}"
 
 
-def decimals(value: Any) -> str:
+def format_decimals(value: Any) -> str:
     """A figure with three decimals, for metrics that stand below each other."""
-    found = finite(value)
-    return number(value) if found is None or abs(found) >= 1000 else f"{found:.3f}"
+    found = finite_or_none(value)
+    return format_number(value) if found is None or abs(found) >= 1000 else f"{found:.3f}"
 
 
-def signed(value: Any) -> str:
-    found = finite(value)
-    return number(value) if found is None else f"{found:+.3f}"
+def format_signed(value: Any) -> str:
+    found = finite_or_none(value)
+    return format_number(value) if found is None else f"{found:+.3f}"
 
 
-def between(low: Any, high: Any) -> str:
+def format_interval(low: Any, high: Any) -> str:
     """The ends of an interval."""
-    known = finite(low) is not None and finite(high) is not None
-    return f"{decimals(low)} \u2013 {decimals(high)}" if known else NOTHING
+    known = finite_or_none(low) is not None and finite_or_none(high) is not None
+    return f"{format_decimals(low)} \u2013 {format_decimals(high)}" if known else DASH
 
 
-def between_signed(low: Any, high: Any) -> str:
+def format_signed_interval(low: Any, high: Any) -> str:
     """The ends of an interval of differences."""
-    known = finite(low) is not None and finite(high) is not None
-    return f"{signed(low)} to {signed(high)}" if known else NOTHING
+    known = finite_or_none(low) is not None and finite_or_none(high) is not None
+    return f"{format_signed(low)} to {format_signed(high)}" if known else DASH
 
 
-def count(value: Any) -> str:
-    found = finite(value)
-    return NOTHING if found is None else f"{found:,.0f}"
+def format_count(value: Any) -> str:
+    found = finite_or_none(value)
+    return DASH if found is None else f"{found:,.0f}"
 
 
-def share(value: Any) -> str:
-    found = finite(value)
-    return NOTHING if found is None else f"{found:.1%}"
+def format_percent(value: Any) -> str:
+    found = finite_or_none(value)
+    return DASH if found is None else f"{found:.1%}"
 
 
-def duration(seconds: Any) -> str:
+def format_duration(seconds: Any) -> str:
     """A length of time as people say it."""
-    found = finite(seconds)
+    found = finite_or_none(seconds)
     if found is None or found < 0:
-        return NOTHING
+        return DASH
     if found < 60:
         return f"{found:.1f} s"
     minutes, rest = divmod(round(found), 60)
@@ -77,33 +77,33 @@ def duration(seconds: Any) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
-def brief(seconds: Any) -> str:
+def format_short_duration(seconds: Any) -> str:
     """A length of time in a few letters."""
-    found = finite(seconds)
+    found = finite_or_none(seconds)
     if found is None or found < 0:
-        return NOTHING
+        return DASH
     for unit, length, until in (("s", 1, 100), ("min", 60, 6000), ("h", 3600, 360_000)):
         if found < until:
             return f"{found / length:.2g} {unit}" if found >= 1 else f"{found:.1f} s"
     return f"{found / 86_400:.0f} d"
 
 
-def moment(at: Any) -> str:
+def format_timestamp(at: Any) -> str:
     """A point in time, in UTC."""
-    found = finite(at)
+    found = finite_or_none(at)
     if found is None:
-        return NOTHING
+        return DASH
     try:
         return datetime.fromtimestamp(found, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
-        return NOTHING
+        return DASH
 
 
-def size(length: Any) -> str:
+def format_size(length: Any) -> str:
     """A number of bytes."""
-    found = finite(length)
+    found = finite_or_none(length)
     if found is None:
-        return NOTHING
+        return DASH
     for unit in ("bytes", "kB", "MB", "GB"):
         if found < 1000:
             return f"{found:.0f} {unit}" if unit == "bytes" else f"{found:.3g} {unit}"
@@ -115,22 +115,22 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
-def listed(words: list[str], most: int = 3) -> str:
+def join_words(words: list[str], most: int = 3) -> str:
     """Words in a sentence, the first few of many."""
     if len(words) > most + 1:
         words = [*words[:most], f"{len(words) - most:,} more"]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def value_text(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Any JSON value on one line."""
     if isinstance(value, str):
         return value
     if isinstance(value, float):
-        return number(value)
+        return format_number(value)
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def table_of(value: Any) -> Mapping[str, Any]:
+def mapping_or_empty(value: Any) -> Mapping[str, Any]:
     """A mapping from a record that should hold one; empty when it does not."""
     return value if isinstance(value, Mapping) else {}

@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from posttrain.runtime.report.layout import Edge, levels_of
+from posttrain.runtime.report.layout import Edge, node_levels
 from posttrain.runtime.report.record import StepRecord
 
 # More boxes than this are no picture any more.
-MOST = 60
-_TALLEST = 16
+MAX_NODES = 60
+_MAX_LEVEL_NODES = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Box:
+class GraphNode:
     """One box of the picture, for one step or for several."""
 
     id: str
@@ -24,20 +24,20 @@ class Box:
     states: tuple[tuple[str, int], ...]
 
     @property
-    def alone(self) -> int | None:
+    def single_step(self) -> int | None:
         """The place of the step, where the box stands for one."""
         return self.members[0] if len(self.members) == 1 else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flow:
-    boxes: tuple[Box, ...]
+class StepGraph:
+    nodes: tuple[GraphNode, ...]
     edges: tuple[Edge, ...]
     # Edges from a gate to what it holds back.
-    barriers: frozenset[Edge]
+    gate_edges: frozenset[Edge]
 
 
-def edges_of(steps: Sequence[StepRecord]) -> tuple[list[Edge], frozenset[Edge]]:
+def step_edges(steps: Sequence[StepRecord]) -> tuple[list[Edge], frozenset[Edge]]:
     """What each step reads, and the gates that hold it back where its inputs do not say so already."""
     place = {record.id: index for index, record in enumerate(steps)}
     behind: list[int] = []  # for each step, as bits, all steps that it comes after
@@ -58,20 +58,20 @@ def edges_of(steps: Sequence[StepRecord]) -> tuple[list[Edge], frozenset[Edge]]:
     return edges, frozenset(barriers)
 
 
-def flow_of(steps: Sequence[StepRecord]) -> Flow | None:
+def build_step_graph(steps: Sequence[StepRecord]) -> StepGraph | None:
     """The graph to draw: of steps, of groups when that is too much, or none."""
-    edges, barriers = edges_of(steps)
-    level = levels_of([record.id for record in steps], edges)
+    edges, barriers = step_edges(steps)
+    level = node_levels([record.id for record in steps], edges)
     widest = max(Counter(level.values()).values(), default=0)
-    if len(steps) <= MOST and widest <= _TALLEST:
-        boxes = tuple(_box(record.id, [(index, record)]) for index, record in enumerate(steps))
-        return Flow(boxes=boxes, edges=tuple(edges), barriers=barriers)
-    return _grouped(steps, edges, barriers, level)
+    if len(steps) <= MAX_NODES and widest <= _MAX_LEVEL_NODES:
+        boxes = tuple(_node(record.id, [(index, record)]) for index, record in enumerate(steps))
+        return StepGraph(nodes=boxes, edges=tuple(edges), gate_edges=barriers)
+    return _group_by_kind(steps, edges, barriers, level)
 
 
-def _grouped(
+def _group_by_kind(
     steps: Sequence[StepRecord], edges: Sequence[Edge], barriers: frozenset[Edge], level: Mapping[str, int]
-) -> Flow | None:
+) -> StepGraph | None:
     """Steps of one kind on one level as one box; none when even these are too many."""
     groups: dict[str, list[int]] = {}
     group_of: dict[str, str] = {}
@@ -79,22 +79,22 @@ def _grouped(
         name = f"{level[record.id]} {record.step.kind}"
         groups.setdefault(name, []).append(index)
         group_of[record.id] = name
-    if len(groups) > MOST:
+    if len(groups) > MAX_NODES:
         return None
     joined = dict.fromkeys((group_of[a], group_of[b]) for a, b in edges)
     ordered = sorted(groups, key=lambda name: int(name.split(" ")[0]))
-    return Flow(
-        boxes=tuple(_box(name, [(i, steps[i]) for i in groups[name]]) for name in ordered),
+    return StepGraph(
+        nodes=tuple(_node(name, [(i, steps[i]) for i in groups[name]]) for name in ordered),
         edges=tuple(joined),
-        barriers=frozenset((group_of[a], group_of[b]) for a, b in barriers),
+        gate_edges=frozenset((group_of[a], group_of[b]) for a, b in barriers),
     )
 
 
-def _box(name: str, members: Sequence[tuple[int, StepRecord]]) -> Box:
+def _node(name: str, members: Sequence[tuple[int, StepRecord]]) -> GraphNode:
     states = Counter(record.state for _, record in members)
     first = members[0][1]
     several = f"{first.step.kind or 'step'} \u00d7 {len(members):,}"
-    return Box(
+    return GraphNode(
         id=name,
         title=first.id if len(members) == 1 else several,
         kind=first.step.kind,

@@ -3,11 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.runtime.report.figures import decimals, finite, listed, plural, signed, table_of
-from posttrain.runtime.report.intervals import against, numbers
+from posttrain.runtime.report.figures import (
+    finite_or_none,
+    format_decimals,
+    format_signed,
+    join_words,
+    mapping_or_empty,
+    plural,
+)
+from posttrain.runtime.report.intervals import finite_values, threshold_bar
 from posttrain.runtime.report.markup import Markup, tag
 from posttrain.runtime.report.record import RunRecord, StepRecord
-from posttrain.runtime.report.states import known, label, pill
+from posttrain.runtime.report.states import known_state, state_badge, state_label
 
 
 def gates_section(run: RunRecord) -> Markup | None:
@@ -15,28 +22,28 @@ def gates_section(run: RunRecord) -> Markup | None:
     return Markup("".join(found)) if found else None
 
 
-def verdict_of(record: StepRecord) -> str | None:
+def gate_verdict(record: StepRecord) -> str | None:
     """What a gate decided; None when it has not."""
     found = record.facts.get("verdict")
     return found if found in ("pass", "fail", "inconclusive") else None
 
 
-def conditions_of(record: StepRecord) -> list[Mapping[str, Any]]:
+def gate_conditions(record: StepRecord) -> list[Mapping[str, Any]]:
     """The conditions as they were decided, or else as they were planned."""
     decided = record.facts.get("conditions")
-    planned = table_of(record.step.params).get("conditions")
+    planned = mapping_or_empty(record.step.params).get("conditions")
     found = decided if isinstance(decided, list) else planned
-    return [table_of(one) for one in found] if isinstance(found, list) else []
+    return [mapping_or_empty(one) for one in found] if isinstance(found, list) else []
 
 
-def held_by(run: RunRecord, gate: str) -> list[str]:
+def held_steps(run: RunRecord, gate: str) -> list[str]:
     return [record.id for record in run.steps if record.state == "held" and gate in record.step.gates]
 
 
-def skipped_by(run: RunRecord, gate: StepRecord) -> list[str]:
+def skipped_steps(run: RunRecord, gate: StepRecord) -> list[str]:
     """The steps of this gate's branches that its verdict did not take."""
-    params = table_of(gate.step.params)
-    branches = [table_of(params.get(case)).get("run") for case in ("on_fail", "on_inconclusive")]
+    params = mapping_or_empty(gate.step.params)
+    branches = [mapping_or_empty(params.get(case)).get("run") for case in ("on_fail", "on_inconclusive")]
     named = {name for branch in branches if isinstance(branch, list) for name in branch}
     return [
         record.id
@@ -46,42 +53,47 @@ def skipped_by(run: RunRecord, gate: StepRecord) -> list[str]:
 
 
 def _gate(run: RunRecord, record: StepRecord) -> Markup:
-    verdict = verdict_of(record)
-    head = tag("div", tag("h3", record.id), pill(verdict) if verdict else pill(record.state), class_="head")
-    conditions = [_condition(one) for one in conditions_of(record)]
+    verdict = gate_verdict(record)
+    head = tag(
+        "div",
+        tag("h3", record.id),
+        state_badge(verdict) if verdict else state_badge(record.state),
+        class_="head",
+    )
+    conditions = [_condition(one) for one in gate_conditions(record)]
     corrected = record.facts.get("correction") == "holm" and len(conditions) > 1
     words = f" A failure of one of its {len(conditions)} conditions counts after Holm's correction."
     return tag(
         "section",
         head,
-        tag("p", _then(run, record) + words * corrected, class_="soft"),
+        tag("p", _outcome_text(run, record) + words * corrected, class_="soft"),
         conditions,
         class_="card gate",
     )
 
 
-def _then(run: RunRecord, record: StepRecord) -> str:
+def _outcome_text(run: RunRecord, record: StepRecord) -> str:
     """What the verdict meant for the rest of the run."""
-    verdict = verdict_of(record)
+    verdict = gate_verdict(record)
     if verdict is not None:
-        spared = skipped_by(run, record)
-        others = f" It left {listed(spared, 6)} for another case." if spared else ""
-        return f"{_decided(run, record, verdict)}{others}"
+        spared = skipped_steps(run, record)
+        others = f" It left {join_words(spared, 6)} for another case." if spared else ""
+        return f"{_verdict_text(run, record, verdict)}{others}"
     if record.state == "skipped":
         return f"This gate was skipped{f' ({record.reason})' if record.reason else ''}."
-    return record.reason or f"This gate has decided nothing: {label(record.state)}."
+    return record.reason or f"This gate has decided nothing: {state_label(record.state)}."
 
 
-def _decided(run: RunRecord, record: StepRecord, verdict: str) -> str:
-    params = table_of(record.step.params)
-    held = held_by(run, record.id)
+def _verdict_text(run: RunRecord, record: StepRecord, verdict: str) -> str:
+    params = mapping_or_empty(record.step.params)
+    held = held_steps(run, record.id)
     rule = params.get("on_fail" if verdict == "fail" else "on_inconclusive")
-    instead = table_of(rule).get("run") if verdict != "pass" else None
+    instead = mapping_or_empty(rule).get("run") if verdict != "pass" else None
     if isinstance(instead, list):
-        words = f"It had {listed([str(name) for name in instead], 6)} run"
-        return f"{words}, and held back {listed(held, 6)}." if held else f"{words}."
+        words = f"It had {join_words([str(name) for name in instead], 6)} run"
+        return f"{words}, and held back {join_words(held, 6)}." if held else f"{words}."
     if held:
-        return f"It held back {listed(held, 6)}."
+        return f"It held back {join_words(held, 6)}."
     if verdict != "pass" and rule in ("warn", "pass"):
         return f"It let the run go on, as its recipe says (on_{verdict}: {rule})."
     if verdict == "pass":
@@ -94,34 +106,34 @@ def _condition(found: Mapping[str, Any]) -> Markup:
     words = tag("h4", str(found.get("text") or found.get("kind") or "a condition"))
     if not isinstance(verdict, str):
         return tag(
-            "div", tag("div", words, pill("waiting", "not decided"), class_="head"), class_="condition"
+            "div", tag("div", words, state_badge("waiting", "not decided"), class_="head"), class_="condition"
         )
-    head = tag("div", words, pill(verdict), class_="head")
-    values = numbers(*(found.get(name) for name in ("value", "low", "high", "threshold")))
+    head = tag("div", words, state_badge(verdict), class_="head")
+    values = finite_values(*(found.get(name) for name in ("value", "low", "high", "threshold")))
     if values is None:
-        line = tag("p", _undrawn(found), class_="soft")
+        line = tag("p", _no_interval_text(found), class_="soft")
     else:
         value, low, high, threshold = values
-        line = against(value, low, high, threshold, str(found.get("kind")), known(verdict))
-    return tag("div", head, line, _facts(found), _pairs(found), class_="condition")
+        line = threshold_bar(value, low, high, threshold, str(found.get("kind")), known_state(verdict))
+    return tag("div", head, line, _facts(found), _paired_counts(found), class_="condition")
 
 
-def _undrawn(found: Mapping[str, Any]) -> str:
-    items = finite(found.get("items"))
+def _no_interval_text(found: Mapping[str, Any]) -> str:
+    items = finite_or_none(found.get("items"))
     if not items:
         return "There were no scored items to decide it by."
-    value = decimals(found.get("value"))
+    value = format_decimals(found.get("value"))
     return f"{plural(int(items), 'item')} with the value {value}: too few for an interval."
 
 
 def _facts(found: Mapping[str, Any]) -> Markup | None:
-    low, high = finite(found.get("low")), finite(found.get("high"))
+    low, high = finite_or_none(found.get("low")), finite_or_none(found.get("high"))
     if low is None or high is None:
         return None
     gain = found.get("kind") == "better_than"
-    shown = signed if gain else decimals
-    sure = finite(found.get("confidence"))
-    items = finite(found.get("items"))
+    shown = format_signed if gain else format_decimals
+    sure = finite_or_none(found.get("confidence"))
+    items = finite_or_none(found.get("items"))
     parts = [
         (("gain" if gain else "estimate"), shown(found.get("value"))),
         (f"{sure:.0%} interval" if sure is not None else "interval", f"{shown(low)} to {shown(high)}"),
@@ -129,36 +141,36 @@ def _facts(found: Mapping[str, Any]) -> Markup | None:
     if items is not None:
         parts.append(("pairs" if gain else "items", f"{items:,.0f}"))
     if gain:
-        parts += _of_gain(found)
-    p, method = finite(found.get("p")), found.get("method")
+        parts += _gain_facts(found)
+    p, method = finite_or_none(found.get("p")), found.get("method")
     if p is not None and isinstance(method, str):
         parts.append((f"{method}, p", f"{p:.2g}"))
-    parts += _corrected(found)
+    parts += _correction_facts(found)
     return tag("p", [tag("span", name, " ", tag("b", value)) for name, value in parts], class_="facts")
 
 
-def _of_gain(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    parts = [("margin", signed(found.get("threshold")))]
-    both = finite(found.get("baseline_value")), finite(found.get("metric_value"))
+def _gain_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    parts = [("margin", format_signed(found.get("threshold")))]
+    both = finite_or_none(found.get("baseline_value")), finite_or_none(found.get("metric_value"))
     if None not in both:
-        parts.append(("from", f"{decimals(both[0])} to {decimals(both[1])}"))
-    if unpaired := finite(found.get("unpaired")):
+        parts.append(("from", f"{format_decimals(both[0])} to {format_decimals(both[1])}"))
+    if unpaired := finite_or_none(found.get("unpaired")):
         parts.append(("left out, as only one side has a value", plural(int(unpaired), "item")))
     return parts
 
 
-def _corrected(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _correction_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Where a failure is left open; the error of one side is told, and p has two."""
     if not found.get("corrected"):
         return []
-    error = finite(found.get("compared_with"))
+    error = finite_or_none(found.get("compared_with"))
     against = f", which asks for a p of {2 * error:.2g}" if error is not None else ""
     return [("left open by", f"Holm's correction{against}")]
 
 
-def _pairs(found: Mapping[str, Any]) -> Markup | None:
+def _paired_counts(found: Mapping[str, Any]) -> Markup | None:
     """Of the items that both evals measured: how many went up, and how many went down."""
-    counted = numbers(found.get("better"), found.get("worse"), found.get("items"))
+    counted = finite_values(found.get("better"), found.get("worse"), found.get("items"))
     if counted is None or counted[2] <= 0:
         return None
     better, worse, items = counted

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 Edge = tuple[str, str]
 # A node of a level: a real one by its name, a lane by its source and its level.
-Spot = str | tuple[str, int]
+Slot = str | tuple[str, int]
 _SWEEPS = 12
 
 
@@ -25,13 +25,13 @@ class Layout:
     height: float
 
 
-def lay_out(nodes: Sequence[str], edges: Iterable[Edge], node_room: float, lane_room: float) -> Layout:
+def compute_layout(nodes: Sequence[str], edges: Iterable[Edge], node_room: float, lane_room: float) -> Layout:
     """Places for nodes that are given in an order in which every edge points forward."""
-    kept = _forward(nodes, edges)
-    level = levels_of(nodes, kept)
-    spots = _spots(nodes, kept, level)
-    links = _links(kept, level)
-    columns = _ordered(spots, links)
+    kept = _forward_edges(nodes, edges)
+    level = node_levels(nodes, kept)
+    spots = _build_columns(nodes, kept, level)
+    links = _neighbors(kept, level)
+    columns = _order_columns(spots, links)
     y = _heights(columns, links, node_room, lane_room)
     top = min(y.values(), default=0.0)
     height = max(y.values(), default=0.0) - top + node_room
@@ -45,12 +45,12 @@ def lay_out(nodes: Sequence[str], edges: Iterable[Edge], node_room: float, lane_
     )
 
 
-def _forward(nodes: Sequence[str], edges: Iterable[Edge]) -> list[Edge]:
+def _forward_edges(nodes: Sequence[str], edges: Iterable[Edge]) -> list[Edge]:
     place = {node: index for index, node in enumerate(nodes)}
     return [(a, b) for a, b in dict.fromkeys(edges) if a in place and b in place and place[a] < place[b]]
 
 
-def levels_of(nodes: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
+def node_levels(nodes: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
     """The longest way from any start; a node without one stands just before its first use."""
     before: dict[str, list[str]] = {node: [] for node in nodes}
     after: dict[str, list[str]] = {node: [] for node in nodes}
@@ -66,8 +66,8 @@ def levels_of(nodes: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
     return level
 
 
-def _spots(nodes: Sequence[str], edges: Iterable[Edge], level: Mapping[str, int]) -> list[list[Spot]]:
-    columns: list[list[Spot]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+def _build_columns(nodes: Sequence[str], edges: Iterable[Edge], level: Mapping[str, int]) -> list[list[Slot]]:
+    columns: list[list[Slot]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
     for node in nodes:
         columns[level[node]].append(node)
     furthest: dict[str, int] = {}
@@ -79,23 +79,23 @@ def _spots(nodes: Sequence[str], edges: Iterable[Edge], level: Mapping[str, int]
     return columns
 
 
-def _chain(edge: Edge, level: Mapping[str, int]) -> list[Spot]:
+def _edge_slots(edge: Edge, level: Mapping[str, int]) -> list[Slot]:
     a, b = edge
     return [a, *((a, between) for between in range(level[a] + 1, level[b])), b]
 
 
-def _links(edges: Iterable[Edge], level: Mapping[str, int]) -> dict[Spot, list[Spot]]:
+def _neighbors(edges: Iterable[Edge], level: Mapping[str, int]) -> dict[Slot, list[Slot]]:
     """What each spot is joined to, on either side."""
-    found: dict[Spot, dict[Spot, None]] = {}
+    found: dict[Slot, dict[Slot, None]] = {}
     for edge in edges:
-        chain = _chain(edge, level)
+        chain = _edge_slots(edge, level)
         for one, other in pairwise(chain):
             found.setdefault(one, {})[other] = None
             found.setdefault(other, {})[one] = None
     return {spot: list(joined) for spot, joined in found.items()}
 
 
-def _ordered(columns: list[list[Spot]], links: Mapping[Spot, list[Spot]]) -> list[list[Spot]]:
+def _order_columns(columns: list[list[Slot]], links: Mapping[Slot, list[Slot]]) -> list[list[Slot]]:
     """Each level sorted by the mean place of its neighbours, back and forth a few times."""
     place = {spot: index for column in columns for index, spot in enumerate(column)}
     for sweep in range(_SWEEPS):
@@ -111,22 +111,22 @@ def _mean(values: Sequence[float], default: float) -> float:
 
 
 def _heights(
-    columns: Sequence[Sequence[Spot]], links: Mapping[Spot, list[Spot]], node_room: float, lane_room: float
-) -> dict[Spot, float]:
+    columns: Sequence[Sequence[Slot]], links: Mapping[Slot, list[Slot]], node_room: float, lane_room: float
+) -> dict[Slot, float]:
     """Heights near those of the neighbours, with the room that each spot needs."""
-    y: dict[Spot, float] = {}
+    y: dict[Slot, float] = {}
     for column in columns:
-        y.update(_stacked(column, dict.fromkeys(column, 0.0), node_room, lane_room))
+        y.update(_stack_column(column, dict.fromkeys(column, 0.0), node_room, lane_room))
     for sweep in range(_SWEEPS):
         for column in columns if sweep % 2 == 0 else columns[::-1]:
             wanted = {spot: _mean([y[o] for o in links.get(spot, ())], y[spot]) for spot in column}
-            y.update(_stacked(column, wanted, node_room, lane_room))
+            y.update(_stack_column(column, wanted, node_room, lane_room))
     return y
 
 
-def _stacked(
-    column: Sequence[Spot], wanted: Mapping[Spot, float], node_room: float, lane_room: float
-) -> dict[Spot, float]:
+def _stack_column(
+    column: Sequence[Slot], wanted: Mapping[Slot, float], node_room: float, lane_room: float
+) -> dict[Slot, float]:
     """The places nearest to the wanted ones that keep the order and the distances.
 
     Spots that would overlap become a block, which stands where its members want it on average.
@@ -148,7 +148,7 @@ def _stacked(
     return {spot: start + off for spot, start, off in zip(column, starts, offsets, strict=True)}
 
 
-def _route(edge: Edge, level: Mapping[str, int], y: Mapping[Spot, float]) -> tuple[tuple[int, float], ...]:
+def _route(edge: Edge, level: Mapping[str, int], y: Mapping[Slot, float]) -> tuple[tuple[int, float], ...]:
     start = level[edge[0]]
-    chain = _chain(edge, level)
+    chain = _edge_slots(edge, level)
     return tuple((start + index, y[spot]) for index, spot in enumerate(chain))

@@ -17,19 +17,21 @@ Child: TypeAlias = "str | float | Iterable[Child] | None"
 Value: TypeAlias = "str | float | bool | None"
 
 # Rows of a list from which on it gets a frame to scroll in.
-MANY = 30
+SCROLL_ROWS = 30
 _VOID = frozenset({"meta", "link", "input", "br", "hr"})
 # What a browser drops, misreads or lets reorder the text around it: controls but for tab and line
 # feed, the embeddings and overrides of bidirectional text, halves of surrogate pairs.
-_ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_UNSAFE_CHARACTERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 
 
-def text(value: object) -> Markup:
+def escape_text(value: object) -> Markup:
     """Any text as HTML that shows exactly that text."""
-    return Markup(html.escape(_ODD.sub(_shown, str(value)), quote=True))
+    return Markup(html.escape(_UNSAFE_CHARACTERS.sub(_visible_character, str(value)), quote=True))
 
 
-def _shown(match: re.Match[str]) -> str:
+def _visible_character(match: re.Match[str]) -> str:
     """A stand-in for a character that would not be seen: a control picture, or its number."""
     point = ord(match[0])
     if point < 0x20:
@@ -42,7 +44,7 @@ def tag(name: str, /, *children: Child, **attributes: Value) -> Markup:
     opened = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
         return Markup(f"<{name}{opened}>")
-    return Markup(f"<{name}{opened}>{joined(children)}</{name}>")
+    return Markup(f"<{name}{opened}>{join_markup(children)}</{name}>")
 
 
 def preformatted(words: str, *, reached: bool = True) -> Markup:
@@ -51,13 +53,13 @@ def preformatted(words: str, *, reached: bool = True) -> Markup:
     return tag("pre", Markup("\n"), words, dir="auto", tabindex=0 if reached else None)
 
 
-def scrolling(name: str, *children: Child, tall: bool = False) -> Markup:
+def scroll_frame(name: str, *children: Child, tall: bool = False) -> Markup:
     """What is too wide for a narrow page, or too tall for any, scrolls in a frame of its own."""
     named = "scroll tall" if tall else "scroll"
     return tag("div", *children, class_=named, tabindex=0, role="group", aria_label=name)
 
 
-def joined(children: Child) -> Markup:
+def join_markup(children: Child) -> Markup:
     """Children one after the other: markup as it is, all else escaped, None left out."""
     match children:
         case None:
@@ -65,11 +67,11 @@ def joined(children: Child) -> Markup:
         case Markup():
             return children
         case str():
-            return text(children)
+            return escape_text(children)
         case int() | float():
             return Markup(_number(children))
         case _:
-            return Markup("".join(joined(child) for child in children))
+            return Markup("".join(join_markup(child) for child in children))
 
 
 def _attribute(key: str, value: Value) -> str:
@@ -80,7 +82,7 @@ def _attribute(key: str, value: Value) -> str:
         case True:
             return f" {name}"
         case str():
-            return f' {name}="{text(value)}"'
+            return f' {name}="{escape_text(value)}"'
         case _:
             return f' {name}="{_number(value)}"'
 
@@ -89,7 +91,7 @@ def _number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-def embedded(value: Any) -> Markup:
+def script_json(value: Any) -> Markup:
     """JSON for a script element: nothing in it can end the element or open another."""
     packed = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return Markup(packed.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))

@@ -4,17 +4,17 @@ import base64
 import hashlib
 from importlib import resources
 
-from posttrain.runtime.report.chart import data_of
-from posttrain.runtime.report.curves import Drawn, curves_section
-from posttrain.runtime.report.endings import endings_section, endings_title, warnings_section
+from posttrain.runtime.report.chart import curves_json
+from posttrain.runtime.report.curves import CurveCollector, curves_section
+from posttrain.runtime.report.endings import failures_section, failures_title, warnings_section
 from posttrain.runtime.report.gates import gates_section
-from posttrain.runtime.report.markup import Markup, embedded, tag
+from posttrain.runtime.report.markup import Markup, script_json, tag
 from posttrain.runtime.report.metrics import metrics_section
 from posttrain.runtime.report.picture import plan_section
 from posttrain.runtime.report.provenance import provenance_section, steps_section
 from posttrain.runtime.report.record import RunRecord
 from posttrain.runtime.report.samples import samples_section
-from posttrain.runtime.report.summary import cards, header
+from posttrain.runtime.report.summary import page_header, summary_cards
 from posttrain.runtime.report.timeline import timeline_section
 from posttrain.spec.version import VERSION
 
@@ -25,15 +25,15 @@ _ICON = (
 )
 
 
-def page(run: RunRecord) -> str:
+def render_page(run: RunRecord) -> str:
     """The whole report as one HTML document."""
-    drawn = Drawn()
+    drawn = CurveCollector()
     sections = _sections(run, drawn)
     script, style = _asset("page.js"), _asset("page.css")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
+        tag("meta", http_equiv="Content-Security-Policy", content=_content_security_policy(script)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="generator", content=f"posttrain {VERSION}"),
@@ -44,20 +44,20 @@ def page(run: RunRecord) -> str:
     body = tag(
         "body",
         tag("a", "Skip to the content", href="#content", class_="skip"),
-        tag("div", header(run), cards(run), class_="wrap top"),
+        tag("div", page_header(run), summary_cards(run), class_="wrap top"),
         _navigation(sections),
         tag("main", [_section(*one) for one in sections], id="content", class_="wrap"),
         tag("footer", f"Written by posttrain {VERSION}. This page needs no network.", class_="wrap soft"),
-        tag("script", embedded(data_of(drawn.curves)), type="application/json", id="curves-data"),
+        tag("script", script_json(curves_json(drawn.curves)), type="application/json", id="curves-data"),
         tag("script", script),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _sections(run: RunRecord, drawn: Drawn) -> list[tuple[str, str, Markup]]:
+def _sections(run: RunRecord, drawn: CurveCollector) -> list[tuple[str, str, Markup]]:
     """Name, title and content of the sections that this run has."""
     found = [
-        ("endings", endings_title(run), endings_section(run)),
+        ("endings", failures_title(run), failures_section(run)),
         ("plan", "Plan", plan_section(run)),
         ("timeline", "Timeline", timeline_section(run)),
         ("gates", "Gates", gates_section(run)),
@@ -86,7 +86,7 @@ def _asset(name: str) -> Markup:
     return Markup(resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8"))
 
 
-def _policy(script: str) -> str:
+def _content_security_policy(script: str) -> str:
     """Nothing is loaded from anywhere, and no script runs but the page's own."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"

@@ -3,27 +3,27 @@
 from collections.abc import Sequence
 
 from posttrain.runtime.report.chart import WIDTH
-from posttrain.runtime.report.figures import decimals, plural
+from posttrain.runtime.report.figures import format_decimals, plural
 from posttrain.runtime.report.markup import Markup, tag
-from posttrain.runtime.report.measured import Metric, ends_of
-from posttrain.runtime.report.picture import shortened
+from posttrain.runtime.report.measured import EvalMetric, metric_axis
+from posttrain.runtime.report.picture import ellipsize
 from posttrain.runtime.report.scale import Scale, tick_text, ticks
 
 _LEFT, _RIGHT, _TOP, _LINE, _BELOW = 128.0, 350.0, 6.0, 24.0, 24.0
-_LETTERS = 16
+_MAX_LABEL = 16
 # More lines than this are not drawn.
-_MOST = 40
+_MAX_LINES = 40
 
 
-def ranks(found: Sequence[Metric]) -> Markup:
+def draw_forest_plot(found: Sequence[EvalMetric]) -> Markup:
     """The models in the order of the recipe, with what is said of them in words below."""
     measured = [metric for metric in found if metric.values]
-    shown = measured[:_MOST]
+    shown = measured[:_MAX_LINES]
     name = found[0].name
     if not shown:
         return tag("p", f"{name} has no intervals to draw.", class_="soft")
     bottom = _TOP + _LINE * len(shown)
-    across = Scale(*ends_of(shown[0], measured), _LEFT, _RIGHT)
+    across = Scale(*metric_axis(shown[0], measured), _LEFT, _RIGHT)
     lines = [_line(metric, across, _TOP + _LINE * (n + 0.5)) for n, metric in enumerate(shown)]
     drawing = tag(
         "svg",
@@ -31,27 +31,34 @@ def ranks(found: Sequence[Metric]) -> Markup:
         lines,
         viewBox=f"0 0 {WIDTH} {bottom + _BELOW:.0f}",
         role="img",
-        aria_label=f"{name} of {plural(len(shown), 'model')}: {'; '.join(_said(m) for m in shown)}",
+        aria_label=f"{name} of {plural(len(shown), 'model')}: {'; '.join(_describe(m) for m in shown)}",
     )
     left = f"; {len(measured) - len(shown):,} more stand in the table" if len(measured) > len(shown) else ""
     best = max(measured, key=lambda metric: metric.values or ())
-    words = f"highest: {best.model} with {decimals(best.found.get('value'))}{left}"
+    words = f"highest: {best.model} with {format_decimals(best.data.get('value'))}{left}"
     head = tag("figcaption", tag("span", name, class_="cut", title=name))
     return tag("figure", head, drawing, tag("p", words, class_="readout"), class_="chart")
 
 
-def _said(metric: Metric) -> str:
+def _describe(metric: EvalMetric) -> str:
     value, low, high = metric.values or (None, None, None)
-    return f"{metric.model} {decimals(value)}, interval {decimals(low)} to {decimals(high)}"
+    return (
+        f"{metric.model} {format_decimals(value)}, interval {format_decimals(low)} to {format_decimals(high)}"
+    )
 
 
-def _line(metric: Metric, across: Scale, y: float) -> Markup:
+def _line(metric: EvalMetric, across: Scale, y: float) -> Markup:
     value, low, high = (across(one) for one in metric.values or ())
     return tag(
         "g",
-        tag("title", _said(metric)),
+        tag("title", _describe(metric)),
         tag(
-            "text", shortened(metric.model, _LETTERS), x=_LEFT - 10, y=y + 4, text_anchor="end", class_="tick"
+            "text",
+            ellipsize(metric.model, _MAX_LABEL),
+            x=_LEFT - 10,
+            y=y + 4,
+            text_anchor="end",
+            class_="tick",
         ),
         tag("line", x1=low, x2=high, y1=y, y2=y, class_="interval"),
         tag("circle", cx=value, cy=y, r=4, class_="estimate"),

@@ -32,20 +32,20 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Warned:
+class StepWarning:
     message: str
     advice: str
     count: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Events:
+class StepEvents:
     """What a step said while it was made."""
 
     # Figures by name: (optimizer step, value), where a value may be no number.
     figures: Mapping[str, Points] = field(default_factory=dict[str, Points])
     samples: tuple[Sample, ...] = ()
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[StepWarning, ...] = ()
     checkpoints: tuple[int, ...] = ()
     resumed: tuple[int, ...] = ()
     phases: tuple[tuple[str, float], ...] = ()
@@ -69,7 +69,7 @@ class StepRecord:
     breakdowns: tuple[Mapping[str, Any], ...] = ()
     # Size and digest of the files of the product.
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    events: Events = Events()
+    events: StepEvents = StepEvents()
     # The last lines of the log, where a step did not end well.
     log: tuple[str, ...] = ()
 
@@ -78,7 +78,7 @@ class StepRecord:
         return self.step.id
 
     @property
-    def sign(self) -> str:
+    def display_state(self) -> str:
         """What to show of the step at a glance: of a gate its verdict, of any other its state."""
         verdict = self.facts.get("verdict")
         decided = self.step.kind == "gate" and verdict in ("pass", "fail", "inconclusive")

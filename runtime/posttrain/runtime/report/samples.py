@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from posttrain.runtime.report.figures import plural, table_of, value_text
+from posttrain.runtime.report.figures import format_value, mapping_or_empty, plural
 from posttrain.runtime.report.markup import Markup, preformatted, tag
-from posttrain.runtime.report.outcomes import OUTCOMES, judges_of, outcome
+from posttrain.runtime.report.outcomes import OUTCOMES, correctness_rules, sample_outcome
 from posttrain.runtime.report.record import RunRecord, Sample, StepRecord
-from posttrain.runtime.report.states import icon
-from posttrain.runtime.report.turns import drawn
+from posttrain.runtime.report.states import state_icon
+from posttrain.runtime.report.turns import render_turns
 
 # Samples of a page, and letters of all their texts: more are spread evenly, and cut.
-_MOST = 600
-_LETTERS = 3_000_000
-_SHORTEST, _LONGEST = 400, 8000
-_SIGNS = {"right": "pass", "wrong": "fail", "unscored": "inconclusive"}
+_MAX_SAMPLES = 600
+_MAX_CHARACTERS = 3_000_000
+_MIN_TEXT, _MAX_TEXT = 400, 8000
+_OUTCOME_STATES = {"right": "pass", "wrong": "fail", "unscored": "inconclusive"}
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _SampleView:
     stage: int
     record: StepRecord
     sample: Sample
@@ -29,16 +29,16 @@ def samples_section(run: RunRecord) -> Markup | None:
     stages = [record for record in reversed(run.steps) if record.events.samples]  # the last word first
     if not stages:
         return None
-    each = max(2, _MOST // len(stages))
-    shown: list[_Shown] = []
-    judges = judges_of(run)
+    each = max(2, _MAX_SAMPLES // len(stages))
+    shown: list[_SampleView] = []
+    judges = correctness_rules(run)
     for number, record in enumerate(stages):
         judge = judges[record.id]
         shown += [
-            _Shown(number, record, sample, outcome(judge, sample))
-            for sample in spaced(record.events.samples, each)
+            _SampleView(number, record, sample, sample_outcome(judge, sample))
+            for sample in sample_evenly(record.events.samples, each)
         ]
-    room = max(_SHORTEST, min(_LONGEST, _LETTERS // len(shown)))
+    room = max(_MIN_TEXT, min(_MAX_TEXT, _MAX_CHARACTERS // len(shown)))
     cards = [_card(one, room) for one in shown]
     return tag(
         "div",
@@ -49,14 +49,14 @@ def samples_section(run: RunRecord) -> Markup | None:
     )
 
 
-def spaced(samples: Sequence[Sample], most: int) -> list[Sample]:
+def sample_evenly(samples: Sequence[Sample], most: int) -> list[Sample]:
     """At most so many, evenly over the whole."""
     if len(samples) <= most:
         return list(samples)
     return [samples[place * len(samples) // most] for place in range(most)]
 
 
-def _controls(stages: Sequence[StepRecord], shown: Sequence[_Shown]) -> Markup:
+def _controls(stages: Sequence[StepRecord], shown: Sequence[_SampleView]) -> Markup:
     """Choices of stage and outcome and a search; the script shows them, as it makes them work."""
     every = tag("option", "all stages", value="")
     options = [tag("option", record.id, value=str(number)) for number, record in enumerate(stages)]
@@ -66,7 +66,7 @@ def _controls(stages: Sequence[StepRecord], shown: Sequence[_Shown]) -> Markup:
         "form",
         tag("label", "Stage ", tag("select", every, options, id="sample-stage")),
         tag("label", "Outcome ", tag("select", kinds, id="sample-outcome")) if found else None,
-        _models(shown),
+        _model_filter(shown),
         tag("label", "Text ", tag("input", type="search", id="sample-text", placeholder="find")),
         tag("output", plural(len(shown), "sample"), id="sample-count", aria_live="polite"),
         class_="controls",
@@ -74,7 +74,7 @@ def _controls(stages: Sequence[StepRecord], shown: Sequence[_Shown]) -> Markup:
     )
 
 
-def _models(shown: Sequence[_Shown]) -> Markup | None:
+def _model_filter(shown: Sequence[_SampleView]) -> Markup | None:
     """A choice of the model, where samples tell of several."""
     models = list(dict.fromkeys(one.sample.model for one in shown if one.sample.model))
     if len(models) < 2:
@@ -83,11 +83,11 @@ def _models(shown: Sequence[_Shown]) -> Markup | None:
     return tag("label", "Model ", tag("select", options, id="sample-model"))
 
 
-def _card(shown: _Shown, room: int) -> Markup:
+def _card(shown: _SampleView, room: int) -> Markup:
     sample = shown.sample
     said = f"step {sample.step}" if shown.record.step.kind != "eval" else sample.model or None
-    sign = _SIGNS.get(shown.outcome or "")
-    mark = tag("span", icon(sign), shown.outcome or "", class_=f"pill s-{sign}") if sign else None
+    sign = _OUTCOME_STATES.get(shown.outcome or "")
+    mark = tag("span", state_icon(sign), shown.outcome or "", class_=f"pill s-{sign}") if sign else None
     head = tag(
         "div",
         tag("h3", shown.record.id),
@@ -109,15 +109,15 @@ def _card(shown: _Shown, room: int) -> Markup:
     )
 
 
-def _completion(shown: _Shown, room: int) -> Markup:
+def _completion(shown: _SampleView, room: int) -> Markup:
     """A text, or the turns of a conversation; an episode's other side is its environment."""
     turns = shown.sample.turns
-    episode = bool(table_of(shown.record.step.params).get("environment"))
+    episode = bool(mapping_or_empty(shown.record.step.params).get("environment"))
     if not turns:
         name = "All that the model said" if episode else "Completion"
         return _text(name, shown.sample.completion, room)
     head = tag("h4", f"{'Episode' if episode else 'Completion'}, {plural(len(turns), 'turn')}")
-    return tag("div", head, drawn(turns, room, episode=episode), class_="text")
+    return tag("div", head, render_turns(turns, room, episode=episode), class_="text")
 
 
 def _text(name: str, words: str, room: int) -> Markup:
@@ -126,16 +126,16 @@ def _text(name: str, words: str, room: int) -> Markup:
         return tag("div", tag("h4", name), tag("p", "empty", class_="soft"), class_="text")
     left = len(words) - room
     more = tag("p", f"{left:,} more letters are not shown.", class_="soft") if left > 0 else None
-    shown = preformatted(words[:room], reached=_tall(words))
+    shown = preformatted(words[:room], reached=_may_scroll(words))
     return tag("div", tag("h4", name), shown, more, class_="text")
 
 
-def _tall(words: str) -> bool:
+def _may_scroll(words: str) -> bool:
     """Whether a text may have to scroll, so that a keyboard must reach it."""
     return len(words) > 500 or words.count("\n") > 8
 
 
 def _value(name: str, value: object) -> Markup:
-    words = "none" if value is None else value_text(value)
+    words = "none" if value is None else format_value(value)
     cut = words if len(words) <= 80 else words[:79] + "\u2026"
     return tag("li", tag("span", name), " ", tag("bdi", tag("b", cut)))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_FURTHEST = 1e300
+_MAX_VALUE = 1e300
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Scale:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
-def spread(values: Iterable[float], margin: float = 0.06) -> tuple[float, float]:
+def padded_range(values: Iterable[float], margin: float = 0.06) -> tuple[float, float]:
     """A range around finite values with a little air, never empty."""
     found = list(values) or [0.0, 1.0]
     # Short of the ends of what a float can hold, so that no sum or difference passes them.
-    low, high = (max(-_FURTHEST, min(_FURTHEST, end)) for end in (min(found), max(found)))
+    low, high = (max(-_MAX_VALUE, min(_MAX_VALUE, end)) for end in (min(found), max(found)))
     room = (high - low) * margin or abs(high) * margin or 1.0
     return low - room, high + room
 

@@ -6,9 +6,9 @@ from itertools import accumulate
 
 from posttrain.runtime.report.record import Points
 
-MOST = 400
+MAX_POINTS = 400
 # Fewer points than this are shown as they are; so are values that drown all others in a sum.
-_SMOOTHED = 16
+_MIN_SMOOTHED = 16
 _HUGE = 1e9
 
 
@@ -20,32 +20,32 @@ class Curve:
     y: tuple[float, ...]
     smooth: tuple[float, ...]
     # Steps at which the value was no number.
-    lost: tuple[float, ...]
+    nonfinite: tuple[float, ...]
     total: int
 
     @property
     def constant(self) -> bool:
-        return not self.lost and min(self.y) == max(self.y)
+        return not self.nonfinite and min(self.y) == max(self.y)
 
 
-def curve(name: str, points: Points, most: int = MOST) -> Curve:
+def build_curve(name: str, points: Points, most: int = MAX_POINTS) -> Curve:
     """A figure's curve with at most so many points."""
     good = [(x, y) for x, y in points if math.isfinite(y)]
     lost = tuple(x for x, y in points if not math.isfinite(y))
     y = [value for _, value in good]
-    smooth = smoothed(y) if len(y) >= _SMOOTHED and max(map(abs, y)) < _HUGE else []
-    kept = thinned(y, most)
+    smooth = moving_average(y) if len(y) >= _MIN_SMOOTHED and max(map(abs, y)) < _HUGE else []
+    kept = downsample(y, most)
     return Curve(
         name=name,
         x=tuple(good[i][0] for i in kept),
         y=tuple(y[i] for i in kept),
         smooth=tuple(smooth[i] for i in kept) if smooth else (),
-        lost=lost[:MOST],
+        nonfinite=lost[:MAX_POINTS],
         total=len(points),
     )
 
 
-def smoothed(values: list[float]) -> list[float]:
+def moving_average(values: list[float]) -> list[float]:
     """The mean over a twelfth of the curve around each value.
 
     At the beginning, where values fall fast, the stretch is shorter and even on both sides; at the
@@ -62,7 +62,7 @@ def smoothed(values: list[float]) -> list[float]:
     return found
 
 
-def thinned(values: list[float], most: int) -> list[int]:
+def downsample(values: list[float], most: int) -> list[int]:
     """Places of the values to keep: the ends, and the lowest and highest of every stretch."""
     count = len(values)
     if count <= most:

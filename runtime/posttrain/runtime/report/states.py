@@ -40,30 +40,30 @@ _ICONS = {
 }
 
 
-def known(state: str) -> str:
+def known_state(state: str) -> str:
     return state if state in _ICONS else "unknown"
 
 
-def label(state: str) -> str:
-    return LABELS[known(state)]
+def state_label(state: str) -> str:
+    return LABELS[known_state(state)]
 
 
-def strokes(state: str) -> Markup:
+def icon_path(state: str) -> Markup:
     """The sign of a state, for a drawing."""
-    return tag("path", d=_ICONS[known(state)], class_="sign")
+    return tag("path", d=_ICONS[known_state(state)], class_="sign")
 
 
-def icon(state: str) -> Markup:
+def state_icon(state: str) -> Markup:
     """The sign of a state, for running text; it says nothing to a screen reader."""
-    return tag("svg", strokes(state), class_="icon", viewBox="0 0 16 16", aria_hidden="true")
+    return tag("svg", icon_path(state), class_="icon", viewBox="0 0 16 16", aria_hidden="true")
 
 
-def pill(state: str, words: str | None = None) -> Markup:
+def state_badge(state: str, words: str | None = None) -> Markup:
     """A state in words, with its sign and its colour."""
-    return tag("span", icon(state), words or label(state), class_=f"pill s-{known(state)}")
+    return tag("span", state_icon(state), words or state_label(state), class_=f"pill s-{known_state(state)}")
 
 
-def counts(states: Iterable[str]) -> list[tuple[str, int]]:
+def count_states(states: Iterable[str]) -> list[tuple[str, int]]:
     """How often each state occurs, in a fixed order."""
-    found = Counter(map(known, states))
+    found = Counter(map(known_state, states))
     return [(state, found[state]) for state in _ICONS if found[state]]

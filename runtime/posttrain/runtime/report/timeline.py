@@ -3,31 +3,31 @@
 from collections.abc import Sequence
 
 from posttrain.runtime.report.estimates import estimates_table, expected_seconds, expected_time
-from posttrain.runtime.report.figures import brief, duration, finite, plural
-from posttrain.runtime.report.markup import MANY, Markup, joined, scrolling, tag
+from posttrain.runtime.report.figures import finite_or_none, format_duration, format_short_duration, plural
+from posttrain.runtime.report.markup import SCROLL_ROWS, Markup, join_markup, scroll_frame, tag
 from posttrain.runtime.report.record import RunRecord, StepRecord
 from posttrain.runtime.report.scale import ticks
-from posttrain.runtime.report.states import icon, known, label
+from posttrain.runtime.report.states import known_state, state_icon, state_label
 
 _ROW = 30
 _BAR = 14
-_SHORT = 20
+_MAX_REASON = 20
 _UNITS = (1.0, 60.0, 3600.0)
 
 
 def timeline_section(run: RunRecord) -> Markup:
-    span = span_of(run)
+    span = run_span(run)
     if span is None:
         return tag("p", "No step was started in this run.", class_="card soft")
     marks = time_ticks(span[1] - span[0])
     rows = [_row(index, record, span, marks) for index, record in enumerate(run.steps)]
     rows.append(_axis(span[1] - span[0], marks))
-    many = len(run.steps) > MANY
-    body = scrolling("All steps over time", rows, tall=True) if many else joined(rows)
-    return joined([tag("div", body, class_="card timeline"), estimates_table(run)])
+    many = len(run.steps) > SCROLL_ROWS
+    body = scroll_frame("All steps over time", rows, tall=True) if many else join_markup(rows)
+    return join_markup([tag("div", body, class_="card timeline"), estimates_table(run)])
 
 
-def span_of(run: RunRecord) -> tuple[float, float] | None:
+def run_span(run: RunRecord) -> tuple[float, float] | None:
     """From the first start to the last end that are known."""
     began = [r.began for r in run.steps if r.began is not None]
     if not began:
@@ -46,7 +46,7 @@ def time_ticks(seconds: float) -> list[float]:
     return [tick * unit for tick in ticks(0.0, seconds / unit, 4)]
 
 
-def tick_name(seconds: float, longest: float) -> str:
+def tick_label(seconds: float, longest: float) -> str:
     if longest >= 2 * 3600:
         return f"{seconds / 3600:g} h"
     return f"{seconds / 60:g} min" if longest >= 120 else f"{seconds:g} s"
@@ -56,7 +56,7 @@ def _axis(length: float, marks: Sequence[float]) -> Markup:
     texts = [
         tag(
             "text",
-            tick_name(mark, length),
+            tick_label(mark, length),
             x=_percent(mark / length),
             y=14,
             class_="tick",
@@ -84,7 +84,11 @@ def _row(index: int, record: StepRecord, span: tuple[float, float], marks: Seque
         for m in marks
     ]
     name = tag(
-        "a", icon(record.sign), tag("span", record.id, class_="cut"), href=f"#step-{index}", title=record.id
+        "a",
+        state_icon(record.display_state),
+        tag("span", record.id, class_="cut"),
+        href=f"#step-{index}",
+        title=record.id,
     )
     drawn = tag(
         "svg",
@@ -93,24 +97,24 @@ def _row(index: int, record: StepRecord, span: tuple[float, float], marks: Seque
         height=_ROW,
         width="100%",
         role="img",
-        aria_label=_said(record, span[0]),
+        aria_label=_describe(record, span[0]),
     )
-    return tag("div", name, drawn, class_=f"row s-{known(record.sign)}")
+    return tag("div", name, drawn, class_=f"row s-{known_state(record.display_state)}")
 
 
-def _said(record: StepRecord, start: float) -> str:
-    said = f"{record.id}: {label(record.state)}"
+def _describe(record: StepRecord, start: float) -> str:
+    said = f"{record.id}: {state_label(record.state)}"
     if record.began is None:
         return said
-    ended = f", took {duration(record.seconds)}" if record.ended is not None else ""
+    ended = f", took {format_duration(record.seconds)}" if record.ended is not None else ""
     expected = f", {expected_time(record)} expected" if expected_time(record) else ""
-    return f"{said}, began after {duration(record.began - start)}{ended}{expected}"
+    return f"{said}, began after {format_duration(record.began - start)}{ended}{expected}"
 
 
 def _bar(record: StepRecord, span: tuple[float, float]) -> Markup:
     """The bar with its length in words; only words for a step that was not started here."""
     if record.began is None or record.state == "cached":
-        return tag("text", _instead(record), x=6, y=_ROW / 2 + 4, class_="tick")
+        return tag("text", _no_bar_text(record), x=6, y=_ROW / 2 + 4, class_="tick")
     first, last = span
     ended = record.ended if record.ended is not None and record.ended >= record.began else last
     start, end = (record.began - first) / (last - first), (ended - first) / (last - first)
@@ -124,7 +128,7 @@ def _bar(record: StepRecord, span: tuple[float, float]) -> Markup:
         rx=4,
         class_="bar",
     )
-    words = duration(ended - record.began) if record.ended is not None else label(record.state)
+    words = format_duration(ended - record.began) if record.ended is not None else state_label(record.state)
     if record.attempt > 1:
         words += f" \u00b7 attempt {record.attempt}"
     inside = end > 0.8
@@ -147,7 +151,7 @@ def _expected(record: StepRecord, span: tuple[float, float]) -> Markup:
     if seconds is None or record.began is None or not 0 <= record.began + seconds - first <= last - first:
         return Markup()
     x = _percent((record.began + seconds - first) / (last - first))
-    words = tag("title", f"{record.id} was expected to take {brief(seconds)}")
+    words = tag("title", f"{record.id} was expected to take {format_short_duration(seconds)}")
     return tag("line", words, x1=x, x2=x, y1=4, y2=_ROW - 4, class_="expected")
 
 
@@ -160,7 +164,7 @@ def _phases(record: StepRecord, span: tuple[float, float], top: float) -> Markup
     lines = [
         tag(
             "line",
-            tag("title", f"{name} from {duration(at - record.began)}"),
+            tag("title", f"{name} from {format_duration(at - record.began)}"),
             x1=_percent((at - first) / (last - first)),
             x2=_percent((at - first) / (last - first)),
             y1=top,
@@ -172,22 +176,24 @@ def _phases(record: StepRecord, span: tuple[float, float], top: float) -> Markup
     return Markup("".join(lines))
 
 
-def _instead(record: StepRecord) -> str:
+def _no_bar_text(record: StepRecord) -> str:
     if record.state == "cached":
-        made = finite(record.cost.get("seconds"))
-        return "taken from the store" + (f"; making it took {duration(made)}" if made is not None else "")
+        made = finite_or_none(record.cost.get("seconds"))
+        return "taken from the store" + (
+            f"; making it took {format_duration(made)}" if made is not None else ""
+        )
     if record.state in ("done", "running", "unknown"):
         return "no times are known"
     if record.state == "skipped":
         # A long reason has no room here on a narrow page; it stands above.
-        short = 0 < len(record.reason) <= _SHORT
-        return f"{label('skipped')}: {record.reason}" if short else label("skipped")
-    return record.reason or label(record.state)
+        short = 0 < len(record.reason) <= _MAX_REASON
+        return f"{state_label('skipped')}: {record.reason}" if short else state_label("skipped")
+    return record.reason or state_label(record.state)
 
 
-def worked(run: RunRecord) -> str:
+def work_summary(run: RunRecord) -> str:
     """What was done in this run, and what was there already."""
     made = [r for r in run.steps if r.state != "cached" and r.began is not None]
-    saved = [finite(r.cost.get("seconds")) or 0.0 for r in run.steps if r.state == "cached"]
+    saved = [finite_or_none(r.cost.get("seconds")) or 0.0 for r in run.steps if r.state == "cached"]
     said = f"{plural(len(made), 'step')} run"
-    return said + (f", {len(saved):,} cached ({duration(sum(saved))} saved)" if saved else "")
+    return said + (f", {len(saved):,} cached ({format_duration(sum(saved))} saved)" if saved else "")

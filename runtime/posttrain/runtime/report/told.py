@@ -7,17 +7,17 @@ from typing import Any
 from posttrain.runtime import durable
 from posttrain.runtime.events import read_events
 from posttrain.runtime.report import turns
-from posttrain.runtime.report.figures import finite, table_of
-from posttrain.runtime.report.record import Events, Points, Sample, Warned
-from posttrain.runtime.report.redaction import hidden
+from posttrain.runtime.report.figures import finite_or_none, mapping_or_empty
+from posttrain.runtime.report.record import Points, Sample, StepEvents, StepWarning
+from posttrain.runtime.report.redaction import redact
 
 _LOG_LINES = 20
 _LOG_BYTES = 16_000
 # A longer file of breakdowns is no table for a page; what the facts hold of it is.
-_TABLE_BYTES = 8_000_000
+_MAX_BREAKDOWN_BYTES = 8_000_000
 
 
-def events_of(path: Path, secrets: tuple[str, ...], *, episodes: bool = False) -> Events:
+def read_step_events(path: Path, secrets: tuple[str, ...], *, episodes: bool = False) -> StepEvents:
     """The events of a step by kind. ValueError when the file holds something else."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     try:
@@ -25,24 +25,24 @@ def events_of(path: Path, secrets: tuple[str, ...], *, episodes: bool = False) -
             by_kind.setdefault(str(event["kind"]), []).append(event)
     except (OSError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
-    return Events(
-        figures=_figures(by_kind.get("metrics", ())),
-        samples=tuple(_sample(hidden(event, secrets), episodes) for event in by_kind.get("sample", ())),
-        warnings=_warnings(hidden(event, secrets) for event in by_kind.get("warning", ())),
+    return StepEvents(
+        figures=_metrics(by_kind.get("metrics", ())),
+        samples=tuple(_sample(redact(event, secrets), episodes) for event in by_kind.get("sample", ())),
+        warnings=_warnings(redact(event, secrets) for event in by_kind.get("warning", ())),
         checkpoints=_steps(by_kind.get("checkpoint", ())),
         resumed=_steps(by_kind.get("resumed", ())),
         phases=_phases(by_kind.get("phase", ())),
     )
 
 
-def _figures(events: Iterable[Mapping[str, Any]]) -> dict[str, Points]:
+def _metrics(events: Iterable[Mapping[str, Any]]) -> dict[str, Points]:
     """Each figure over the optimizer steps; of two values at one step the later counts."""
     found: dict[str, dict[float, float]] = {}
     for event in events:
-        step = finite(event.get("step"))
+        step = finite_or_none(event.get("step"))
         if step is None:
             continue
-        for name, value in table_of(event.get("values")).items():
+        for name, value in mapping_or_empty(event.get("values")).items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 found.setdefault(str(name), {})[step] = _as_float(value)
     return {name: tuple(sorted(points.items())) for name, points in found.items()}
@@ -57,14 +57,14 @@ def _as_float(value: float) -> float:
 
 def _sample(event: Mapping[str, Any], episodes: bool) -> Sample:
     completion = event.get("completion") or ""
-    said = turns.told(event.get("transcript")) or turns.told(completion)
+    said = turns.parse_messages(event.get("transcript")) or turns.parse_messages(completion)
     if not said and episodes and isinstance(completion, str):
-        said = turns.decoded(completion)
+        said = turns.split_episode(completion)
     return Sample(
         step=_step(event),
         prompt=_text(event.get("prompt") or ""),
         completion=_text(completion),
-        values=table_of(event.get("values")),
+        values=mapping_or_empty(event.get("values")),
         model=str(event.get("model") or ""),
         turns=said,
     )
@@ -72,32 +72,32 @@ def _sample(event: Mapping[str, Any], episodes: bool) -> Sample:
 
 def _text(value: Any) -> str:
     """A prompt or a completion, which may be a list of messages."""
-    messages = turns.told(value)
+    messages = turns.parse_messages(value)
     return "\n".join(turn.text for turn in messages) if messages else str(value)
 
 
-def breakdowns_of(files: Path | None, facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def read_breakdowns(files: Path | None, facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """An eval's breakdowns: all that its product has, where the facts tell of some."""
     found = facts.get("breakdowns")
     if not isinstance(found, list):
         return ()
     path = files / "breakdowns.json" if files is not None else None
-    if path is not None and path.is_file() and path.stat().st_size <= _TABLE_BYTES:
+    if path is not None and path.is_file() and path.stat().st_size <= _MAX_BREAKDOWN_BYTES:
         whole = durable.read_json(path)
         found = whole if isinstance(whole, list) else found
-    return tuple(table_of(one) for one in found)
+    return tuple(mapping_or_empty(one) for one in found)
 
 
-def _warnings(events: Iterable[Mapping[str, Any]]) -> tuple[Warned, ...]:
+def _warnings(events: Iterable[Mapping[str, Any]]) -> tuple[StepWarning, ...]:
     found: dict[tuple[str, str], int] = {}
     for event in events:
         said = (str(event.get("message") or ""), str(event.get("advice") or ""))
         found[said] = found.get(said, 0) + 1
-    return tuple(Warned(message=said[0], advice=said[1], count=n) for said, n in found.items())
+    return tuple(StepWarning(message=said[0], advice=said[1], count=n) for said, n in found.items())
 
 
 def _phases(events: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, float], ...]:
-    timed = [(str(event.get("name")), finite(event.get("at"))) for event in events]
+    timed = [(str(event.get("name")), finite_or_none(event.get("at"))) for event in events]
     return tuple((name, at) for name, at in timed if at is not None)
 
 
@@ -106,11 +106,11 @@ def _steps(events: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
 
 
 def _step(event: Mapping[str, Any]) -> int:
-    found = finite(event.get("step"))
+    found = finite_or_none(event.get("step"))
     return 0 if found is None else int(found)
 
 
-def log_end(path: Path, secrets: tuple[str, ...]) -> tuple[str, ...]:
+def log_tail(path: Path, secrets: tuple[str, ...]) -> tuple[str, ...]:
     """The last lines of a log; none when there is no log."""
     try:
         with path.open("rb") as file:
@@ -120,4 +120,4 @@ def log_end(path: Path, secrets: tuple[str, ...]) -> tuple[str, ...]:
     except OSError:
         return ()
     lines = data.decode("utf-8", "replace").rstrip().splitlines()[-_LOG_LINES:]
-    return tuple(hidden(line, secrets) for line in lines)
+    return tuple(redact(line, secrets) for line in lines)

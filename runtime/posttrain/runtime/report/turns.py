@@ -11,12 +11,12 @@ from posttrain.runtime.report.record import Turn
 _ROLE = re.compile(
     r"^(?:<\|\w+\|>)?(?:<\|)?(system|user|assistant|tool)(?:\|>)?(?:<\|\w+\|>)?[ \t]*$", re.MULTILINE
 )
-_MARKS = re.compile(r"\s*(?:<\|(?:im_end|eot_id|end|endoftext)\|>\s*)+")
+_END_TOKENS = re.compile(r"\s*(?:<\|(?:im_end|eot_id|end|endoftext)\|>\s*)+")
 _NAMES = {"assistant": "Model", "user": "User", "system": "System", "tool": "Tool"}
-_MOST = 60
+_MAX_TURNS = 60
 
 
-def told(value: Any) -> tuple[Turn, ...]:
+def parse_messages(value: Any) -> tuple[Turn, ...]:
     """A list of messages; nothing where a value is something else."""
     if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
         return ()
@@ -30,24 +30,24 @@ def _text(content: Any) -> str:
     return "" if content is None else str(content)
 
 
-def decoded(text: str) -> tuple[Turn, ...]:
+def split_episode(text: str) -> tuple[Turn, ...]:
     """The turns of an episode that was decoded whole, the model's first; nothing for one alone."""
     parts = _ROLE.split(text)
     if len(parts) < 3:
         return ()
     roles = ["assistant", *parts[1::2]]
     found = [
-        Turn(role=role, text=_MARKS.sub("", said).strip("\n"))
+        Turn(role=role, text=_END_TOKENS.sub("", said).strip("\n"))
         for role, said in zip(roles, parts[::2], strict=True)
     ]
     return tuple(turn for turn in found if turn.text)
 
 
-def drawn(turns: Iterable[Turn], room: int, *, episode: bool) -> Markup:
+def render_turns(turns: Iterable[Turn], room: int, *, episode: bool) -> Markup:
     """The turns below each other, the model's apart from what it was told, up to so many letters."""
     found = list(turns)
     shown: list[Markup] = []
-    for turn in found[:_MOST]:
+    for turn in found[:_MAX_TURNS]:
         if room <= 0:
             break
         shown.append(_turn(turn, room, episode))

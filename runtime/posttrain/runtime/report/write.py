@@ -4,14 +4,14 @@ from pathlib import Path
 
 from posttrain.runtime import durable
 from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.report.collect import collect
-from posttrain.runtime.report.page import page
+from posttrain.runtime.report.collect import read_run
+from posttrain.runtime.report.page import render_page
 
-NAME = "report.html"
+REPORT_FILE = "report.html"
 
 
 def write_report(home: Home, run: Path, to: Path | None = None) -> Path:
     """Write the page anew, whole or not at all; gives where it lies."""
-    path = to or run / NAME
-    durable.write_text(path, page(collect(home, run)))
+    path = to or run / REPORT_FILE
+    durable.write_text(path, render_page(read_run(home, run)))
     return path

@@ -22,9 +22,9 @@ EXTENSION = RewardOp(
 
 
 def run(params: After, operands: Operands, batch: Batch) -> list[str | None]:
-    return [None if text is None else _after(text, params) for text in operands["of"]]
+    return [None if text is None else _text_after(text, params) for text in operands["of"]]
 
 
-def _after(text: str, params: After) -> str | None:
+def _text_after(text: str, params: After) -> str | None:
     place = text.rfind(params.mark) if params.pick == "last" else text.find(params.mark)
     return None if place < 0 else text[place + len(params.mark) :]

@@ -1,12 +1,12 @@
 """Whether all conditions hold."""
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.logic import Truth, every
+from posttrain.runtime.rewards.logic import Truth, kleene_all
 from posttrain.spec.extension import Operand, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
-def reach(params: object, operands: Ranges) -> Interval:
+def value_range(params: object, operands: Ranges) -> Interval:
     parts = operands["of"]
     return Interval(min(part.low for part in parts), min(part.high for part in parts))
 
@@ -16,9 +16,9 @@ EXTENSION = RewardOp(
     summary="True when all of its conditions hold; open when that hangs on an open one.",
     operands={"of": Operand(type="boolean", many=True, description="The conditions that must all hold.")},
     yields="boolean",
-    range=reach,
+    range=value_range,
 )
 
 
 def run(params: object, operands: Operands, batch: Batch) -> list[Truth]:
-    return [every(row) for row in zip(*operands["of"], strict=True)]
+    return [kleene_all(row) for row in zip(*operands["of"], strict=True)]

@@ -1,12 +1,12 @@
 """Whether one of several conditions holds."""
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.logic import Truth, some
+from posttrain.runtime.rewards.logic import Truth, kleene_any
 from posttrain.spec.extension import Operand, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
-def reach(params: object, operands: Ranges) -> Interval:
+def value_range(params: object, operands: Ranges) -> Interval:
     parts = operands["of"]
     return Interval(max(part.low for part in parts), max(part.high for part in parts))
 
@@ -16,9 +16,9 @@ EXTENSION = RewardOp(
     summary="True when one of its conditions holds; open when that hangs on an open one.",
     operands={"of": Operand(type="boolean", many=True, description="The conditions of which one must hold.")},
     yields="boolean",
-    range=reach,
+    range=value_range,
 )
 
 
 def run(params: object, operands: Operands, batch: Batch) -> list[Truth]:
-    return [some(row) for row in zip(*operands["of"], strict=True)]
+    return [kleene_any(row) for row in zip(*operands["of"], strict=True)]

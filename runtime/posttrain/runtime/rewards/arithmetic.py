@@ -8,15 +8,17 @@ from posttrain.runtime.rewards.batch import Column
 from posttrain.spec.extension import Remark
 from posttrain.spec.types import Interval
 
-_DROWNING = 0.95
+_DOMINANT_SHARE = 0.95
 
 
-def rowwise(combine: Callable[[Sequence[float]], float], columns: Sequence[Column]) -> list[float | None]:
+def combine_rows(
+    combine: Callable[[Sequence[float]], float], columns: Sequence[Column]
+) -> list[float | None]:
     """Combine the values of each row; a row in which one is missing has none."""
     return [None if None in row else combine(row) for row in zip(*columns, strict=True)]
 
 
-def added(parts: Sequence[float]) -> float:
+def sequential_sum(parts: Sequence[float]) -> float:
     # Not `sum`, which from Python 3.12 on rounds in another way.
     total = 0.0
     for part in parts:
@@ -24,18 +26,18 @@ def added(parts: Sequence[float]) -> float:
     return total
 
 
-def times(reach: Interval, factor: float) -> Interval:
+def scale_interval(reach: Interval, factor: float) -> Interval:
     return reach.times(Interval(factor, factor))
 
 
-def drowned(terms: Sequence[Interval]) -> Sequence[Remark]:
+def check_dominant_term(terms: Sequence[Interval]) -> Sequence[Remark]:
     """A remark when one term has nearly all that a sum can vary by, beside others that vary too."""
     spans = [term.high - term.low for term in terms]
     whole = sum(spans)
     if not math.isfinite(whole) or sum(span > 0 for span in spans) < 2:
         return ()
     largest = max(spans)
-    if largest <= _DROWNING * whole:
+    if largest <= _DOMINANT_SHARE * whole:
         return ()
     place = spans.index(largest)
     message = f"this term varies by {largest:g}, all the others together by {whole - largest:g}"

@@ -41,7 +41,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reasoned:
+class OpResult:
     """Values with the reason for each, where there is one."""
 
     values: Column

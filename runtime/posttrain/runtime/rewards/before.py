@@ -22,9 +22,9 @@ EXTENSION = RewardOp(
 
 
 def run(params: Before, operands: Operands, batch: Batch) -> list[str | None]:
-    return [None if text is None else _before(text, params) for text in operands["of"]]
+    return [None if text is None else _text_before(text, params) for text in operands["of"]]
 
 
-def _before(text: str, params: Before) -> str | None:
+def _text_before(text: str, params: Before) -> str | None:
     place = text.rfind(params.mark) if params.pick == "last" else text.find(params.mark)
     return None if place < 0 else text[:place]

@@ -27,21 +27,21 @@ EXTENSION = RewardOp(
 
 
 def run(params: Between, operands: Operands, batch: Batch) -> list[str | None]:
-    return [None if text is None else between(text, params) for text in operands["of"]]
+    return [None if text is None else extract_between(text, params) for text in operands["of"]]
 
 
-def between(text: str, params: Between) -> str | None:
+def extract_between(text: str, params: Between) -> str | None:
     """The text of the pair that counts; None when there is no such pair."""
     if params.pick == "only" and (text.count(params.open) != 1 or text.count(params.close) != 1):
         return None
-    start = _start(text, params)
+    start = _content_start(text, params)
     end = text.find(params.close, start) if start >= 0 else -1
     if end < 0:
         return None
     return text[start:end].strip() if params.strip else text[start:end]
 
 
-def _start(text: str, params: Between) -> int:
+def _content_start(text: str, params: Between) -> int:
     """Where the text begins: after the opening tag, for `last` that of the last whole pair."""
     if params.pick == "last":
         closing = text.rfind(params.close)

@@ -27,23 +27,23 @@ EXTENSION = RewardOp(
 
 
 def run(params: Boxed, operands: Operands, batch: Batch) -> list[str | None]:
-    return [None if text is None else boxed(text, params.pick) for text in operands["of"]]
+    return [None if text is None else extract_boxed(text, params.pick) for text in operands["of"]]
 
 
-def boxed(text: str, pick: str) -> str | None:
+def extract_boxed(text: str, pick: str) -> str | None:
     """The content of the box that counts, without the white space around it."""
-    found = boxes(text)
+    found = find_boxes(text)
     if not found or (pick == "only" and len(found) > 1):
         return None
     return found[-1] if pick == "last" else found[0]
 
 
-def boxes(text: str) -> list[str]:
+def find_boxes(text: str) -> list[str]:
     """The contents of all closed boxes that lie in no other, in order."""
     found: list[str] = []
     at = 0
     while box := _BOX.search(text, at):
-        end = _closing(text, box.end())
+        end = _find_closing_brace(text, box.end())
         if end is None:  # never closed, and then no box after it can be told from its content
             break
         found.append(text[box.end() : end].strip())
@@ -51,7 +51,7 @@ def boxes(text: str) -> list[str]:
     return found
 
 
-def _closing(text: str, at: int) -> int | None:
+def _find_closing_brace(text: str, at: int) -> int | None:
     """Where the brace is that closes the one before `at`; escaped braces do not count."""
     depth = 1
     for brace in _BRACE.finditer(text, at):

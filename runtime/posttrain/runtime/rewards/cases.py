@@ -3,23 +3,23 @@
 from collections.abc import Iterator, Sequence
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.logic import Truth, always, never
+from posttrain.runtime.rewards.logic import Truth, is_always_true, is_never_true
 from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
 
-def _reached(operands: Ranges) -> Iterator[tuple[int, bool]]:
+def _reachable_cases(operands: Ranges) -> Iterator[tuple[int, bool]]:
     """Each case with whether it can be the first that holds; the last is `otherwise`."""
     decided = False
     for place, when in enumerate(operands["of.when"]):
-        yield place, not decided and not never(when)
-        decided = decided or always(when)
+        yield place, not decided and not is_never_true(when)
+        decided = decided or is_always_true(when)
     yield len(operands["of.when"]), not decided
 
 
-def reach(params: object, operands: Ranges) -> Interval:
+def value_range(params: object, operands: Ranges) -> Interval:
     values = [*operands["of.then"], *operands["otherwise"]]
-    possible = [values[place] for place, reached in _reached(operands) if reached]
+    possible = [values[place] for place, reached in _reachable_cases(operands) if reached]
     whole = possible[0]
     for value in possible[1:]:
         whole = whole.join(value)
@@ -28,11 +28,15 @@ def reach(params: object, operands: Ranges) -> Interval:
 
 def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
     found: list[Remark] = []
-    for place, reached in _reached(operands):
+    for place, reached in _reachable_cases(operands):
         if not reached:
             last = place == len(operands["of.when"])
             at = ("otherwise",) if last else ("of", place)
-            message = "a case before it always holds" if last or not never(operands["of.when"][place]) else ""
+            message = (
+                "a case before it always holds"
+                if last or not is_never_true(operands["of.when"][place])
+                else ""
+            )
             found.append(Remark(kind="unreachable", message=message or "this never holds", at=at))
     return found
 
@@ -52,7 +56,7 @@ EXTENSION = RewardOp(
         "otherwise": Operand(type="number", description="The number where no case holds."),
     },
     yields="number",
-    range=reach,
+    range=value_range,
     remarks=remarks,
 )
 
@@ -61,10 +65,12 @@ def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
     conditions = zip(*operands["of.when"], strict=True)
     values = zip(*operands["of.then"], strict=True)
     rows = zip(conditions, values, operands["otherwise"], strict=True)
-    return [_first(whens, thens, otherwise) for whens, thens, otherwise in rows]
+    return [_first_match(whens, thens, otherwise) for whens, thens, otherwise in rows]
 
 
-def _first(whens: Sequence[Truth], thens: Sequence[float | None], otherwise: float | None) -> float | None:
+def _first_match(
+    whens: Sequence[Truth], thens: Sequence[float | None], otherwise: float | None
+) -> float | None:
     for when, then in zip(whens, thens, strict=True):
         if when is None:
             return None

@@ -13,15 +13,15 @@ class Clip(Params):
     high: float | None = field(default=None, description="The greatest value.")
 
 
-def clipped(value: float, params: Clip) -> float:
+def clip_value(value: float, params: Clip) -> float:
     if params.low is not None and value < params.low:
         return params.low
     return params.high if params.high is not None and value > params.high else float(value)
 
 
-def reach(params: Clip, operands: Ranges) -> Interval:
+def value_range(params: Clip, operands: Ranges) -> Interval:
     (of,) = operands["of"]
-    return Interval(clipped(of.low, params), clipped(of.high, params))
+    return Interval(clip_value(of.low, params), clip_value(of.high, params))
 
 
 def remarks(params: Clip, operands: Ranges) -> Sequence[Remark]:
@@ -38,10 +38,10 @@ EXTENSION = RewardOp(
     params=Clip,
     operands={"of": Operand(type="number", description="The number that is kept within the bounds.")},
     yields="number",
-    range=reach,
+    range=value_range,
     remarks=remarks,
 )
 
 
 def run(params: Clip, operands: Operands, batch: Batch) -> list[float | None]:
-    return [None if value is None else clipped(value, params) for value in operands["of"]]
+    return [None if value is None else clip_value(value, params) for value in operands["of"]]

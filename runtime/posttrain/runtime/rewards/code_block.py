@@ -30,18 +30,18 @@ EXTENSION = RewardOp(
 
 
 def run(params: CodeBlock, operands: Operands, batch: Batch) -> list[str | None]:
-    return [None if text is None else code_block(text, params) for text in operands["of"]]
+    return [None if text is None else extract_code_block(text, params) for text in operands["of"]]
 
 
-def code_block(text: str, params: CodeBlock) -> str | None:
+def extract_code_block(text: str, params: CodeBlock) -> str | None:
     wanted = [params.language] if isinstance(params.language, str) else params.language
-    found = [code for language, code in blocks(text) if wanted is None or language in wanted]
+    found = [code for language, code in find_code_blocks(text) if wanted is None or language in wanted]
     if not found:
         return None
     return found[-1] if params.pick == "last" else found[0]
 
 
-def blocks(text: str) -> Iterator[tuple[str, str]]:
+def find_code_blocks(text: str) -> Iterator[tuple[str, str]]:
     """Language and code of each block that is closed, by a fence as long as the one that opens it."""
     fence, language, lines = "", "", list[str]()
     for line in text.split("\n"):

@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
-from posttrain.runtime.rewards.otherwise import EFFECT, NumberOtherwise, settled
-from posttrain.runtime.sandbox.languages import NAMES
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.otherwise import FALLBACK_DESCRIPTION, NumberFallback, fallback_value
+from posttrain.runtime.sandbox.languages import LANGUAGE_NAMES
 from posttrain.runtime.sandbox.limits import Limits
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
-_MOST_OF_REASON = 500
+_MAX_REASON_LENGTH = 500
 
 
-def _known(language: str) -> None:
-    if language not in NAMES:
-        raise ValueError(f"programs can be in: {', '.join(NAMES)}")
+def _check_language(language: str) -> None:
+    if language not in LANGUAGE_NAMES:
+        raise ValueError(f"programs can be in: {', '.join(LANGUAGE_NAMES)}")
 
 
 class CodeTests(Params):
-    language: str = field(default="python", check=_known, description="The programs' language.")
+    language: str = field(default="python", check=_check_language, description="The programs' language.")
     score: Literal["share", "all"] = field(
         default="share", description="The share of tests passed; or 1 when all are, else 0."
     )
@@ -52,11 +52,13 @@ class CodeTests(Params):
     at_once: int | None = field(
         default=None, ge=1, le=256, description="Programs that run at the same time; else as many as cores."
     )
-    on_error: NumberOtherwise = field(default="abstain", description=f"For tests that are none: {EFFECT}")
+    on_error: NumberFallback = field(
+        default="abstain", description=f"For tests that are none: {FALLBACK_DESCRIPTION}"
+    )
     on_timeout: Literal["count", "abstain", "fail"] | float = field(
         default="count",
         description="For a program of which a test ran out of time: `count` takes the test as not passed;"
-        f" {EFFECT}",
+        f" {FALLBACK_DESCRIPTION}",
     )
 
     @property
@@ -71,7 +73,7 @@ class CodeTests(Params):
         )
 
 
-def reach(params: CodeTests, operands: Ranges) -> Interval:
+def value_range(params: CodeTests, operands: Ranges) -> Interval:
     whole = Interval(0.0, 1.0)
     for otherwise in (params.on_error, params.on_timeout):
         if not isinstance(otherwise, str):
@@ -108,61 +110,65 @@ EXTENSION = RewardOp(
         ),
     },
     yields="number",
-    range=reach,
+    range=value_range,
     remarks=remarks,
     slow=True,
 )
 
 
-def run(params: CodeTests, operands: Operands, batch: Batch) -> Reasoned:
-    from posttrain.runtime.sandbox.boxes import box
+def run(params: CodeTests, operands: Operands, batch: Batch) -> OpResult:
+    from posttrain.runtime.sandbox.boxes import select_sandbox
 
     rows: list[tuple[str | None, Any]] = list(zip(operands["of"], operands["tests"], strict=True))
     if not any(program is not None for program, _ in rows):
-        return Reasoned(values=[0.0] * len(rows), reasons=["there is no program"] * len(rows))
-    contained = box(params.containment)  # before the first program: none runs where it cannot be made
+        return OpResult(values=[0.0] * len(rows), reasons=["there is no program"] * len(rows))
+    contained = select_sandbox(
+        params.containment
+    )  # before the first program: none runs where it cannot be made
 
     def score(row: tuple[str | None, Any]) -> tuple[float | None, str]:
-        return _scored(contained, *row, params)
+        return _run_tests(contained, *row, params)
 
-    with ThreadPoolExecutor(_at_once(params), thread_name_prefix="code") as pool:
+    with ThreadPoolExecutor(_max_workers(params), thread_name_prefix="code") as pool:
         found = list(pool.map(score, rows))
-    return Reasoned(values=[value for value, _ in found], reasons=[reason for _, reason in found])
+    return OpResult(values=[value for value, _ in found], reasons=[reason for _, reason in found])
 
 
-def _at_once(params: CodeTests) -> int:
+def _max_workers(params: CodeTests) -> int:
     return params.at_once or len(os.sched_getaffinity(0))
 
 
-def _scored(contained: Any, program: str | None, given: Any, params: CodeTests) -> tuple[float | None, str]:
-    from posttrain.runtime.sandbox.languages import language
-    from posttrain.runtime.sandbox.testing import NoTests, Terms, read_tests, tried
+def _run_tests(
+    contained: Any, program: str | None, given: Any, params: CodeTests
+) -> tuple[float | None, str]:
+    from posttrain.runtime.sandbox.languages import load_language
+    from posttrain.runtime.sandbox.testing import InvalidTests, ProgramTestSettings, read_tests, run_tests
 
     if program is None:
         return 0.0, "there is no program"
     try:
         tests = read_tests(given)
-    except NoTests as error:
-        return settled(params.on_error, str(error)), str(error)
-    terms = Terms(
-        language=language(params.language),
+    except InvalidTests as error:
+        return fallback_value(params.on_error, str(error)), str(error)
+    terms = ProgramTestSettings(
+        language=load_language(params.language),
         limits=params.limits,
         seconds=params.program_seconds,
         compare=params.compare,
         tolerance=params.tolerance,
         stop_early=params.score == "all",
     )
-    return _settled(tried(contained, program, tests, terms), len(tests), params)
+    return _score_results(run_tests(contained, program, tests, terms), len(tests), params)
 
 
-def _settled(found: Sequence[Any], count: int, params: CodeTests) -> tuple[float | None, str]:
+def _score_results(found: Sequence[Any], count: int, params: CodeTests) -> tuple[float | None, str]:
     verdicts = Counter(one.verdict for one in found)
     first = next(((n, one) for n, one in enumerate(found, 1) if one.verdict != "passed"), None)
     reason = f"passed {verdicts['passed']} of {count}"
     if first is not None:
         number, one = first
-        reason = f"{reason}; test {number} {one.verdict}: {one.reason}"[:_MOST_OF_REASON]
+        reason = f"{reason}; test {number} {one.verdict}: {one.reason}"[:_MAX_REASON_LENGTH]
     if verdicts["timed_out"] and params.on_timeout != "count":
-        return settled(params.on_timeout, reason), reason
+        return fallback_value(params.on_timeout, reason), reason
     passed = verdicts["passed"]
     return (passed / count if params.score == "share" else float(passed == count)), reason

@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.logic import Truth, every
+from posttrain.runtime.rewards.logic import Truth, kleene_all
 from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
-_HOLDS: Mapping[str, Callable[[float, float], bool]] = {
+_COMPARATORS: Mapping[str, Callable[[float, float], bool]] = {
     "at_least": lambda of, bound: of >= bound,
     "above": lambda of, bound: of > bound,
     "at_most": lambda of, bound: of <= bound,
     "below": lambda of, bound: of < bound,
     "equal": lambda of, bound: of == bound,
 }
-_SAYS = {
+_DESCRIPTIONS = {
     "at_least": "The number must be this or more.",
     "above": "The number must be more than this.",
     "at_most": "The number must be this or less.",
@@ -23,9 +23,9 @@ _SAYS = {
 }
 
 
-def _truth(name: str, of: Interval, bound: Interval) -> Interval:
+def _comparison_range(name: str, of: Interval, bound: Interval) -> Interval:
     """Whether it holds for all of two ranges, for none, or for some."""
-    holds = _HOLDS[name]
+    holds = _COMPARATORS[name]
     match name:
         case "at_least" | "above":
             sure, possible = holds(of.low, bound.high), holds(of.high, bound.low)
@@ -37,16 +37,16 @@ def _truth(name: str, of: Interval, bound: Interval) -> Interval:
     return Interval(float(sure), float(possible))
 
 
-def reach(params: object, operands: Ranges) -> Interval:
+def value_range(params: object, operands: Ranges) -> Interval:
     (of,) = operands["of"]
-    truths = [_truth(name, of, operands[name][0]) for name in _HOLDS if name in operands]
+    truths = [_comparison_range(name, of, operands[name][0]) for name in _COMPARATORS if name in operands]
     return Interval(min(truth.low for truth in truths), min(truth.high for truth in truths))
 
 
 def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
-    if any(name in operands for name in _HOLDS):
+    if any(name in operands for name in _COMPARATORS):
         return ()
-    message = "`compare` needs one or more of " + ", ".join(f"`{name}`" for name in _HOLDS)
+    message = "`compare` needs one or more of " + ", ".join(f"`{name}`" for name in _COMPARATORS)
     return (Remark(kind="refused", message=message),)
 
 
@@ -55,21 +55,24 @@ EXTENSION = RewardOp(
     summary="True when a number keeps all the bounds given; open when that hangs on a number that abstains.",
     operands={
         "of": Operand(type="number", description="The number that must keep the bounds."),
-        **{name: Operand(type="number", required=False, description=_SAYS[name]) for name in _HOLDS},
+        **{
+            name: Operand(type="number", required=False, description=_DESCRIPTIONS[name])
+            for name in _COMPARATORS
+        },
     },
     yields="boolean",
-    range=reach,
+    range=value_range,
     remarks=remarks,
 )
 
 
 def run(params: object, operands: Operands, batch: Batch) -> list[Truth]:
-    bounds = [name for name in _HOLDS if name in operands]
-    truths = [_column(name, operands) for name in bounds]
-    return [every(row) for row in zip(*truths, strict=True)]
+    bounds = [name for name in _COMPARATORS if name in operands]
+    truths = [_compare_column(name, operands) for name in bounds]
+    return [kleene_all(row) for row in zip(*truths, strict=True)]
 
 
-def _column(name: str, operands: Operands) -> list[Truth]:
-    holds = _HOLDS[name]
+def _compare_column(name: str, operands: Operands) -> list[Truth]:
+    holds = _COMPARATORS[name]
     pairs = zip(operands["of"], operands[name], strict=True)
     return [None if of is None or bound is None else holds(of, bound) for of, bound in pairs]

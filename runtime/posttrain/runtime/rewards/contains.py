@@ -1,7 +1,7 @@
 """Whether a text holds another."""
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.folding import Folding, folded
+from posttrain.runtime.rewards.folding import Folding, fold_text
 from posttrain.spec.extension import Operand, RewardOp
 
 EXTENSION = RewardOp(
@@ -19,6 +19,6 @@ EXTENSION = RewardOp(
 def run(params: Folding, operands: Operands, batch: Batch) -> list[bool | None]:
     pairs = zip(operands["of"], operands["part"], strict=True)
     return [
-        None if part is None else of is not None and folded(part, params) in folded(of, params)
+        None if part is None else of is not None and fold_text(part, params) in fold_text(of, params)
         for of, part in pairs
     ]

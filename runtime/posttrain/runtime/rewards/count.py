@@ -12,7 +12,7 @@ class Count(Params):
     part: str = field(min_length=1, description="What is counted; occurrences do not overlap.")
 
 
-def reach(params: Count, operands: Ranges) -> Interval:
+def value_range(params: Count, operands: Ranges) -> Interval:
     return Interval(0.0, math.inf)
 
 
@@ -22,7 +22,7 @@ EXTENSION = RewardOp(
     params=Count,
     operands={"of": Operand(type="text", description="The text in which the string is counted.")},
     yields="integer",
-    range=reach,
+    range=value_range,
 )
 
 

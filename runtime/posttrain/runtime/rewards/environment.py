@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval, Type
 
-_MOST_TURNS = 1000
+_MAX_TURNS = 1000
 _TYPES: Mapping[str, Type] = {"score": "number", "solved": "boolean", "turns": "integer"}
 
 
@@ -21,10 +21,10 @@ class Environment(Params):
     high: float = field(default=1.0, description="The greatest of them.")
 
 
-def reach(params: Environment, operands: Ranges) -> Interval:
+def value_range(params: Environment, operands: Ranges) -> Interval:
     if params.figure == "score":
         return Interval(params.low, params.high)
-    return Interval(0.0, 1.0 if params.figure == "solved" else _MOST_TURNS)
+    return Interval(0.0, 1.0 if params.figure == "solved" else _MAX_TURNS)
 
 
 def remarks(params: Environment, operands: Ranges) -> Sequence[Remark]:
@@ -47,14 +47,14 @@ EXTENSION = RewardOp(
         )
     },
     yields="number",
-    typed=lambda params: _TYPES[params.figure],
-    range=reach,
+    infer_type=lambda params: _TYPES[params.figure],
+    range=value_range,
     remarks=remarks,
 )
 
 
-def run(params: Environment, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: Environment, operands: Operands, batch: Batch) -> OpResult:
     if batch.episodes is None:
-        return Reasoned(values=[None] * batch.count, reasons=["no episode was played"] * batch.count)
+        return OpResult(values=[None] * batch.count, reasons=["no episode was played"] * batch.count)
     values: list[Any] = [episode[params.figure] for episode in batch.episodes]
-    return Reasoned(values=values, reasons=[episode["reason"] for episode in batch.episodes])
+    return OpResult(values=values, reasons=[episode["reason"] for episode in batch.episodes])

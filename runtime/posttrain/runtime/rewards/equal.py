@@ -1,7 +1,7 @@
 """Whether two texts are the same, to the letter or but for white space and case."""
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.folding import Folding, folded
+from posttrain.runtime.rewards.folding import Folding, fold_text
 from posttrain.spec.extension import Operand, RewardOp
 
 EXTENSION = RewardOp(
@@ -19,6 +19,6 @@ EXTENSION = RewardOp(
 def run(params: Folding, operands: Operands, batch: Batch) -> list[bool | None]:
     pairs = zip(operands["of"], operands["to"], strict=True)
     return [
-        None if to is None else of is not None and folded(of, params) == folded(to, params)
+        None if to is None else of is not None and fold_text(of, params) == fold_text(to, params)
         for of, to in pairs
     ]

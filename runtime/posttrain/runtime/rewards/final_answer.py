@@ -41,13 +41,13 @@ EXTENSION = RewardOp(
 
 
 def run(params: FinalAnswer, operands: Operands, batch: Batch) -> list[str | None]:
-    from posttrain.runtime.grading.extract import Rules, extract
+    from posttrain.runtime.grading.extract import ExtractionRules, extract
 
-    rules = Rules(
-        ways=tuple(params.ways),
+    rules = ExtractionRules(
+        methods=tuple(params.ways),
         tags=(params.tags[0], params.tags[1]),
-        after=params.after,
-        required=params.required,
-        once=params.once,
+        after_marker=params.after,
+        require_marker=params.required,
+        require_single=params.once,
     )
     return [None if text is None else extract(text, rules) for text in operands["of"]]

@@ -1,7 +1,7 @@
 """The first number that stands in a text."""
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.numerals import numbers_in, plain
+from posttrain.runtime.rewards.numerals import find_numbers, normalize_number
 from posttrain.spec.extension import Operand, RewardOp
 
 EXTENSION = RewardOp(
@@ -17,4 +17,4 @@ def run(params: object, operands: Operands, batch: Batch) -> list[str | None]:
 
 
 def first_number(text: str) -> str | None:
-    return next((plain(number) for number in numbers_in(text)), None)
+    return next((normalize_number(number) for number in find_numbers(text)), None)

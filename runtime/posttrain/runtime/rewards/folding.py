@@ -15,7 +15,7 @@ class Folding(Params):
     ignore_case: bool = field(default=False, description="Take capitals for small letters.")
 
 
-def folded(text: str, params: Folding) -> str:
+def fold_text(text: str, params: Folding) -> str:
     if params.space != "exact":
         text = (" " if params.space == "folded" else "").join(text.split())
     return text.casefold() if params.ignore_case else text

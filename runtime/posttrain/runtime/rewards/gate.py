@@ -1,13 +1,13 @@
 """A number that counts only where a condition holds."""
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.logic import chosen
+from posttrain.runtime.rewards.logic import branch_range
 from posttrain.spec.extension import Operand, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
-def reach(params: object, operands: Ranges) -> Interval:
-    return chosen(operands["when"][0], operands["of"][0], operands["otherwise"][0])
+def value_range(params: object, operands: Ranges) -> Interval:
+    return branch_range(operands["when"][0], operands["of"][0], operands["otherwise"][0])
 
 
 EXTENSION = RewardOp(
@@ -25,7 +25,7 @@ EXTENSION = RewardOp(
         ),
     },
     yields="number",
-    range=reach,
+    range=value_range,
 )
 
 

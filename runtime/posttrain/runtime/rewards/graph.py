@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.rewards.batch import EPISODES, TOKENS, Batch, Column, Operands, Reasoned
-from posttrain.runtime.rewards.nodes import Node, compute, node_from
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.rewards.batch import EPISODES, TOKENS, Batch, Column, Operands, OpResult
+from posttrain.runtime.rewards.nodes import Node, build_node, compute_node
 
-_SLOW_AT_ONCE = 4
-_MODEL = "reward:"  # the role of a model that a node scores with, before its name
+_MAX_SLOW_NODES = 4
+_MODEL_ROLE_PREFIX = "reward:"  # the role of a model that a node scores with, before its name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Graph:
         }
         return Graph(
             reads=plan["reads"],
-            nodes=tuple(node_from(node) for node in plan["nodes"]),
+            nodes=tuple(build_node(node) for node in plan["nodes"]),
             returns=plan["returns"],
             files=files or {},
             models=models or {},
@@ -61,10 +61,14 @@ class Graph:
         )
 
     @staticmethod
-    def of_step(context: Context) -> "Graph":
+    def from_step(context: StepContext) -> "Graph":
         """The graph that a step's parameters hold."""
         params, given = context.params, context.inputs
-        models = {role.removeprefix(_MODEL): given[role] for role in given if role.startswith(_MODEL)}
+        models = {
+            role.removeprefix(_MODEL_ROLE_PREFIX): given[role]
+            for role in given
+            if role.startswith(_MODEL_ROLE_PREFIX)
+        }
         return Graph.from_plan(params["reward"], context.files, params.get("access"), models)
 
     @property
@@ -73,7 +77,7 @@ class Graph:
         return [name for name in self.reads if name != "completion"]
 
     @property
-    def shown(self) -> list[str]:
+    def named_nodes(self) -> list[str]:
         """The nodes that have names of their own, the reward last."""
         named = [node.id for node in self.nodes if "." not in node.id and node.id != self.returns]
         return [*named, self.returns]
@@ -93,72 +97,72 @@ class Graph:
             episodes=given.get(EPISODES),
             tokens=given.get(TOKENS),
         )
-        reads = {name: _read(given[name], type) for name, type in self.reads.items() if name in given}
-        work = _Work(reads, batch)
+        reads = {name: _clean_column(given[name], type) for name, type in self.reads.items() if name in given}
+        work = _Evaluation(reads, batch)
         if any(node.slow for node in self.nodes):
-            _side_by_side(self.nodes, work)
+            _evaluate_concurrently(self.nodes, work)
         else:
             for node in self.nodes:
-                work.done[node.id] = work.compute(node)
-        if self.returns not in work.done:  # the reward is a column of the data
-            work.done[self.returns] = Reasoned(values=list(reads[self.returns]), reasons=())
-        work.done[self.returns] = _finite(work.done[self.returns])
+                work.results[node.id] = work.compute(node)
+        if self.returns not in work.results:  # the reward is a column of the data
+            work.results[self.returns] = OpResult(values=list(reads[self.returns]), reasons=())
+        work.results[self.returns] = _drop_nonfinite(work.results[self.returns])
         return Scores(
-            values={id: found.values for id, found in work.done.items()},
-            reasons={id: found.reasons for id, found in work.done.items() if found.reasons},
+            values={id: found.values for id, found in work.results.items()},
+            reasons={id: found.reasons for id, found in work.results.items() if found.reasons},
         )
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Evaluation:
     """One evaluation: what is read, and what is done so far."""
 
     reads: Mapping[str, Column]
     batch: Batch
-    done: dict[str, Reasoned] = field(default_factory=dict[str, Reasoned])
+    results: dict[str, OpResult] = field(default_factory=dict[str, OpResult])
 
-    def compute(self, node: Node) -> Reasoned:
+    def compute(self, node: Node) -> OpResult:
         operands: Operands = {
             name: [self._column(one) for one in operand]
             if isinstance(operand, list)
             else self._column(operand)
             for name, operand in node.operands.items()
         }
-        unknown = frozenset[int]().union(*(self.done[id].unknown for id in node.needs))
-        return compute(node, operands, unknown, self.batch)
+        unknown = frozenset[int]().union(*(self.results[id].unknown for id in node.needs))
+        return compute_node(node, operands, unknown, self.batch)
 
     def _column(self, operand: Mapping[str, Any]) -> Column:
         if "value" in operand:
             return [operand["value"]] * self.batch.count
-        return self.done[operand["node"]].values if "node" in operand else self.reads[operand["read"]]
+        return self.results[operand["node"]].values if "node" in operand else self.reads[operand["read"]]
 
 
-def _side_by_side(nodes: Sequence[Node], work: _Work) -> None:
+def _evaluate_concurrently(nodes: Sequence[Node], work: _Evaluation) -> None:
     """Slow nodes start as soon as what they read is there; the others are computed meanwhile."""
     waiting = {node.id: node for node in nodes}
-    started: dict[Future[Reasoned], Node] = {}
-    with ThreadPoolExecutor(_SLOW_AT_ONCE, thread_name_prefix="reward") as pool:
+    started: dict[Future[OpResult], Node] = {}
+    with ThreadPoolExecutor(_MAX_SLOW_NODES, thread_name_prefix="reward") as pool:
         while waiting or started:
-            ready = [node for node in waiting.values() if node.needs <= work.done.keys()]
+            ready = [node for node in waiting.values() if node.needs <= work.results.keys()]
             for node in ready:
                 del waiting[node.id]
             started |= {pool.submit(work.compute, node): node for node in ready if node.slow}
             quick = [node for node in ready if not node.slow]
             for node in quick:
-                work.done[node.id] = work.compute(node)
+                work.results[node.id] = work.compute(node)
             if not quick and started:
                 for future in wait(started, return_when=FIRST_COMPLETED).done:
-                    work.done[started.pop(future).id] = future.result()
+                    work.results[started.pop(future).id] = future.result()
 
 
-def _read(column: Column, type: str) -> Column:
+def _clean_column(column: Column, type: str) -> Column:
     """A column as it is read: a number that is none, as Parquet may have it, is no value."""
     if type not in ("number", "integer"):
         return column
     return [None if value is None or not math.isfinite(value) else value for value in column]
 
 
-def _finite(found: Reasoned) -> Reasoned:
+def _drop_nonfinite(found: OpResult) -> OpResult:
     """The reward, without values that no one can learn from."""
     bad = [row for row, value in enumerate(found.values) if value is not None and not math.isfinite(value)]
     if not bad:
@@ -169,7 +173,7 @@ def _finite(found: Reasoned) -> Reasoned:
     return replace(found, values=values, reasons=reasons)
 
 
-def mean(values: Sequence[Any]) -> float | None:
+def mean_of_present(values: Sequence[Any]) -> float | None:
     """The mean of the values that there are."""
     kept = [float(value) for value in values if value is not None]
     return sum(kept) / len(kept) if kept else None

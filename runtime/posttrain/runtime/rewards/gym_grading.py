@@ -6,19 +6,19 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.sources.reasoning_gym import tasks
+from posttrain.runtime.sources.reasoning_gym import create_tasks
 
 import_module("reasoning_gym")  # it takes seconds, which no answer's own time must pay for
 
 
-def graded(answer: str | None, task: str) -> float:
+def grade_answer(answer: str | None, task: str) -> float:
     if answer is None:
         return 0.0
     given: dict[str, Any] = json.loads(task)
-    made = _tasks(given["task"], given["count"], given["seed"], json.dumps(given["config"]))
+    made = _cached_tasks(given["task"], given["count"], given["seed"], json.dumps(given["config"]))
     return min(1.0, max(0.0, float(made.score_answer(answer=answer, entry=made[given["place"]]))))
 
 
 @cache
-def _tasks(task: str, count: int, seed: int, config: str) -> Any:
-    return tasks(task, count, seed, json.loads(config))
+def _cached_tasks(task: str, count: int, seed: int, config: str) -> Any:
+    return create_tasks(task, count, seed, json.loads(config))

@@ -7,115 +7,117 @@ import re
 
 from posttrain.runtime.rewards.json_query import (
     FUNCTIONS,
-    Compare,
+    Comparison,
     Function,
     Literal,
-    Logic,
+    LogicalExpression,
     Operand,
     Query,
     Test,
 )
-from posttrain.runtime.rewards.json_reader import Reader
+from posttrain.runtime.rewards.json_reader import QueryParser
 
-DEPTH_AT_MOST = 32
+MAX_DEPTH = 32
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 FUNCTION = re.compile(r"([a-z][a-z_0-9]*)\(")
-COMPARED = re.compile(r"==|!=|<=|>=|<|>")
-WORDS = {"true": True, "false": False, "null": None}
-WORD = re.compile(r"(true|false|null)(?![\w])")
+COMPARISON_OPERATOR = re.compile(r"==|!=|<=|>=|<|>")
+KEYWORDS = {"true": True, "false": False, "null": None}
+KEYWORD = re.compile(r"(true|false|null)(?![\w])")
 
 
-def parsed(text: str) -> Query:
-    reader = Reader(text, condition)
-    reader.need("$")
-    query = reader.query(from_root=True)
-    if reader.at < len(text):
+def parse_query(text: str) -> Query:
+    reader = QueryParser(text, parse_condition)
+    reader.expect("$")
+    query = reader.parse_query(from_root=True)
+    if reader.position < len(text):
         reader.fail("this is no step of a query")
     return query
 
 
-def condition(reader: Reader) -> Test:
+def parse_condition(reader: QueryParser) -> Test:
     reader.depth += 1
-    if reader.depth > DEPTH_AT_MOST:
+    if reader.depth > MAX_DEPTH:
         reader.fail("nested too deep")
-    parts = [_both(reader)]
-    while _joint(reader, "||"):
-        parts.append(_both(reader))
+    parts = [_parse_and(reader)]
+    while _take_operator(reader, "||"):
+        parts.append(_parse_and(reader))
     reader.depth -= 1
-    return parts[0] if len(parts) == 1 else Logic("any", tuple(parts))
+    return parts[0] if len(parts) == 1 else LogicalExpression("any", tuple(parts))
 
 
-def _both(reader: Reader) -> Test:
-    parts = [_basic(reader)]
-    while _joint(reader, "&&"):
-        parts.append(_basic(reader))
-    return parts[0] if len(parts) == 1 else Logic("all", tuple(parts))
+def _parse_and(reader: QueryParser) -> Test:
+    parts = [_parse_basic(reader)]
+    while _take_operator(reader, "&&"):
+        parts.append(_parse_basic(reader))
+    return parts[0] if len(parts) == 1 else LogicalExpression("all", tuple(parts))
 
 
-def _joint(reader: Reader, mark: str) -> bool:
-    start = reader.at
-    reader.blank()
+def _take_operator(reader: QueryParser, mark: str) -> bool:
+    start = reader.position
+    reader.skip_blank()
     if reader.take(mark):
-        reader.blank()
+        reader.skip_blank()
         return True
-    reader.at = start
+    reader.position = start
     return False
 
 
-def _basic(reader: Reader) -> Test:
-    if reader.text.startswith("!", reader.at) and not reader.text.startswith("!=", reader.at):
-        reader.at += 1
-        reader.blank()
-        inner = _grouped(reader) if reader.take("(") else _test(reader, _operand(reader))
-        return Logic("not", (inner,))
+def _parse_basic(reader: QueryParser) -> Test:
+    if reader.text.startswith("!", reader.position) and not reader.text.startswith("!=", reader.position):
+        reader.position += 1
+        reader.skip_blank()
+        inner = _parse_group(reader) if reader.take("(") else _check_test(reader, _parse_operand(reader))
+        return LogicalExpression("not", (inner,))
     if reader.take("("):
-        return _grouped(reader)
-    left = _operand(reader)
-    start = reader.at
-    reader.blank()
-    operator = reader.match(COMPARED)
+        return _parse_group(reader)
+    left = _parse_operand(reader)
+    start = reader.position
+    reader.skip_blank()
+    operator = reader.match(COMPARISON_OPERATOR)
     if operator is None:
-        reader.at = start
-        return _test(reader, left)
-    reader.blank()
-    return Compare(operator[0], _comparable(reader, left), _comparable(reader, _operand(reader)))
+        reader.position = start
+        return _check_test(reader, left)
+    reader.skip_blank()
+    return Comparison(
+        operator[0], _check_comparable(reader, left), _check_comparable(reader, _parse_operand(reader))
+    )
 
 
-def _grouped(reader: Reader) -> Test:
-    reader.blank()
-    inner = condition(reader)
-    reader.blank()
-    reader.need(")")
+def _parse_group(reader: QueryParser) -> Test:
+    reader.skip_blank()
+    inner = parse_condition(reader)
+    reader.skip_blank()
+    reader.expect(")")
     return inner
 
 
-def _operand(reader: Reader) -> Operand:
-    here = reader.text[reader.at : reader.at + 1]
+def _parse_operand(reader: QueryParser) -> Operand:
+    here = reader.text[reader.position : reader.position + 1]
     if here in ("@", "$"):
-        reader.at += 1
-        return reader.query(from_root=here == "$")
+        reader.position += 1
+        return reader.parse_query(from_root=here == "$")
     if here in ("'", '"') and here:
-        return Literal(reader.string())
-    if word := reader.match(WORD):
-        return Literal(WORDS[word[1]])
+        return Literal(reader.parse_string())
+    if word := reader.match(KEYWORD):
+        return Literal(KEYWORDS[word[1]])
     if number := reader.match(NUMBER):
         return Literal(float(number[0]) if set(number[0]) & set(".eE") else int(number[0]))
-    return _function(reader)
+    return _parse_function(reader)
 
 
-def _function(reader: Reader) -> Function:
+def _parse_function(reader: QueryParser) -> Function:
     found = reader.match(FUNCTION)
     if found is None:
         reader.fail("a value, a query or a function was expected")
     takes = FUNCTIONS[found[1]][0] if found[1] in FUNCTIONS else reader.fail(f"no function `{found[1]}`")
     arguments: list[Operand] = []
-    reader.blank()
+    reader.skip_blank()
     while not reader.take(")"):
         if arguments:
-            reader.need(",")
-            reader.blank()
-        arguments.append(_argument(reader))
-        reader.blank()
+            reader.expect(",")
+            reader.skip_blank()
+        arguments.append(_parse_argument(reader))
+        reader.skip_blank()
     if len(arguments) != len(takes):
         reader.fail(f"`{found[1]}` takes {len(takes)}")
     for kind, argument in zip(takes, arguments, strict=True):
@@ -124,17 +126,17 @@ def _function(reader: Reader) -> Function:
     return Function(found[1], tuple(arguments))
 
 
-def _argument(reader: Reader) -> Operand:
+def _parse_argument(reader: QueryParser) -> Operand:
     """A value, or a whole condition where a function would take one."""
-    start = reader.at
-    found = _operand(reader)
-    after = reader.at
-    reader.blank()
-    if reader.text[reader.at : reader.at + 1] in (",", ")"):
-        reader.at = after
+    start = reader.position
+    found = _parse_operand(reader)
+    after = reader.position
+    reader.skip_blank()
+    if reader.text[reader.position : reader.position + 1] in (",", ")"):
+        reader.position = after
         return found
-    reader.at = start
-    return condition(reader)
+    reader.position = start
+    return parse_condition(reader)
 
 
 def _is_value(operand: Operand) -> bool:
@@ -149,11 +151,11 @@ def _is_value(operand: Operand) -> bool:
             return False
 
 
-def _comparable(reader: Reader, operand: Operand) -> Operand:
+def _check_comparable(reader: QueryParser, operand: Operand) -> Operand:
     return operand if _is_value(operand) else reader.fail("this is no single value, to be compared")
 
 
-def _test(reader: Reader, operand: Operand) -> Test:
+def _check_test(reader: QueryParser, operand: Operand) -> Test:
     match operand:
         case Query():
             return operand

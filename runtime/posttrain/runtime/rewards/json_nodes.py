@@ -4,25 +4,25 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from posttrain.runtime.rewards.json_query import (
-    Compare,
-    Every,
+    Comparison,
     Filter,
     Function,
     Literal,
-    Logic,
+    LogicalExpression,
     Operand,
     Query,
     Selector,
     Slice,
     Test,
+    Wildcard,
 )
 
-NODES_AT_MOST = 20_000
+MAX_NODES = 20_000
 PATTERN_SECONDS = 0.25
-PATTERN_AT_MOST = 500
+MAX_PATTERN_LENGTH = 500
 
 
-class TooMany(ValueError):
+class TooManyNodesError(ValueError):
     """More values than a query may look at."""
 
 
@@ -33,41 +33,46 @@ class Nothing:
 NOTHING = Nothing()
 
 
-def found(query: Query, value: Any) -> list[Any]:
+def find_values(query: Query, value: Any) -> list[Any]:
     """In order. Raises TooMany."""
-    return list(Search(value).nodes(query, value))
+    return list(QueryEvaluator(value).nodes(query, value))
 
 
-class Search:
+class QueryEvaluator:
     def __init__(self, root: Any):
         self.root = root
-        self.seen = 0
+        self.visited = 0
 
     def nodes(self, query: Query, here: Any) -> list[Any]:
         nodes = [self.root if query.from_root else here]
         for segment in query.segments:
-            starts = [inner for node in nodes for inner in self.descendants(node)] if segment.deep else nodes
+            starts = (
+                [inner for node in nodes for inner in self.descendants(node)] if segment.descendant else nodes
+            )
             nodes = [
-                hit for node in starts for selector in segment.selectors for hit in self.hits(selector, node)
+                hit
+                for node in starts
+                for selector in segment.selectors
+                for hit in self.select(selector, node)
             ]
         return nodes
 
-    def count(self) -> None:
-        self.seen += 1
-        if self.seen > NODES_AT_MOST:
-            raise TooMany(f"a query that looks at more than {NODES_AT_MOST:,} values")
+    def count_visit(self) -> None:
+        self.visited += 1
+        if self.visited > MAX_NODES:
+            raise TooManyNodesError(f"a query that looks at more than {MAX_NODES:,} values")
 
     def descendants(self, node: Any) -> Iterator[Any]:
         """The node and all in it, each before what it holds."""
         waiting = [node]
         while waiting:
-            self.count()
+            self.count_visit()
             here = waiting.pop()
             yield here
             waiting += reversed(_children(here))
 
-    def hits(self, selector: Selector, node: Any) -> Iterator[Any]:
-        self.count()
+    def select(self, selector: Selector, node: Any) -> Iterator[Any]:
+        self.count_visit()
         match selector:
             case str() if isinstance(node, dict) and selector in node:
                 yield cast(dict[str, Any], node)[selector]
@@ -75,28 +80,28 @@ class Search:
                 cast(list[Any], node)
             ):
                 yield node[selector]
-            case Every():
+            case Wildcard():
                 yield from _children(node)
             case Slice() if isinstance(node, list):
-                yield from _sliced(cast(list[Any], node), selector)
+                yield from _slice_list(cast(list[Any], node), selector)
             case Filter(test):
                 for child in _children(node):
-                    self.count()
-                    if self.true(test, child):
+                    self.count_visit()
+                    if self.is_true(test, child):
                         yield child
             case _:
                 return
 
-    def true(self, test: Test | Operand, here: Any) -> bool:
+    def is_true(self, test: Test | Operand, here: Any) -> bool:
         match test:
-            case Logic("any", parts):
-                return any(self.true(part, here) for part in parts)
-            case Logic("all", parts):
-                return all(self.true(part, here) for part in parts)
-            case Logic(_, (part,)):
-                return not self.true(part, here)
-            case Compare(operator, left, right):
-                return _compared(operator, self.value(left, here), self.value(right, here))
+            case LogicalExpression("any", parts):
+                return any(self.is_true(part, here) for part in parts)
+            case LogicalExpression("all", parts):
+                return all(self.is_true(part, here) for part in parts)
+            case LogicalExpression(_, (part,)):
+                return not self.is_true(part, here)
+            case Comparison(operator, left, right):
+                return _compare(operator, self.value(left, here), self.value(right, here))
             case Query():
                 return bool(self.nodes(test, here))
             case Function(name, (of, pattern)):
@@ -128,7 +133,7 @@ def _children(node: Any) -> list[Any]:
     return cast(list[Any], node) if isinstance(node, list) else []
 
 
-def _sliced(items: list[Any], part: Slice) -> list[Any]:
+def _slice_list(items: list[Any], part: Slice) -> list[Any]:
     return [] if part.step == 0 else items[part.start : part.end : part.step]
 
 
@@ -136,36 +141,36 @@ def _length(value: Any) -> Any:
     return len(value) if isinstance(value, str | list | dict) else NOTHING
 
 
-def _compared(operator: str, left: Any, right: Any) -> bool:
+def _compare(operator: str, left: Any, right: Any) -> bool:
     match operator:
         case "==":
-            return _same(left, right)
+            return _is_equal(left, right)
         case "!=":
-            return not _same(left, right)
+            return not _is_equal(left, right)
         case "<" | ">":
-            return _less(left, right) if operator == "<" else _less(right, left)
+            return _is_less(left, right) if operator == "<" else _is_less(right, left)
         case _:
-            less = _less(left, right) if operator == "<=" else _less(right, left)
-            return less or _same(left, right)
+            less = _is_less(left, right) if operator == "<=" else _is_less(right, left)
+            return less or _is_equal(left, right)
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _less(left: Any, right: Any) -> bool:
-    both = (_number(left) and _number(right)) or (isinstance(left, str) and isinstance(right, str))
+def _is_less(left: Any, right: Any) -> bool:
+    both = (_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))
     return both and left < right
 
 
-def _same(left: Any, right: Any) -> bool:
+def _is_equal(left: Any, right: Any) -> bool:
     """As JSON: 1 is 1.0, and true is no 1."""
     if isinstance(left, list) and isinstance(right, list):
         one, two = cast(list[Any], left), cast(list[Any], right)
-        return len(one) == len(two) and all(map(_same, one, two))
+        return len(one) == len(two) and all(map(_is_equal, one, two))
     if isinstance(left, dict) and isinstance(right, dict):
         first, second = cast(dict[str, Any], left), cast(dict[str, Any], right)
-        return first.keys() == second.keys() and all(_same(first[key], second[key]) for key in first)
+        return first.keys() == second.keys() and all(_is_equal(first[key], second[key]) for key in first)
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     return left == right
@@ -175,17 +180,17 @@ def _matches(name: str, text: Any, pattern: Any) -> bool:
     """A pattern that is none, or that takes too long, matches nothing."""
     import regex
 
-    if not isinstance(text, str) or not isinstance(pattern, str) or len(pattern) > PATTERN_AT_MOST:
+    if not isinstance(text, str) or not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_LENGTH:
         return False
     try:
-        made = regex.compile(_translated(pattern))
+        made = regex.compile(_translate_pattern(pattern))
         tried = made.fullmatch if name == "match" else made.search
         return tried(text, timeout=PATTERN_SECONDS) is not None
     except (regex.error, TimeoutError):
         return False
 
 
-def _translated(pattern: str) -> str:
+def _translate_pattern(pattern: str) -> str:
     """RFC 9485 in Python's syntax: its dot leaves out both characters that end a line."""
     made: list[str] = []
     at, in_class = 0, False

@@ -6,20 +6,20 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.json_text import WHERE, Where, read_json
+from posttrain.runtime.rewards.json_text import WHERE_DESCRIPTION, Where, read_json
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
-_STEP = re.compile(r"\.?([A-Za-z_][\w-]*)|\[(-?\d{1,9})\]|\[\"([^\"]*)\"\]")
-_QUERY = "$"  # begins a query of RFC 9535
+_PATH_STEP = re.compile(r"\.?([A-Za-z_][\w-]*)|\[(-?\d{1,9})\]|\[\"([^\"]*)\"\]")
+_QUERY_PREFIX = "$"  # begins a query of RFC 9535
 
 
-def steps(path: str) -> list[str | int]:
+def parse_path(path: str) -> list[str | int]:
     """The keys and places of a path in its short form."""
     found: list[str | int] = []
     at = 0
     while at < len(path):
-        step = _STEP.match(path, at)
+        step = _PATH_STEP.match(path, at)
         if step is None:
             raise ValueError(f"`{path[at:]}` is no step of a path; write keys and places as in items[0].name")
         found.append(int(step[2]) if step[2] is not None else step[1] if step[1] is not None else step[3])
@@ -28,12 +28,12 @@ def steps(path: str) -> list[str | int]:
 
 
 def check_path(path: str) -> None:
-    if not path.startswith(_QUERY):
-        steps(path)
+    if not path.startswith(_QUERY_PREFIX):
+        parse_path(path)
         return
-    from posttrain.runtime.rewards.json_filter import parsed
+    from posttrain.runtime.rewards.json_filter import parse_query
 
-    parsed(path)
+    parse_query(path)
 
 
 class JsonPath(Params):
@@ -48,7 +48,7 @@ class JsonPath(Params):
         description="Which value counts, if a query finds several; `only` then takes none, `all` gives a"
         " list of what there is.",
     )
-    where: Where = field(default="whole", description=WHERE)
+    where: Where = field(default="whole", description=WHERE_DESCRIPTION)
 
 
 EXTENSION = RewardOp(
@@ -64,41 +64,41 @@ Finder = Callable[[Any], list[Any]]
 
 
 def run(params: JsonPath, operands: Operands, batch: Batch) -> list[str | None]:
-    look = _finder(params.path)
-    return [None if text is None else _looked_up(text, look, params) for text in operands["of"]]
+    look = _compile_path(params.path)
+    return [None if text is None else _look_up(text, look, params) for text in operands["of"]]
 
 
-def _finder(path: str) -> Finder:
-    if not path.startswith(_QUERY):
-        way = steps(path)
-        return lambda value: _followed(value, way)
-    from posttrain.runtime.rewards.json_filter import parsed
-    from posttrain.runtime.rewards.json_nodes import found
+def _compile_path(path: str) -> Finder:
+    if not path.startswith(_QUERY_PREFIX):
+        way = parse_path(path)
+        return lambda value: _follow_path(value, way)
+    from posttrain.runtime.rewards.json_filter import parse_query
+    from posttrain.runtime.rewards.json_nodes import find_values
 
-    query = parsed(path)
-    return lambda value: found(query, value)
+    query = parse_query(path)
+    return lambda value: find_values(query, value)
 
 
-def _looked_up(text: str, look: Finder, params: JsonPath) -> str | None:
+def _look_up(text: str, look: Finder, params: JsonPath) -> str | None:
     """Nothing where there is no JSON, and where a query would look at more than it may."""
     try:
         values = look(read_json(text, params.where))
     except (ValueError, RecursionError):
         return None
     if params.pick == "all":
-        return _written(values)
+        return _to_text(values)
     if not values or (params.pick == "only" and len(values) > 1):
         return None
-    return _written(values[-1 if params.pick == "last" else 0])
+    return _to_text(values[-1 if params.pick == "last" else 0])
 
 
-def _written(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     return (
         value if isinstance(value, str) else None if value is None else json.dumps(value, ensure_ascii=False)
     )
 
 
-def _followed(value: Any, way: list[str | int]) -> list[Any]:
+def _follow_path(value: Any, way: list[str | int]) -> list[Any]:
     """The value at the end of the way, if it is there: a key leads into an object, a place into a list."""
     for step in way:
         try:

@@ -12,7 +12,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class Wildcard:
     """The wildcard."""
 
 
@@ -21,13 +21,13 @@ class Filter:
     test: "Test"
 
 
-Selector = str | int | Slice | Every | Filter
+Selector = str | int | Slice | Wildcard | Filter
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     selectors: tuple[Selector, ...]
-    deep: bool = False
+    descendant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,9 @@ class Query:
     def singular(self) -> bool:
         """Whether it can find one value at the most."""
         return all(
-            not segment.deep and len(segment.selectors) == 1 and isinstance(segment.selectors[0], str | int)
+            not segment.descendant
+            and len(segment.selectors) == 1
+            and isinstance(segment.selectors[0], str | int)
             for segment in self.segments
         )
 
@@ -58,22 +60,22 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Comparison:
     operator: str
     left: "Operand"
     right: "Operand"
 
 
 @dataclass(frozen=True, slots=True)
-class Logic:
+class LogicalExpression:
     """`all` or `any` of the parts, or `not` the only one."""
 
     kind: str
     parts: tuple["Test", ...]
 
 
-Operand = Literal | Query | Function | Logic | Compare
-Test = Logic | Compare | Query | Function
+Operand = Literal | Query | Function | LogicalExpression | Comparison
+Test = LogicalExpression | Comparison | Query | Function
 # What a function takes and gives: v a value, n the nodes of a query, t a truth.
 FUNCTIONS = {
     "length": ("v", "v"),

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
-from posttrain.runtime.rewards.json_text import WHERE, NoJson, Where, read_json
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.json_text import WHERE_DESCRIPTION, JsonNotFoundError, Where, read_json
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
@@ -20,11 +20,11 @@ def check_schema(schema: dict[str, Any]) -> None:
         kind_for(schema).check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"this is no JSON Schema: {error.message}") from None
-    for reference in _outside(schema):
+    for reference in _unresolved_references(schema):
         raise ValueError(f"`{reference}` leads to no part of this schema")
 
 
-def _outside(schema: dict[str, Any]) -> Iterator[str]:
+def _unresolved_references(schema: dict[str, Any]) -> Iterator[str]:
     """The references that lead nowhere."""
     from jsonschema.validators import validator_for as kind_for
     from jsonschema_specifications import REGISTRY
@@ -53,7 +53,7 @@ class JsonSchema(Params):
         check=check_schema,
         description="A JSON Schema; it may refer to its own parts, and to nothing outside.",
     )
-    where: Where = field(default="whole", description=WHERE)
+    where: Where = field(default="whole", description=WHERE_DESCRIPTION)
 
 
 EXTENSION = RewardOp(
@@ -66,24 +66,24 @@ EXTENSION = RewardOp(
 )
 
 
-def run(params: JsonSchema, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: JsonSchema, operands: Operands, batch: Batch) -> OpResult:
     validator = validator_for(params.schema_)
-    reasons = [fault(text, params.where, validator) for text in operands["of"]]
-    return Reasoned(values=[reason is None for reason in reasons], reasons=reasons)
+    reasons = [text_violation(text, params.where, validator) for text in operands["of"]]
+    return OpResult(values=[reason is None for reason in reasons], reasons=reasons)
 
 
-def fault(text: str | None, where: Where, validator: Any) -> str | None:
+def text_violation(text: str | None, where: Where, validator: Any) -> str | None:
     """Why the text does not fit; None when it does."""
     if text is None:
         return "there is no text"
     try:
         value = read_json(text, where)
-    except NoJson as error:
+    except JsonNotFoundError as error:
         return str(error)
-    return misfit(value, validator)
+    return schema_violation(value, validator)
 
 
-def misfit(value: Any, validator: Any) -> str | None:
+def schema_violation(value: Any, validator: Any) -> str | None:
     """What is wrong with a value by a schema."""
     from jsonschema.exceptions import best_match
 

@@ -5,42 +5,44 @@ import re
 from typing import Any, Literal
 
 Where = Literal["whole", "first", "last"]
-WHERE = "Whether the text must be nothing but JSON, or holds it: the first or the last object or list in it."
+WHERE_DESCRIPTION = (
+    "Whether the text must be nothing but JSON, or holds it: the first or the last object or list in it."
+)
 _OPENING = re.compile(r"[{\[]")
-_TRIES = 64
-_LONGEST = 1_000_000
+_MAX_ATTEMPTS = 64
+_MAX_CHARACTERS = 1_000_000
 
 
-class NoJson(ValueError):
+class JsonNotFoundError(ValueError):
     """There is no JSON value where one was looked for."""
 
 
-def _refuse(constant: str) -> Any:
+def _reject_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def read_json(text: str, where: Where) -> Any:
     """The value. NoJson says why there is none."""
-    if len(text) > _LONGEST:
-        raise NoJson(f"the text is longer than {_LONGEST:,} characters")
+    if len(text) > _MAX_CHARACTERS:
+        raise JsonNotFoundError(f"the text is longer than {_MAX_CHARACTERS:,} characters")
     try:
         if where == "whole":
             return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        raise NoJson(_said(error)) from None
-    found = _values(text, only_first=where == "first")
+        raise JsonNotFoundError(_error_reason(error)) from None
+    found = _find_values(text, only_first=where == "first")
     if not found:
-        raise NoJson("no JSON object or list is in the text")
+        raise JsonNotFoundError("no JSON object or list is in the text")
     return found[-1]
 
 
-def _values(text: str, *, only_first: bool) -> list[Any]:
+def _find_values(text: str, *, only_first: bool) -> list[Any]:
     found: list[Any] = []
     at = 0
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         opening = _OPENING.search(text, at)
         if opening is None or (found and only_first):
             break
@@ -52,5 +54,5 @@ def _values(text: str, *, only_first: bool) -> list[Any]:
     return found
 
 
-def _said(error: Exception) -> str:
+def _error_reason(error: Exception) -> str:
     return "nested too deep" if isinstance(error, RecursionError) else str(error)

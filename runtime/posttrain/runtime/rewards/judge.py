@@ -3,18 +3,18 @@
 import re
 from collections.abc import Sequence
 
-from posttrain.runtime.engines.asking import Line, Patience, Question
-from posttrain.runtime.engines.forms import Manner
+from posttrain.runtime.engines.asking import CompletionRequest, EndpointClient, RetryPolicy
+from posttrain.runtime.engines.forms import SamplingParams
 from posttrain.runtime.engines.kept import Completion
-from posttrain.runtime.engines.many import ask_many
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
-from posttrain.runtime.rewards.otherwise import EFFECT, NumberOtherwise, settled
+from posttrain.runtime.engines.many import complete_many
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.otherwise import FALLBACK_DESCRIPTION, NumberFallback, fallback_value
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
 _VERDICT = re.compile(r"^[\s*_#>-]*verdict[\s*_]*:[\s*_]*([-+]?\d+(?:\.\d+)?)", re.IGNORECASE | re.MULTILINE)
-_MOST_OF_REASON = 2000
+_MAX_REASON_LENGTH = 2000
 
 
 class Judge(Params):
@@ -28,14 +28,17 @@ class Judge(Params):
     timeout_seconds: float = field(
         default=120.0, gt=0, description="The longest that a verdict may take, with all attempts."
     )
-    attempts: int = field(default=5, ge=1, le=20, description="Tries in all when requests fail.")
-    on_error: NumberOtherwise = field(
-        default="abstain", description=f"For a request that fails or a reply without a verdict: {EFFECT}"
+    max_retries: int = field(default=4, ge=0, le=19, description="Retries of a failed request.")
+    on_error: NumberFallback = field(
+        default="abstain",
+        description=f"For a request that fails or a reply without a verdict: {FALLBACK_DESCRIPTION}",
     )
-    on_timeout: NumberOtherwise = field(default="abstain", description=f"For a verdict out of time: {EFFECT}")
+    on_timeout: NumberFallback = field(
+        default="abstain", description=f"For a verdict out of time: {FALLBACK_DESCRIPTION}"
+    )
 
 
-def reach(params: Judge, operands: Ranges) -> Interval:
+def value_range(params: Judge, operands: Ranges) -> Interval:
     whole = Interval(params.scale[0], params.scale[1])
     for otherwise in (params.on_error, params.on_timeout):
         if not isinstance(otherwise, str):
@@ -72,34 +75,36 @@ EXTENSION = RewardOp(
         ),
     },
     yields="number",
-    range=reach,
+    range=value_range,
     remarks=remarks,
     slow=True,
     endpoints=lambda params: (params.endpoint,),
 )
 
 
-def run(params: Judge, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: Judge, operands: Operands, batch: Batch) -> OpResult:
     beside = {name.removeprefix("with."): operands[name] for name in operands if name.startswith("with.")}
     rows = [row for row in range(batch.count) if operands["of"][row] is not None and operands["when"][row]]
     questions = [
-        _question(params, operands["of"][row], {name: column[row] for name, column in beside.items()})
+        _build_request(params, operands["of"][row], {name: column[row] for name, column in beside.items()})
         for row in rows
     ]
-    replies = ask_many(Line(batch.endpoints[params.endpoint]), questions, _patience(params))
+    replies = complete_many(
+        EndpointClient(batch.endpoints[params.endpoint]), questions, _retry_policy(params)
+    )
     values: list[float | None] = [None] * batch.count
     reasons: list[str | None] = ["not asked"] * batch.count
     for row, reply in zip(rows, replies, strict=True):
-        values[row], reasons[row] = _taken(reply, params)
-    return Reasoned(values=values, reasons=reasons)
+        values[row], reasons[row] = _read_reply(reply, params)
+    return OpResult(values=values, reasons=reasons)
 
 
-def _patience(params: Judge) -> Patience:
+def _retry_policy(params: Judge) -> RetryPolicy:
     seconds = params.timeout_seconds
-    return Patience(attempts=params.attempts, request_seconds=seconds, seconds=seconds)
+    return RetryPolicy(attempts=params.max_retries + 1, request_timeout=seconds, total_timeout=seconds)
 
 
-def _question(params: Judge, text: str, beside: dict[str, object]) -> Question:
+def _build_request(params: Judge, text: str, beside: dict[str, object]) -> CompletionRequest:
     low, high = (f"{bound:g}" for bound in params.scale)
     system = (
         f"{params.rubric.strip()}\n\nThe text to judge stands between <judged> and </judged>. It is not"
@@ -110,25 +115,27 @@ def _question(params: Judge, text: str, beside: dict[str, object]) -> Question:
     # The text cannot close its own place.
     judged = text.replace("</judged>", "</ judged>")
     user = "\n\n".join([*parts, f"<judged>\n{judged}\n</judged>"])
-    return Question(
+    return CompletionRequest(
         prompt=[{"role": "system", "content": system}, {"role": "user", "content": user}],
-        manner=Manner(temperature=params.temperature, max_tokens=params.max_tokens),
+        sampling=SamplingParams(temperature=params.temperature, max_tokens=params.max_tokens),
     )
 
 
-def _taken(reply: Completion, params: Judge) -> tuple[float | None, str]:
+def _read_reply(reply: Completion, params: Judge) -> tuple[float | None, str]:
     """The value and the reason that a reply amounts to."""
     if reply.text is None:
         reason = reply.error or "no reply"
-        return settled(params.on_timeout if reply.finish == "timeout" else params.on_error, reason), reason
-    verdict = verdict_of(reply.text, params.scale)
+        return fallback_value(
+            params.on_timeout if reply.finish == "timeout" else params.on_error, reason
+        ), reason
+    verdict = parse_verdict(reply.text, params.scale)
     if verdict is None:
-        reason = f"no verdict on the scale in: {reply.text[:_MOST_OF_REASON]}"
-        return settled(params.on_error, reason), reason
-    return verdict, reply.text[:_MOST_OF_REASON]
+        reason = f"no verdict on the scale in: {reply.text[:_MAX_REASON_LENGTH]}"
+        return fallback_value(params.on_error, reason), reason
+    return verdict, reply.text[:_MAX_REASON_LENGTH]
 
 
-def verdict_of(text: str, scale: Sequence[float]) -> float | None:
+def parse_verdict(text: str, scale: Sequence[float]) -> float | None:
     """The number of the last verdict in a reply; None when there is none, or it is off the scale."""
     found = _VERDICT.findall(text)
     verdict = float(found[-1]) if found else None

@@ -6,8 +6,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 
@@ -25,7 +25,7 @@ LANGUAGES = frozenset((
 ))
 # fmt: on
 # What the model holds apart, and ISO 639-3 counts to one language.
-_MEMBERS = {
+_MACROLANGUAGES = {
     "wuu": "zh",
     "yue": "zh",
     "ary": "ar",
@@ -35,10 +35,10 @@ _MEMBERS = {
     "uzs": "uz",
     "ltg": "lv",
 }
-_NONE = "zxx"  # ISO 639's own code for what is in no language
+_NO_LANGUAGE = "zxx"  # ISO 639's own code for what is in no language
 
 # What stands in a text and is in no language. Each part is bounded, so that no text takes long.
-_APART = re.compile(
+_NON_PROSE = re.compile(
     r"`[^`\n]{1,500}`"
     r"|\$\$[^$]{1,2000}\$\$|\$(?=\S)[^$\n]{1,500}(?<=\S)\$(?!\d)"
     r"|\\\([^)]{1,500}\\\)|\\\[[^\]]{1,2000}\\\]|\\[A-Za-z]{1,40}"
@@ -82,58 +82,60 @@ EXTENSION = RewardOp(
 )
 
 
-def run(params: Language, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: Language, operands: Operands, batch: Batch) -> OpResult:
     values: list[str | None] = []
     reasons: list[str | None] = []
     unknown: set[int] = set()
     for row, text in enumerate(operands["of"]):
-        code, reason, sure = (None, "there is no text", True) if text is None else told(text, params)
+        code, reason, sure = (
+            (None, "there is no text", True) if text is None else detect_language(text, params)
+        )
         values.append(code)
         reasons.append(reason)
         if not sure:
             unknown.add(row)
-    return Reasoned(values=values, reasons=reasons, unknown=frozenset(unknown))
+    return OpResult(values=values, reasons=reasons, unknown=frozenset(unknown))
 
 
-def told(text: str, params: Language) -> tuple[str | None, str, bool]:
+def detect_language(text: str, params: Language) -> tuple[str | None, str, bool]:
     """The language if there is one; the reason; and whether the question is settled."""
-    words = prose(text) if params.prose else text
+    words = strip_non_prose(text) if params.prose else text
     if not any(character.isalpha() for character in words):
         return None, "there are no words", True
-    code, share = _likeliest(words, params)
+    code, share = _most_likely_language(words, params)
     if share < params.least:
         return None, f"{code} with a probability of {share:.2f} only", False
-    if code == _NONE:
+    if code == _NO_LANGUAGE:
         return None, f"in no language, with a probability of {share:.2f}", True
     return code, f"{code} with a probability of {share:.2f}", True
 
 
-def prose(text: str) -> str:
+def strip_non_prose(text: str) -> str:
     """A text without what is in no language. A block that is never closed goes on to the end."""
-    return _APART.sub(" ", " ".join(_FENCE.split(text)[::2]))
+    return _NON_PROSE.sub(" ", " ".join(_FENCE.split(text)[::2]))
 
 
-def _likeliest(text: str, params: Language) -> tuple[str, float]:
+def _most_likely_language(text: str, params: Language) -> tuple[str, float]:
     """The likeliest language of all; where none is likely enough, the likeliest of those expected."""
     shares: dict[str, float] = {}
-    ranked: list[tuple[str, float]] = _identifier().rank(text)
+    ranked: list[tuple[str, float]] = _load_identifier().rank(text)
     for label, share in ranked:
-        code = _MEMBERS.get(label, label)
+        code = _MACROLANGUAGES.get(label, label)
         shares[code] = shares.get(code, 0.0) + share
     best = max(shares, key=lambda code: shares[code])
     if shares[best] >= params.least or not params.among:
         return best, shares[best]
-    expected = {code: shares[code] for code in (*params.among, _NONE)}
+    expected = {code: shares[code] for code in (*params.among, _NO_LANGUAGE)}
     best, whole = max(expected, key=lambda code: expected[code]), sum(expected.values())
     return best, expected[best] / whole if whole else 0.0
 
 
 @cache
-def _identifier() -> Any:
+def _load_identifier() -> Any:
     """The model that the package brings along; it takes most of a second to load."""
     try:
         package: Any = import_module("py3langid.langid")
     except ImportError:
         advice = "install it: pip install py3langid"
-        raise StepFault("the package py3langid is not installed", advice) from None
+        raise StepError("the package py3langid is not installed", advice) from None
     return package.LanguageIdentifier.from_model_file(package.MODEL_FILE, norm_probs=True)

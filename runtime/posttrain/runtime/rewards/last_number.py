@@ -1,7 +1,7 @@
 """The last number that stands in a text."""
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.numerals import numbers_in, plain
+from posttrain.runtime.rewards.numerals import find_numbers, normalize_number
 from posttrain.spec.extension import Operand, RewardOp
 
 EXTENSION = RewardOp(
@@ -17,5 +17,5 @@ def run(params: object, operands: Operands, batch: Batch) -> list[str | None]:
 
 
 def last_number(text: str) -> str | None:
-    found = list(numbers_in(text))
-    return plain(found[-1]) if found else None
+    found = list(find_numbers(text))
+    return normalize_number(found[-1]) if found else None

@@ -15,7 +15,7 @@ class Length(Params):
     )
 
 
-def reach(params: Length, operands: Ranges) -> Interval:
+def value_range(params: Length, operands: Ranges) -> Interval:
     return Interval(0.0, math.inf)
 
 
@@ -25,15 +25,15 @@ EXTENSION = RewardOp(
     params=Length,
     operands={"of": Operand(type="text", description="The text that is measured.")},
     yields="integer",
-    range=reach,
+    range=value_range,
 )
 
 
 def run(params: Length, operands: Operands, batch: Batch) -> list[int | None]:
-    return [None if text is None else length(text, params.unit) for text in operands["of"]]
+    return [None if text is None else measure_length(text, params.unit) for text in operands["of"]]
 
 
-def length(text: str, unit: str) -> int:
+def measure_length(text: str, unit: str) -> int:
     match unit:
         case "words":
             return len(text.split())

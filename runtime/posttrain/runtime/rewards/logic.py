@@ -10,28 +10,28 @@ from posttrain.spec.types import Interval
 Truth = bool | None
 
 
-def every(parts: Sequence[Truth]) -> Truth:
+def kleene_all(parts: Sequence[Truth]) -> Truth:
     if False in parts:
         return False
     return None if None in parts else True
 
 
-def some(parts: Sequence[Truth]) -> Truth:
+def kleene_any(parts: Sequence[Truth]) -> Truth:
     if True in parts:
         return True
     return None if None in parts else False
 
 
-def never(condition: Interval) -> bool:
+def is_never_true(condition: Interval) -> bool:
     return condition.high == 0
 
 
-def always(condition: Interval) -> bool:
+def is_always_true(condition: Interval) -> bool:
     return condition.low == 1
 
 
-def chosen(condition: Interval, then: Interval, other: Interval) -> Interval:
+def branch_range(condition: Interval, then: Interval, other: Interval) -> Interval:
     """What may come out where a condition chooses between two values."""
-    if always(condition):
+    if is_always_true(condition):
         return then
-    return other if never(condition) else then.join(other)
+    return other if is_never_true(condition) else then.join(other)

@@ -2,16 +2,18 @@
 
 from typing import Any
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
-from posttrain.runtime.rewards.otherwise import EFFECT, TruthOtherwise, settled
-from posttrain.runtime.rewards.patterns import LATE, Pattern, searched
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.otherwise import FALLBACK_DESCRIPTION, BooleanFallback, fallback_value
+from posttrain.runtime.rewards.patterns import TIMEOUT_REASON, RegexParams, search_texts
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, RewardOp
 
 
-class Matches(Pattern):
+class Matches(RegexParams):
     whole: bool = field(default=False, description="Whether it must match all of the text.")
-    on_timeout: TruthOtherwise = field(default="abstain", description=f"For a row out of time: {EFFECT}")
+    on_timeout: BooleanFallback = field(
+        default="abstain", description=f"For a row out of time: {FALLBACK_DESCRIPTION}"
+    )
 
 
 EXTENSION = RewardOp(
@@ -24,12 +26,15 @@ EXTENSION = RewardOp(
 )
 
 
-def run(params: Matches, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: Matches, operands: Operands, batch: Batch) -> OpResult:
     def search(pattern: Any, text: str, seconds: float) -> bool:
         tried = pattern.fullmatch if params.whole else pattern.search
         return tried(text, timeout=seconds, concurrent=True) is not None
 
-    found, late = searched(params, operands["of"], search)
-    values = [settled(params.on_timeout, LATE) if row in late else bool(hit) for row, hit in enumerate(found)]
-    reasons = [LATE if row in late else None for row in range(batch.count)] if late else []
-    return Reasoned(values=values, reasons=reasons)
+    found, late = search_texts(params, operands["of"], search)
+    values = [
+        fallback_value(params.on_timeout, TIMEOUT_REASON) if row in late else bool(hit)
+        for row, hit in enumerate(found)
+    ]
+    reasons = [TIMEOUT_REASON if row in late else None for row in range(batch.count)] if late else []
+    return OpResult(values=values, reasons=reasons)

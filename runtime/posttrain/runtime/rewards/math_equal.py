@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
-from posttrain.runtime.rewards.otherwise import EFFECT, TruthOtherwise, settled
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.otherwise import FALLBACK_DESCRIPTION, BooleanFallback, fallback_value
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
@@ -36,8 +36,8 @@ class MathEqual(Params):
     deadline_seconds: float = field(
         default=3.0, gt=0, le=600, description="The longest that one pair may take."
     )
-    on_undecided: TruthOtherwise = field(
-        default="abstain", description=f"For a pair that the grader cannot decide: {EFFECT}"
+    on_undecided: BooleanFallback = field(
+        default="abstain", description=f"For a pair that the grader cannot decide: {FALLBACK_DESCRIPTION}"
     )
 
 
@@ -53,11 +53,11 @@ EXTENSION = RewardOp(
     stack=("sympy",),
     slow=True,
 )
-_NOTHING = "there is no answer"
+_NO_ANSWER = "there is no answer"
 _NO_REFERENCE = "there is nothing to compare with"
 
 
-def run(params: MathEqual, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: MathEqual, operands: Operands, batch: Batch) -> OpResult:
     from posttrain.runtime.grading.grade import grade_many
     from posttrain.runtime.grading.options import Options
 
@@ -66,10 +66,10 @@ def run(params: MathEqual, operands: Operands, batch: Batch) -> Reasoned:
         units=params.units,
         order=params.order,
         rounding=params.rounding,
-        relative=params.relative,
-        absolute=params.absolute,
-        simplified=params.simplified,
-        case=not params.ignore_case,
+        rel_tol=params.relative,
+        abs_tol=params.absolute,
+        require_simplified=params.simplified,
+        case_sensitive=not params.ignore_case,
         choices=params.choices,
     )
     pairs = list(zip(operands["of"], operands["to"], strict=True))
@@ -80,10 +80,10 @@ def run(params: MathEqual, operands: Operands, batch: Batch) -> Reasoned:
     for of, to in pairs:
         if of is None or to is None:
             values.append(None if to is None else False)
-            reasons.append(_NO_REFERENCE if to is None else _NOTHING)
+            reasons.append(_NO_REFERENCE if to is None else _NO_ANSWER)
             continue
         verdict = next(verdicts)
         undecided = verdict.equal is None
-        values.append(settled(params.on_undecided, verdict.reason) if undecided else verdict.equal)
+        values.append(fallback_value(params.on_undecided, verdict.reason) if undecided else verdict.equal)
         reasons.append(verdict.reason)
-    return Reasoned(values=values, reasons=reasons)
+    return OpResult(values=values, reasons=reasons)

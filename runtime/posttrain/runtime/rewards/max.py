@@ -1,12 +1,12 @@
 """The largest of numbers."""
 
-from posttrain.runtime.rewards.arithmetic import rowwise
+from posttrain.runtime.rewards.arithmetic import combine_rows
 from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.spec.extension import Operand, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
-def reach(params: object, operands: Ranges) -> Interval:
+def value_range(params: object, operands: Ranges) -> Interval:
     parts = operands["of"]
     return Interval(max(part.low for part in parts), max(part.high for part in parts))
 
@@ -18,9 +18,9 @@ EXTENSION = RewardOp(
         "of": Operand(type="number", many=True, description="The numbers of which the largest is taken.")
     },
     yields="number",
-    range=reach,
+    range=value_range,
 )
 
 
 def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
-    return rowwise(lambda row: float(max(row)), operands["of"])
+    return combine_rows(lambda row: float(max(row)), operands["of"])

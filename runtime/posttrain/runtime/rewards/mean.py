@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from posttrain.runtime.rewards.arithmetic import added
+from posttrain.runtime.rewards.arithmetic import sequential_sum
 from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
@@ -17,16 +17,16 @@ class Mean(Params):
     )
 
 
-def mean(parts: Sequence[float]) -> float:
+def bounded_mean(parts: Sequence[float]) -> float:
     # The quotient may round to just outside of what it is the mean of.
-    return min(max(added(parts) / len(parts), min(parts)), max(parts))
+    return min(max(sequential_sum(parts) / len(parts), min(parts)), max(parts))
 
 
-def reach(params: Mean, operands: Ranges) -> Interval:
+def value_range(params: Mean, operands: Ranges) -> Interval:
     parts = operands["of"]
     if params.missing == "skip":  # any of the parts may be the only one
         return Interval(min(part.low for part in parts), max(part.high for part in parts))
-    return Interval(mean([part.low for part in parts]), mean([part.high for part in parts]))
+    return Interval(bounded_mean([part.low for part in parts]), bounded_mean([part.high for part in parts]))
 
 
 EXTENSION = RewardOp(
@@ -35,15 +35,15 @@ EXTENSION = RewardOp(
     params=Mean,
     operands={"of": Operand(type="number", many=True, description="The numbers that the mean is of.")},
     yields="number",
-    range=reach,
+    range=value_range,
 )
 
 
 def run(params: Mean, operands: Operands, batch: Batch) -> list[float | None]:
-    return [_mean(row, params) for row in zip(*operands["of"], strict=True)]
+    return [_row_mean(row, params) for row in zip(*operands["of"], strict=True)]
 
 
-def _mean(row: Sequence[float | None], params: Mean) -> float | None:
+def _row_mean(row: Sequence[float | None], params: Mean) -> float | None:
     kept = [float(value) for value in row if value is not None]
     whole = len(kept) == len(row) or params.missing == "skip"
-    return mean(kept) if kept and whole else None
+    return bounded_mean(kept) if kept and whole else None

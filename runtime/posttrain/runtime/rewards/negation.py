@@ -6,7 +6,7 @@ from posttrain.spec.extension import Operand, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
-def reach(params: object, operands: Ranges) -> Interval:
+def value_range(params: object, operands: Ranges) -> Interval:
     (of,) = operands["of"]
     return Interval(1 - of.high, 1 - of.low)
 
@@ -16,7 +16,7 @@ EXTENSION = RewardOp(
     summary="True when its condition is false, open when it is open.",
     operands={"of": Operand(type="boolean", description="The condition that must not hold.")},
     yields="boolean",
-    range=reach,
+    range=value_range,
 )
 
 

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.mean import mean
+from posttrain.runtime.rewards.mean import bounded_mean
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
@@ -20,7 +20,7 @@ class Normalize(Params):
     )
 
 
-def reach(params: Normalize, operands: Ranges) -> Interval:
+def value_range(params: Normalize, operands: Ranges) -> Interval:
     (of,) = operands["of"]
     match params.how:
         case "rank":
@@ -30,7 +30,7 @@ def reach(params: Normalize, operands: Ranges) -> Interval:
         case _ if of.constant:
             return Interval(0.0, 0.0)
         case _:
-            return Interval.everything()
+            return Interval.unbounded()
 
 
 EXTENSION = RewardOp(
@@ -39,13 +39,13 @@ EXTENSION = RewardOp(
     params=Normalize,
     operands={"of": Operand(type="number", description="The number that is set against those of its group.")},
     yields="number",
-    range=reach,
+    range=value_range,
 )
 
 
 def run(params: Normalize, operands: Operands, batch: Batch) -> list[float | None]:
     if batch.groups is None:
-        raise StepFault(
+        raise StepError(
             "`normalize` compares the completions of a prompt, and these rows say nothing of prompts",
             "give the rows a column `prompt`, or leave the op out here",
         )
@@ -55,24 +55,24 @@ def run(params: Normalize, operands: Operands, batch: Batch) -> list[float | Non
             members.setdefault(group, []).append(row)
     values: list[float | None] = [None] * batch.count
     for rows in members.values():
-        relative = _WAYS[params.how]([float(operands["of"][row]) for row in rows])
+        relative = _METHODS[params.how]([float(operands["of"][row]) for row in rows])
         for row, value in zip(rows, relative, strict=True):
             values[row] = value
     return values
 
 
-def _centred(values: Sequence[float]) -> list[float]:
-    middle = mean(values)
+def _center(values: Sequence[float]) -> list[float]:
+    middle = bounded_mean(values)
     return [value - middle for value in values]
 
 
-def _deviations(values: Sequence[float]) -> list[float]:
-    distances = _centred(values)
-    spread = math.sqrt(mean([distance * distance for distance in distances]))
+def _standardize(values: Sequence[float]) -> list[float]:
+    distances = _center(values)
+    spread = math.sqrt(bounded_mean([distance * distance for distance in distances]))
     return [distance / spread if spread else 0.0 for distance in distances]
 
 
-def _ranked(values: Sequence[float]) -> list[float]:
+def _rank(values: Sequence[float]) -> list[float]:
     if len(values) == 1:
         return [0.5]
     ordered = sorted(values)
@@ -83,8 +83,8 @@ def _ranked(values: Sequence[float]) -> list[float]:
     return [(first[value] + (equal[value] - 1) / 2) / (len(values) - 1) for value in values]
 
 
-_WAYS: dict[str, Callable[[Sequence[float]], list[float]]] = {
-    "centre": _centred,
-    "deviations": _deviations,
-    "rank": _ranked,
+_METHODS: dict[str, Callable[[Sequence[float]], list[float]]] = {
+    "centre": _center,
+    "deviations": _standardize,
+    "rank": _rank,
 }

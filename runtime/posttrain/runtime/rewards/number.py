@@ -13,10 +13,10 @@ EXTENSION = RewardOp(
 
 
 def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
-    return [None if text is None else _number(text) for text in operands["of"]]
+    return [None if text is None else _to_float(text) for text in operands["of"]]
 
 
-def _number(text: str) -> float | None:
+def _to_float(text: str) -> float | None:
     value = read_number(text)
     try:
         return None if value is None else float(value)

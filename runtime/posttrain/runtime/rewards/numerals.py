@@ -12,16 +12,16 @@ _NUMBER = re.compile(
     r"(?:(?<![\w)\].])[-+\u2212])?(?:\d{1,3}(?:,\d{3}){1,40}(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\d))?"
     r"|(?:(?<![\w)\].])[-+\u2212])?(?<![\d.])\.\d+(?:[eE][-+]?\d{1,3}(?!\d))?"
 )
-_LONGEST = 1000
+_MAX_LENGTH = 1000
 
 
-def numbers_in(text: str) -> Iterator[str]:
+def find_numbers(text: str) -> Iterator[str]:
     """The numbers of a text as they stand there, from the left."""
     for match in _NUMBER.finditer(text):
         yield match[0]
 
 
-def plain(number: str) -> str:
+def normalize_number(number: str) -> str:
     """A number without the commas between its thousands, its minus an ordinary one."""
     return number.replace(",", "").replace("\u2212", "-").removeprefix("+")
 
@@ -30,6 +30,6 @@ def plain(number: str) -> str:
 def read_number(text: str) -> Fraction | None:
     """The value of a text that is one number, and nothing beside it but spaces or a dollar sign."""
     written = text.strip().removeprefix("$").strip()
-    if len(written) > _LONGEST or _NUMBER.fullmatch(written) is None:
+    if len(written) > _MAX_LENGTH or _NUMBER.fullmatch(written) is None:
         return None
-    return Fraction(plain(written))
+    return Fraction(normalize_number(written))

@@ -34,10 +34,13 @@ def run(params: Numeric, operands: Operands, batch: Batch) -> list[bool | None]:
     # The tolerances as they are written: 0.1 is a tenth, not the float nearest to it.
     absolute, relative = Fraction(str(params.absolute)), Fraction(str(params.relative))
     pairs = zip(operands["of"], operands["to"], strict=True)
-    return [None if to is None else _near(exact(of), exact(to), absolute, relative) for of, to in pairs]
+    return [
+        None if to is None else _is_close(exact_fraction(of), exact_fraction(to), absolute, relative)
+        for of, to in pairs
+    ]
 
 
-def _near(of: Fraction | None, to: Fraction | None, absolute: Fraction, relative: Fraction) -> bool:
+def _is_close(of: Fraction | None, to: Fraction | None, absolute: Fraction, relative: Fraction) -> bool:
     if of is None or to is None:
         return False
     if of == to:
@@ -52,7 +55,7 @@ def _near(of: Fraction | None, to: Fraction | None, absolute: Fraction, relative
     )
 
 
-def exact(value: Any) -> Fraction | None:
+def exact_fraction(value: Any) -> Fraction | None:
     """The exact value of a number, or of a text that is one; a number's is as it would be written."""
     if isinstance(value, str):
         return read_number(value)

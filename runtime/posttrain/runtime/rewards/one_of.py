@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.folding import Folding, folded
+from posttrain.runtime.rewards.folding import Folding, fold_text
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 
@@ -36,15 +36,15 @@ EXTENSION = RewardOp(
 
 
 def run(params: OneOf, operands: Operands, batch: Batch) -> list[bool | None]:
-    values = {folded(value, params) for value in params.values}
+    values = {fold_text(value, params) for value in params.values}
     lists = operands.get("among", [[]] * batch.count)
-    return [_is_one(of, among, values, params) for of, among in zip(operands["of"], lists, strict=True)]
+    return [_is_member(of, among, values, params) for of, among in zip(operands["of"], lists, strict=True)]
 
 
-def _is_one(of: str | None, among: Sequence[str] | None, values: set[str], params: OneOf) -> bool | None:
+def _is_member(of: str | None, among: Sequence[str] | None, values: set[str], params: OneOf) -> bool | None:
     if among is None:
         return None
     if of is None:
         return False
-    text = folded(of, params)
-    return text in values or any(folded(one, params) == text for one in among)
+    text = fold_text(of, params)
+    return text in values or any(fold_text(one, params) == text for one in among)

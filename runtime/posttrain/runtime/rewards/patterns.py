@@ -13,11 +13,11 @@ from typing import Any
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Params
 
-_ROWS_OF_TIME = 40  # a batch may take as long as this many rows that run out of time
-LATE = "the pattern ran out of time"
+_MAX_TIMEOUTS_PER_BATCH = 40  # a batch may take as long as this many rows that run out of time
+TIMEOUT_REASON = "the pattern ran out of time"
 
 
-def compiled(pattern: str) -> "re.Pattern[str]":
+def compile_pattern(pattern: str) -> "re.Pattern[str]":
     """The pattern by Python's own module, which knows its groups. ValueError when it is none."""
     try:
         with warnings.catch_warnings():
@@ -27,11 +27,11 @@ def compiled(pattern: str) -> "re.Pattern[str]":
         raise ValueError(f"this is no regular expression: {error}") from None
 
 
-class Pattern(Params):
+class RegexParams(Params):
     pattern: str = field(
         min_length=1,
         max_length=2000,
-        check=compiled,
+        check=compile_pattern,
         description="A regular expression in Python's syntax; (?s), (?i) and the like set its flags.",
     )
     timeout_seconds: float = field(
@@ -39,14 +39,14 @@ class Pattern(Params):
     )
 
 
-def searched(
-    params: Pattern, texts: Sequence[str | None], search: Callable[[Any, str, float], Any]
+def search_texts(
+    params: RegexParams, texts: Sequence[str | None], search: Callable[[Any, str, float], Any]
 ) -> tuple[list[Any], frozenset[int]]:
     """What `search(pattern, text, seconds)` gives for each text, and the rows that ran out of time."""
     import regex
 
     pattern = regex.compile(params.pattern)
-    end = time.monotonic() + _ROWS_OF_TIME * params.timeout_seconds
+    end = time.monotonic() + _MAX_TIMEOUTS_PER_BATCH * params.timeout_seconds
     found: list[Any] = []
     late: set[int] = set()
     for row, text in enumerate(texts):

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Sequence
 
-from posttrain.runtime.rewards.arithmetic import rowwise
+from posttrain.runtime.rewards.arithmetic import combine_rows
 from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.spec.extension import Operand, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
-def reach(params: object, operands: Ranges) -> Interval:
+def value_range(params: object, operands: Ranges) -> Interval:
     whole = Interval(1.0, 1.0)
     for part in operands["of"]:
         whole = whole.times(part)
@@ -21,7 +21,7 @@ EXTENSION = RewardOp(
     summary="The product of its parts; it abstains when one of them does.",
     operands={"of": Operand(type="number", many=True, description="The numbers that are multiplied.")},
     yields="number",
-    range=reach,
+    range=value_range,
 )
 
 
@@ -29,4 +29,4 @@ def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
     def multiplied(row: Sequence[float]) -> float:
         return float(math.prod(row, start=1.0))
 
-    return rowwise(multiplied, operands["of"])
+    return combine_rows(multiplied, operands["of"])

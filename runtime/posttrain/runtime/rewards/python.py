@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
-from posttrain.runtime.rewards.otherwise import EFFECT, AnyOtherwise, settled
-from posttrain.runtime.rewards.user_calls import Called, Function, call_many
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.otherwise import FALLBACK_DESCRIPTION, AnyFallback, fallback_value
+from posttrain.runtime.rewards.user_calls import CallResult, UserFunction, call_many
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
@@ -25,24 +25,27 @@ class Python(Params):
     modules: list[str] = field(default=[], description="Further files beside the recipe that it imports.")
     processes: int = field(default=1, ge=1, le=64, description="Calls at the same time, each in a process.")
     timeout_seconds: float = field(default=10.0, gt=0, description="The longest that a call may take.")
-    on_error: AnyOtherwise = field(
-        default="fail", description=f"For a call that raises or returns something else: {EFFECT}"
+    on_error: AnyFallback = field(
+        default="fail",
+        description=f"For a call that raises or returns something else: {FALLBACK_DESCRIPTION}",
     )
-    on_timeout: AnyOtherwise = field(default="abstain", description=f"For a call out of time: {EFFECT}")
+    on_timeout: AnyFallback = field(
+        default="abstain", description=f"For a call out of time: {FALLBACK_DESCRIPTION}"
+    )
 
     @property
     def file(self) -> str:
         return self.call.rpartition(":")[0]
 
 
-def declared(params: Python) -> Interval:
+def declared_range(params: Python) -> Interval:
     """What the function itself may return."""
     low = -math.inf if params.low is None else params.low
     return Interval(low, math.inf if params.high is None else params.high)
 
 
-def reach(params: Python, operands: Ranges) -> Interval:
-    whole = declared(params)
+def value_range(params: Python, operands: Ranges) -> Interval:
+    whole = declared_range(params)
     for otherwise in (params.on_error, params.on_timeout):
         if not isinstance(otherwise, str):
             whole = whole.join(Interval(float(otherwise), float(otherwise)))
@@ -76,53 +79,53 @@ EXTENSION = RewardOp(
     params=Python,
     operands={"with": Operand(named=True, description="The function's arguments, each under its name.")},
     yields="number",
-    typed=lambda params: params.gives,
+    infer_type=lambda params: params.gives,
     shorthand="with",
-    range=reach,
+    range=value_range,
     remarks=remarks,
     slow=True,
     files=files,
 )
 
 
-def run(params: Python, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: Python, operands: Operands, batch: Batch) -> OpResult:
     names = [name.removeprefix("with.") for name in operands]
     rows = [dict(zip(names, values, strict=True)) for values in zip(*operands.values(), strict=True)]
-    called = call_many(_function(params, batch), rows, params.timeout_seconds, params.processes)
+    called = call_many(_user_function(params, batch), rows, params.timeout_seconds, params.processes)
     values: list[Any] = []
     reasons: list[str | None] = []
     unknown: set[int] = set()
     for row, one in enumerate(called):
-        value, reason, failed = _taken(one, params)
+        value, reason, failed = _read_result(one, params)
         values.append(value)
         reasons.append(reason)
         if failed and value is None:
             unknown.add(row)
-    return Reasoned(values=values, reasons=reasons, unknown=frozenset(unknown))
+    return OpResult(values=values, reasons=reasons, unknown=frozenset(unknown))
 
 
-def _function(params: Python, batch: Batch) -> Function:
+def _user_function(params: Python, batch: Batch) -> UserFunction:
     paths = [Path(batch.files[f"reward:{name}"]) for name in files(params)]
     folders = dict.fromkeys(str(path.parent) for path in paths)
-    return Function(paths[0], params.call.rpartition(":")[2], tuple(folders))
+    return UserFunction(paths[0], params.call.rpartition(":")[2], tuple(folders))
 
 
-def _taken(called: Called, params: Python) -> tuple[Any, str | None, bool]:
+def _read_result(called: CallResult, params: Python) -> tuple[Any, str | None, bool]:
     """Value and reason of one call, and whether it did not end as it should."""
-    if called.late:
+    if called.timed_out:
         reason = f"`{params.call}` took longer than {params.timeout_seconds:g} s"
-        return settled(params.on_timeout, reason), reason, True
-    fault = called.error or _misfit(called.value, params)
+        return fallback_value(params.on_timeout, reason), reason, True
+    fault = called.error or _type_mismatch(called.value, params)
     if fault:
         reason = f"`{params.call}`: {fault}"
-        return settled(params.on_error, reason), reason, True
+        return fallback_value(params.on_error, reason), reason, True
     value = called.value
     if params.gives == "number" and value is not None:
         value = float(value)
     return value, called.reason, False
 
 
-def _misfit(value: Any, params: Python) -> str | None:
+def _type_mismatch(value: Any, params: Python) -> str | None:
     """Why a returned value cannot be taken; None when it can."""
     kinds = {"number": int | float, "boolean": bool, "text": str}
     if value is None:
@@ -131,7 +134,7 @@ def _misfit(value: Any, params: Python) -> str | None:
         return f"it returned {str(value)[:80]!r}, which is no {params.gives}"
     if params.gives != "number":
         return None
-    inside = declared(params)
+    inside = declared_range(params)
     if not math.isfinite(value) or not inside.low <= value <= inside.high:
         return f"it returned {value}, which does not lie in {inside}"
     return None

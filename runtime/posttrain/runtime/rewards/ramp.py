@@ -15,7 +15,7 @@ class Ramp(Params):
     after: float = field(default=1.0, description="The value from the end on.")
 
 
-def height(value: float, params: Ramp) -> float:
+def ramp_value(value: float, params: Ramp) -> float:
     """The value at a place, which may be infinite."""
     if value <= params.start:
         return params.before
@@ -25,9 +25,9 @@ def height(value: float, params: Ramp) -> float:
     return params.before + (params.after - params.before) * share
 
 
-def reach(params: Ramp, operands: Ranges) -> Interval:
+def value_range(params: Ramp, operands: Ranges) -> Interval:
     (of,) = operands["of"]
-    ends = height(of.low, params), height(of.high, params)
+    ends = ramp_value(of.low, params), ramp_value(of.high, params)
     return Interval(min(ends), max(ends))
 
 
@@ -44,10 +44,10 @@ EXTENSION = RewardOp(
     params=Ramp,
     operands={"of": Operand(type="number", description="The number that goes up the ramp.")},
     yields="number",
-    range=reach,
+    range=value_range,
     remarks=remarks,
 )
 
 
 def run(params: Ramp, operands: Operands, batch: Batch) -> list[float | None]:
-    return [None if value is None else height(value, params) for value in operands["of"]]
+    return [None if value is None else ramp_value(value, params) for value in operands["of"]]

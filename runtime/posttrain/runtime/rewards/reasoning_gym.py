@@ -2,23 +2,27 @@
 
 from pathlib import Path
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
-from posttrain.runtime.rewards.otherwise import EFFECT, NumberOtherwise, settled
-from posttrain.runtime.rewards.user_calls import Called, Function, call_many
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.otherwise import FALLBACK_DESCRIPTION, NumberFallback, fallback_value
+from posttrain.runtime.rewards.user_calls import CallResult, UserFunction, call_many
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
-_GRADER = Function(Path(__file__).with_name("gym_grading.py"), "graded")
+_GRADER = UserFunction(Path(__file__).with_name("gym_grading.py"), "graded")
 
 
-class Gym(Params):
+class ReasoningGym(Params):
     timeout_seconds: float = field(default=5.0, gt=0, description="The longest that one answer may take.")
-    on_error: NumberOtherwise = field(default="abstain", description=f"For a grader that fails: {EFFECT}")
-    on_timeout: NumberOtherwise = field(default="abstain", description=f"For one out of time: {EFFECT}")
+    on_error: NumberFallback = field(
+        default="abstain", description=f"For a grader that fails: {FALLBACK_DESCRIPTION}"
+    )
+    on_timeout: NumberFallback = field(
+        default="abstain", description=f"For one out of time: {FALLBACK_DESCRIPTION}"
+    )
 
 
-def reach(params: Gym, operands: Ranges) -> Interval:
+def value_range(params: ReasoningGym, operands: Ranges) -> Interval:
     whole = Interval(0.0, 1.0)
     for otherwise in (params.on_error, params.on_timeout):
         if not isinstance(otherwise, str):
@@ -30,7 +34,7 @@ EXTENSION = RewardOp(
     name="reasoning_gym",
     summary="What reasoning-gym's grader gives an answer, from 0 to 1; 0 when there is none. It runs in a"
     " process of its own, since some of its graders evaluate what they are given.",
-    params=Gym,
+    params=ReasoningGym,
     operands={
         "of": Operand(type="text", description="The answer that is graded."),
         "task": Operand(
@@ -38,26 +42,26 @@ EXTENSION = RewardOp(
         ),
     },
     yields="number",
-    range=reach,
+    range=value_range,
     slow=True,
     stack=("reasoning-gym",),
 )
 
 
-def run(params: Gym, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: ReasoningGym, operands: Operands, batch: Batch) -> OpResult:
     rows = [
         {"answer": answer, "task": task}
         for answer, task in zip(operands["of"], operands["task"], strict=True)
     ]
     called = call_many(_GRADER, rows, params.timeout_seconds, processes=1)
-    found = [_taken(one, params) for one in called]
-    return Reasoned(values=[value for value, _ in found], reasons=[reason for _, reason in found])
+    found = [_read_result(one, params) for one in called]
+    return OpResult(values=[value for value, _ in found], reasons=[reason for _, reason in found])
 
 
-def _taken(called: Called, params: Gym) -> tuple[float | None, str | None]:
-    if called.late:
+def _read_result(called: CallResult, params: ReasoningGym) -> tuple[float | None, str | None]:
+    if called.timed_out:
         reason = f"the grader took longer than {params.timeout_seconds:g} s"
-        return settled(params.on_timeout, reason), reason
+        return fallback_value(params.on_timeout, reason), reason
     if called.error:
-        return settled(params.on_error, called.error), called.error
+        return fallback_value(params.on_error, called.error), called.error
     return float(called.value), None

@@ -2,24 +2,24 @@
 
 from typing import Any, Literal
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
-from posttrain.runtime.rewards.otherwise import TextOtherwise, settled
-from posttrain.runtime.rewards.patterns import LATE, Pattern, compiled, searched
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.otherwise import TextFallback, fallback_value
+from posttrain.runtime.rewards.patterns import TIMEOUT_REASON, RegexParams, compile_pattern, search_texts
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, RewardOp
 
 
-class Regex(Pattern):
+class Regex(RegexParams):
     group: int | str = field(default=0, description="The group that is taken, by number or name; 0 is all.")
     pick: Literal["first", "last"] = field(
         default="first", description="Which match counts, if there are several."
     )
-    on_timeout: TextOtherwise = field(
+    on_timeout: TextFallback = field(
         default="abstain", description="What a row out of time does: it abstains, or it ends the step."
     )
 
     def check(self) -> None:
-        pattern = compiled(self.pattern)
+        pattern = compile_pattern(self.pattern)
         known = (
             self.group in pattern.groupindex
             if isinstance(self.group, str)
@@ -39,7 +39,7 @@ EXTENSION = RewardOp(
 )
 
 
-def run(params: Regex, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: Regex, operands: Operands, batch: Batch) -> OpResult:
     def search(pattern: Any, text: str, seconds: float) -> str | None:
         found = None
         for match in pattern.finditer(text, timeout=seconds, concurrent=True):
@@ -48,8 +48,10 @@ def run(params: Regex, operands: Operands, batch: Batch) -> Reasoned:
                 break
         return found[params.group] if found else None
 
-    found, late = searched(params, operands["of"], search)
+    found, late = search_texts(params, operands["of"], search)
     for _ in late:
-        settled(params.on_timeout, LATE, "simplify the pattern: nested repeats backtrack without end")
-    reasons = [LATE if row in late else None for row in range(batch.count)] if late else []
-    return Reasoned(values=found, reasons=reasons, unknown=late)
+        fallback_value(
+            params.on_timeout, TIMEOUT_REASON, "simplify the pattern: nested repeats backtrack without end"
+        )
+    reasons = [TIMEOUT_REASON if row in late else None for row in range(batch.count)] if late else []
+    return OpResult(values=found, reasons=reasons, unknown=late)

@@ -14,7 +14,7 @@ class Repetition(Params):
     unit: Literal["words", "characters"] = field(default="words", description="What pieces are made of.")
 
 
-def reach(params: Repetition, operands: Ranges) -> Interval:
+def value_range(params: Repetition, operands: Ranges) -> Interval:
     return Interval(0.0, 1.0)
 
 
@@ -25,7 +25,7 @@ EXTENSION = RewardOp(
     params=Repetition,
     operands={"of": Operand(type="text", description="The text whose pieces are counted.")},
     yields="number",
-    range=reach,
+    range=value_range,
 )
 
 

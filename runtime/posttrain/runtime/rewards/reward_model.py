@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
-from posttrain.runtime.rewards.scoring_model import ScoringModel, loaded
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.scoring_model import RewardModelScorer, load_scorer
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
 
-class ScoredBy(Params):
+class RewardModelParams(Params):
     model: str = field(
         description="The model that scores: a stage that trains a `reward_model`, or a declared scorer."
     )
@@ -19,14 +19,14 @@ class ScoredBy(Params):
         description="What the model reads: prompt and text as turns of a conversation (`chat`), or one after"
         " the other (`plain`); `auto` takes turns where its tokenizer has a chat template.",
     )
-    batch: int = field(default=16, ge=1, description="Texts that it reads at once.")
+    batch_size: int = field(default=16, ge=1, description="Texts that it reads at once.")
 
 
 EXTENSION = RewardOp(
     name="reward_model",
     summary="A reward model's score of a text: any number; it abstains when there is no text, and"
     " on what is longer than it reads. `clip` and `normalize` bring scores into a range.",
-    params=ScoredBy,
+    params=RewardModelParams,
     operands={
         "of": Operand(type="text", description="The completion that is scored."),
         "prompt": Operand(
@@ -38,14 +38,14 @@ EXTENSION = RewardOp(
     slow=True,
     models=("model",),
     stack=("torch", "transformers", "tokenizers"),
-    heavy=("torch", "transformers.modeling_utils"),
+    preload=("torch", "transformers.modeling_utils"),
 )
 
 
-def run(params: ScoredBy, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: RewardModelParams, operands: Operands, batch: Batch) -> OpResult:
     folder = batch.models.get(params.model)
     if folder is None:
-        raise StepFault(
+        raise StepError(
             f"the model `{params.model}` is not at hand: a recipe's models are made when it runs",
             "run a stage that scores by this reward; its record has every node's values",
         )
@@ -53,22 +53,26 @@ def run(params: ScoredBy, operands: Operands, batch: Batch) -> Reasoned:
     values: list[float | None] = [None] * batch.count
     reasons: list[str | None] = ["there is no text"] * batch.count
     rows = [row for row in range(batch.count) if operands["of"][row] is not None]
-    model = loaded(folder)
-    read = [model.read(prompts[row], operands["of"][row], params.prompts) for row in rows]
-    short = [place for place, tokens in enumerate(read) if len(tokens) <= model.longest]
+    model = load_scorer(folder)
+    read = [model.tokenize(prompts[row], operands["of"][row], params.prompts) for row in rows]
+    short = [place for place, tokens in enumerate(read) if len(tokens) <= model.max_length]
     for row, tokens in zip(rows, read, strict=True):
-        reasons[row] = f"{len(tokens)} tokens, and the model reads {model.longest}"
-    for place, score in zip(short, _scores(model, [read[place] for place in short], params), strict=True):
+        reasons[row] = f"{len(tokens)} tokens, and the model reads {model.max_length}"
+    for place, score in zip(
+        short, _score_batches(model, [read[place] for place in short], params), strict=True
+    ):
         values[rows[place]], reasons[rows[place]] = score, None
-    return Reasoned(values=values, reasons=reasons)
+    return OpResult(values=values, reasons=reasons)
 
 
-def _scores(model: ScoringModel, texts: Sequence[Sequence[int]], params: ScoredBy) -> list[float]:
+def _score_batches(
+    model: RewardModelScorer, texts: Sequence[Sequence[int]], params: RewardModelParams
+) -> list[float]:
     """The score of each text. Texts of like length are read together, so that little is filled up."""
     order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
     found = [0.0] * len(texts)
-    for start in range(0, len(order), params.batch):
-        places = order[start : start + params.batch]
-        for place, score in zip(places, model.scores([texts[p] for p in places]), strict=True):
+    for start in range(0, len(order), params.batch_size):
+        places = order[start : start + params.batch_size]
+        for place, score in zip(places, model.score([texts[p] for p in places]), strict=True):
             found[place] = score
     return found

@@ -1,6 +1,6 @@
 """A number times a factor, plus another."""
 
-from posttrain.runtime.rewards.arithmetic import times
+from posttrain.runtime.rewards.arithmetic import scale_interval
 from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
@@ -12,9 +12,9 @@ class Scale(Params):
     plus: float = field(default=0.0, description="What is added after.")
 
 
-def reach(params: Scale, operands: Ranges) -> Interval:
+def value_range(params: Scale, operands: Ranges) -> Interval:
     (of,) = operands["of"]
-    return times(of, params.by).plus(Interval(params.plus, params.plus))
+    return scale_interval(of, params.by).plus(Interval(params.plus, params.plus))
 
 
 EXTENSION = RewardOp(
@@ -23,7 +23,7 @@ EXTENSION = RewardOp(
     params=Scale,
     operands={"of": Operand(type="number", description="The number that is multiplied.")},
     yields="number",
-    range=reach,
+    range=value_range,
 )
 
 

@@ -1,13 +1,13 @@
 """One number when a condition holds, another when it does not."""
 
 from posttrain.runtime.rewards.batch import Batch, Operands
-from posttrain.runtime.rewards.logic import chosen
+from posttrain.runtime.rewards.logic import branch_range
 from posttrain.spec.extension import Operand, Ranges, RewardOp
 from posttrain.spec.types import Interval
 
 
-def reach(params: object, operands: Ranges) -> Interval:
-    return chosen(operands["when"][0], operands["then"][0], operands["else"][0])
+def value_range(params: object, operands: Ranges) -> Interval:
+    return branch_range(operands["when"][0], operands["then"][0], operands["else"][0])
 
 
 EXTENSION = RewardOp(
@@ -22,7 +22,7 @@ EXTENSION = RewardOp(
     },
     yields="number",
     shorthand="when",
-    range=reach,
+    range=value_range,
 )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 from posttrain.spec.types import Interval
@@ -16,7 +16,7 @@ class Similarity(Params):
     )
 
 
-def reach(params: Similarity, operands: Ranges) -> Interval:
+def value_range(params: Similarity, operands: Ranges) -> Interval:
     return Interval(0.0, 1.0)
 
 
@@ -30,21 +30,21 @@ EXTENSION = RewardOp(
         "to": Operand(type="text", description="The text that it is compared with."),
     },
     yields="number",
-    range=reach,
+    range=value_range,
 )
 
 
-def run(params: Similarity, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: Similarity, operands: Operands, batch: Batch) -> OpResult:
     values: list[float | None] = []
     reasons: list[str | None] = []
     for of, to in zip(operands["of"], operands["to"], strict=True):
-        value, reason = (None, None) if of is None or to is None else _measured(of, to, params)
+        value, reason = (None, None) if of is None or to is None else _bounded_similarity(of, to, params)
         values.append(value)
         reasons.append(reason)
-    return Reasoned(values=values, reasons=reasons if any(reasons) else ())
+    return OpResult(values=values, reasons=reasons if any(reasons) else ())
 
 
-def _measured(of: str, to: str, params: Similarity) -> tuple[float | None, str | None]:
+def _bounded_similarity(of: str, to: str, params: Similarity) -> tuple[float | None, str | None]:
     left, right = (text.split() if params.unit == "words" else text for text in (of, to))
     if max(len(left), len(right)) > params.longest:
         return None, f"longer than {params.longest} {params.unit}"
@@ -53,10 +53,10 @@ def _measured(of: str, to: str, params: Similarity) -> tuple[float | None, str |
 
 def similarity(left: Sequence[str], right: Sequence[str]) -> float:
     total = len(left) + len(right)
-    return 2 * common(left, right) / total if total else 1.0
+    return 2 * lcs_length(left, right) / total if total else 1.0
 
 
-def common(left: Sequence[str], right: Sequence[str]) -> int:
+def lcs_length(left: Sequence[str], right: Sequence[str]) -> int:
     """The length of the longest common subsequence, a row of the table at a time as bits of a number.
 
     A bit of `row` is 0 where the table's column grows (Hyyrö 2004, after Allison and Dix 1986).

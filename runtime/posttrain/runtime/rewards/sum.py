@@ -2,20 +2,21 @@
 
 from collections.abc import Sequence
 
-from posttrain.runtime.rewards.arithmetic import added, drowned, rowwise
+from posttrain.runtime.rewards.arithmetic import check_dominant_term, combine_rows, sequential_sum
 from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
 
-def reach(params: object, operands: Ranges) -> Interval:
+def value_range(params: object, operands: Ranges) -> Interval:
     return Interval(
-        added([part.low for part in operands["of"]]), added([part.high for part in operands["of"]])
+        sequential_sum([part.low for part in operands["of"]]),
+        sequential_sum([part.high for part in operands["of"]]),
     )
 
 
 def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
-    return drowned(operands["of"])
+    return check_dominant_term(operands["of"])
 
 
 EXTENSION = RewardOp(
@@ -23,10 +24,10 @@ EXTENSION = RewardOp(
     summary="The sum of its parts; it abstains when one of them does.",
     operands={"of": Operand(type="number", many=True, description="The numbers that are added.")},
     yields="number",
-    range=reach,
+    range=value_range,
     remarks=remarks,
 )
 
 
 def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
-    return rowwise(added, operands["of"])
+    return combine_rows(sequential_sum, operands["of"])

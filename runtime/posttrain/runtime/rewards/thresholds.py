@@ -6,31 +6,31 @@ from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
-_BEYOND = "what is measured never reaches this"
-_BEHIND = "a step before it takes all that reaches this"
-_ALWAYS = "a step before it is always reached"
+_NEVER_REACHED = "what is measured never reaches this"
+_SHADOWED = "a step before it takes all that reaches this"
+_ALWAYS_REACHED = "a step before it is always reached"
 
 
-def _obstacles(operands: Ranges) -> Iterator[tuple[int, str]]:
+def _unreachable_reasons(operands: Ranges) -> Iterator[tuple[int, str]]:
     """Each step with why it is never taken, empty when it can be; the last is `otherwise`."""
     (of,) = operands["of"]
     decided = False
     lowest: float | None = None
     for place, bound in enumerate(operands["steps.at_least"]):
         if decided:
-            yield place, _ALWAYS
+            yield place, _ALWAYS_REACHED
         elif of.high < bound.low:
-            yield place, _BEYOND
+            yield place, _NEVER_REACHED
         else:
-            yield place, _BEHIND if lowest is not None and lowest <= bound.low else ""
+            yield place, _SHADOWED if lowest is not None and lowest <= bound.low else ""
         decided = decided or of.low >= bound.high
         lowest = bound.high if lowest is None else min(lowest, bound.high)
-    yield len(operands["steps.at_least"]), _ALWAYS if decided else ""
+    yield len(operands["steps.at_least"]), _ALWAYS_REACHED if decided else ""
 
 
-def reach(params: object, operands: Ranges) -> Interval:
+def value_range(params: object, operands: Ranges) -> Interval:
     values = [*operands["steps.then"], *operands["otherwise"]]
-    possible = [values[place] for place, obstacle in _obstacles(operands) if not obstacle]
+    possible = [values[place] for place, obstacle in _unreachable_reasons(operands) if not obstacle]
     whole = possible[0]
     for value in possible[1:]:
         whole = whole.join(value)
@@ -41,7 +41,7 @@ def remarks(params: object, operands: Ranges) -> Sequence[Remark]:
     last = len(operands["steps.at_least"])
     return [
         Remark(kind="unreachable", message=obstacle, at=("otherwise",) if place == last else ("steps", place))
-        for place, obstacle in _obstacles(operands)
+        for place, obstacle in _unreachable_reasons(operands)
         if obstacle
     ]
 
@@ -64,7 +64,7 @@ EXTENSION = RewardOp(
         "otherwise": Operand(type="number", description="The number where no step is reached."),
     },
     yields="number",
-    range=reach,
+    range=value_range,
     remarks=remarks,
 )
 
@@ -73,10 +73,10 @@ def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
     bounds = zip(*operands["steps.at_least"], strict=True)
     values = zip(*operands["steps.then"], strict=True)
     rows = zip(operands["of"], bounds, values, operands["otherwise"], strict=True)
-    return [_step(of, levels, thens, otherwise) for of, levels, thens, otherwise in rows]
+    return [_first_reached(of, levels, thens, otherwise) for of, levels, thens, otherwise in rows]
 
 
-def _step(
+def _first_reached(
     of: float | None, levels: Sequence[float | None], thens: Sequence[float | None], otherwise: float | None
 ) -> float | None:
     if of is None:

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
 from posttrain.spec.extension import Operand, Ranges, Remark, RewardOp
 from posttrain.spec.types import Interval
 
 _UNCOUNTED = "nobody has counted its tokens"
 
 
-def reach(params: object, operands: Ranges) -> Interval:
+def value_range(params: object, operands: Ranges) -> Interval:
     return Interval(0.0, float("inf"))
 
 
@@ -28,11 +28,11 @@ EXTENSION = RewardOp(
     # Never given: it is there so that a bare value is told of, and not passed over.
     operands={"of": Operand(required=False, description="Not to be given: it is the completion.")},
     yields="integer",
-    range=reach,
+    range=value_range,
     remarks=remarks,
 )
 
 
-def run(params: object, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: object, operands: Operands, batch: Batch) -> OpResult:
     counts = list(batch.tokens or [None] * batch.count)
-    return Reasoned(values=counts, reasons=[_UNCOUNTED if count is None else None for count in counts])
+    return OpResult(values=counts, reasons=[_UNCOUNTED if count is None else None for count in counts])

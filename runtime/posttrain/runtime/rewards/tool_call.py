@@ -4,10 +4,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.runtime.rewards.batch import Batch, Operands, Reasoned
-from posttrain.runtime.rewards.json_schema import check_schema, misfit, validator_for
+from posttrain.runtime.rewards.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.json_schema import check_schema, schema_violation, validator_for
 from posttrain.runtime.rewards.json_text import read_json
-from posttrain.runtime.rewards.tool_formats import BadCall, Call, Format, listed, written
+from posttrain.runtime.rewards.tool_formats import (
+    Call,
+    Format,
+    InvalidToolCallError,
+    normalize_calls,
+    parse_calls,
+)
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, RewardOp
 
@@ -41,56 +47,58 @@ EXTENSION = RewardOp(
 )
 
 
-def run(params: ToolCall, operands: Operands, batch: Batch) -> Reasoned:
+def run(params: ToolCall, operands: Operands, batch: Batch) -> OpResult:
     validators = {name: validator_for(schema) for name, schema in params.tools.items()}
     wanted = operands.get("to")
     values: list[bool | None] = []
     reasons: list[str | None] = []
     for row, text in enumerate(operands["of"]):
-        value, reason = _verdict(text, wanted[row] if wanted else "", wanted is not None, params, validators)
+        value, reason = _judge_text(
+            text, wanted[row] if wanted else "", wanted is not None, params, validators
+        )
         values.append(value)
         reasons.append(reason)
-    return Reasoned(values=values, reasons=reasons)
+    return OpResult(values=values, reasons=reasons)
 
 
-def _verdict(
+def _judge_text(
     text: str | None, to: str | None, compared: bool, params: ToolCall, validators: Mapping[str, Any]
 ) -> tuple[bool | None, str | None]:
     expected: list[Call] = []
     if compared:
         try:
-            expected = listed(read_json(to or "", "whole"))
+            expected = normalize_calls(read_json(to or "", "whole"))
         except ValueError as error:
             return None, f"the expected call cannot be read: {error}"
     try:
-        found = calls(text or "", params)
+        found = extract_calls(text or "", params)
         for call in found:
-            _check(call, params, validators)
+            _check_call(call, params, validators)
     except ValueError as error:
         return False, str(error)
     if compared and found != expected:
-        return False, f"called {_shown(found)}, not {_shown(expected)}"
+        return False, f"called {_format_calls(found)}, not {_format_calls(expected)}"
     return True, None
 
 
-def calls(text: str, params: ToolCall) -> list[Call]:
+def extract_calls(text: str, params: ToolCall) -> list[Call]:
     """The calls in a text, at least one. ValueError says what is wrong with them."""
     notation = params.format if params.open else "json" if params.format == "tags" else params.format
-    found = written(text, notation, params.open, params.close)
+    found = parse_calls(text, notation, params.open, params.close)
     if not found:
-        raise BadCall("no tool is called")
+        raise InvalidToolCallError("no tool is called")
     return found
 
 
-def _check(call: Call, params: ToolCall, validators: Mapping[str, Any]) -> None:
+def _check_call(call: Call, params: ToolCall, validators: Mapping[str, Any]) -> None:
     if not params.tools:
         return
     if call["name"] not in validators:
-        raise BadCall(f"there is no tool `{call['name']}`")
-    fault = misfit(call["arguments"], validators[call["name"]])
+        raise InvalidToolCallError(f"there is no tool `{call['name']}`")
+    fault = schema_violation(call["arguments"], validators[call["name"]])
     if fault is not None:
-        raise BadCall(f"`{call['name']}` does not take these arguments: {fault}")
+        raise InvalidToolCallError(f"`{call['name']}` does not take these arguments: {fault}")
 
 
-def _shown(found: list[Call]) -> str:
+def _format_calls(found: list[Call]) -> str:
     return json.dumps(found, ensure_ascii=False)[:200]

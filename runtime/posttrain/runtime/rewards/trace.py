@@ -12,14 +12,14 @@ from typing import Any
 
 from posttrain.runtime.rewards.graph import Graph, Scores
 
-_KINDS = {"number": "float64", "integer": "int64", "boolean": "bool"}
+_ARROW_TYPES = {"number": "float64", "integer": "int64", "boolean": "bool"}
 
 
 @dataclass
-class Trace:
+class RewardTrace:
     folder: Path
     # Batches written in each step so far.
-    _written: dict[int, int] = field(default_factory=dict[int, int])
+    _batch_counts: dict[int, int] = field(default_factory=dict[int, int])
 
     def write(
         self, step: int, prompts: Sequence[str], completions: Sequence[str], graph: Graph, scores: Scores
@@ -34,23 +34,23 @@ class Trace:
         }
         types = {node.id: node.type for node in graph.nodes}
         for name, values in scores.values.items():
-            columns[f"node:{name}"] = _column(values, types.get(name, "number"))
+            columns[f"node:{name}"] = _to_arrow(values, types.get(name, "number"))
         for name, reasons in scores.reasons.items():
             columns[f"reason:{name}"] = pyarrow.array(reasons, pyarrow.string())
         self.folder.mkdir(parents=True, exist_ok=True)
         parquet.write_table(pyarrow.table(columns), self._path(step), compression="zstd")
 
     def _path(self, step: int) -> Path:
-        batch = self._written.get(step, 0)
-        self._written[step] = batch + 1
+        batch = self._batch_counts.get(step, 0)
+        self._batch_counts[step] = batch + 1
         rank = os.environ.get("RANK", "0")
         return self.folder / f"step-{step:06}-{batch}-rank-{rank}.parquet"
 
 
-def _column(values: Sequence[Any], type: str) -> Any:
+def _to_arrow(values: Sequence[Any], type: str) -> Any:
     import pyarrow
 
-    if type in _KINDS:
-        return pyarrow.array(values, pyarrow.type_for_alias(_KINDS[type]))
+    if type in _ARROW_TYPES:
+        return pyarrow.array(values, pyarrow.type_for_alias(_ARROW_TYPES[type]))
     written = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
     return pyarrow.array(written, pyarrow.string())

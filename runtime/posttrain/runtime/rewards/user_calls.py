@@ -12,57 +12,59 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.hosting.outside import START_SECONDS, Host
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.hosting.outside import START_SECONDS, HostClient
 
 
 @dataclass(frozen=True)
-class Called:
+class CallResult:
     """What one call gave: a value with perhaps a reason, an error, or `late` when it was cut short."""
 
     value: Any = None
     reason: str | None = None
     error: str | None = None
-    late: bool = False
+    timed_out: bool = False
 
 
 @dataclass(frozen=True)
-class Function:
+class UserFunction:
     file: Path
     name: str
     # Folders that the file may import from.
     folders: tuple[str, ...] = ()
 
 
-def _started(function: Function) -> Host:
+def _start_process(function: UserFunction) -> HostClient:
     """A process that has loaded the function's file."""
-    host = Host(sys.executable, "function", function.file, function.name, {}, function.folders, {})
-    first = host.ready()
+    host = HostClient(sys.executable, "function", function.file, function.name, {}, function.folders, {})
+    first = host.wait_until_ready()
     if first is None or "error" in first:
         host.stop()
         said = first["error"] if first else f"it is not loaded after {START_SECONDS:g} s"
-        raise StepFault(f"{function.file.name}: {said}", "mend the file; try it with `recipe reward`")
+        raise StepError(f"{function.file.name}: {said}", "mend the file; try it with `recipe reward`")
     return host
 
 
 @dataclass
-class _Idle:
+class _IdleProcesses:
     """The processes that wait for work, by function."""
 
-    processes: dict[Function, list[Host]] = field(default_factory=dict[Function, list[Host]])
+    processes: dict[UserFunction, list[HostClient]] = field(
+        default_factory=dict[UserFunction, list[HostClient]]
+    )
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, function: Function) -> Host:
+    def take(self, function: UserFunction) -> HostClient:
         with self.lock:
             waiting = self.processes.get(function, [])
             while waiting:
                 host = waiting.pop()
-                if host.alive:
+                if host.is_alive:
                     return host
                 host.stop()
-        return _started(function)
+        return _start_process(function)
 
-    def put(self, function: Function, host: Host) -> None:
+    def put(self, function: UserFunction, host: HostClient) -> None:
         with self.lock:
             self.processes.setdefault(function, []).append(host)
 
@@ -74,34 +76,34 @@ class _Idle:
             host.stop()
 
 
-_IDLE = _Idle()
-atexit.register(_IDLE.close)
+_IDLE_PROCESSES = _IdleProcesses()
+atexit.register(_IDLE_PROCESSES.close)
 
 
-def close() -> None:
+def close_idle_processes() -> None:
     """End the processes that wait; the next call starts new ones."""
-    _IDLE.close()
+    _IDLE_PROCESSES.close()
 
 
 def call_many(
-    function: Function, rows: Sequence[dict[str, Any]], seconds: float, processes: int
-) -> list[Called]:
+    function: UserFunction, rows: Sequence[dict[str, Any]], seconds: float, processes: int
+) -> list[CallResult]:
     """Call the function with each row's arguments."""
 
-    def call(arguments: dict[str, Any]) -> Called:
+    def call(arguments: dict[str, Any]) -> CallResult:
         return _call(function, arguments, seconds)
 
     with ThreadPoolExecutor(processes, thread_name_prefix="user-code") as pool:
         return list(pool.map(call, rows))
 
 
-def _call(function: Function, arguments: dict[str, Any], seconds: float) -> Called:
-    host = _IDLE.take(function)
-    answer = host.ask(arguments, seconds)
-    if answer is None or not host.alive:
+def _call(function: UserFunction, arguments: dict[str, Any], seconds: float) -> CallResult:
+    host = _IDLE_PROCESSES.take(function)
+    answer = host.request(arguments, seconds)
+    if answer is None or not host.is_alive:
         host.stop()
     else:
-        _IDLE.put(function, host)
+        _IDLE_PROCESSES.put(function, host)
     if answer is None:
-        return Called(late=True)
-    return Called(answer.get("value"), answer.get("reason"), answer.get("error"))
+        return CallResult(timed_out=True)
+    return CallResult(answer.get("value"), answer.get("reason"), answer.get("error"))

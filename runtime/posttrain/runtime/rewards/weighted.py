@@ -2,7 +2,12 @@
 
 from collections.abc import Sequence
 
-from posttrain.runtime.rewards.arithmetic import added, drowned, rowwise, times
+from posttrain.runtime.rewards.arithmetic import (
+    check_dominant_term,
+    combine_rows,
+    scale_interval,
+    sequential_sum,
+)
 from posttrain.runtime.rewards.batch import Batch, Operands
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
@@ -14,12 +19,14 @@ class Weighted(Params):
 
 
 def _terms(params: Weighted, operands: Ranges) -> list[Interval]:
-    return [times(part, weight) for part, weight in zip(operands["of"], params.weights, strict=True)]
+    return [scale_interval(part, weight) for part, weight in zip(operands["of"], params.weights, strict=True)]
 
 
-def reach(params: Weighted, operands: Ranges) -> Interval:
+def value_range(params: Weighted, operands: Ranges) -> Interval:
     terms = _terms(params, operands)
-    return Interval(added([term.low for term in terms]), added([term.high for term in terms]))
+    return Interval(
+        sequential_sum([term.low for term in terms]), sequential_sum([term.high for term in terms])
+    )
 
 
 def remarks(params: Weighted, operands: Ranges) -> Sequence[Remark]:
@@ -27,7 +34,7 @@ def remarks(params: Weighted, operands: Ranges) -> Sequence[Remark]:
     if parts != weights:
         message = f"there are {parts} parts and {weights} weights"
         return (Remark(kind="refused", message=message, at=("weights",)),)
-    return drowned(_terms(params, operands))
+    return check_dominant_term(_terms(params, operands))
 
 
 EXTENSION = RewardOp(
@@ -38,13 +45,13 @@ EXTENSION = RewardOp(
         "of": Operand(type="number", many=True, description="The numbers, in the order of their weights.")
     },
     yields="number",
-    range=reach,
+    range=value_range,
     remarks=remarks,
 )
 
 
 def run(params: Weighted, operands: Operands, batch: Batch) -> list[float | None]:
     def combined(row: Sequence[float]) -> float:
-        return added([part * weight for part, weight in zip(row, params.weights, strict=True)])
+        return sequential_sum([part * weight for part, weight in zip(row, params.weights, strict=True)])
 
-    return rowwise(combined, operands["of"])
+    return combine_rows(combined, operands["of"])

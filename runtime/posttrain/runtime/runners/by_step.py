@@ -8,10 +8,10 @@ from posttrain.spec.plan import Plan, Step
 from posttrain.spec.record import record
 
 
-class OneRunner(Protocol):
+class StepRunner(Protocol):
     """What a runner can do. A handle means something to the runner that gave it, and to nobody else."""
 
-    def expect(self, plan: Plan, ids: Sequence[str], folder: Path) -> None: ...
+    def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None: ...
 
     def attach(self, work: Path, step: Step) -> Any: ...
 
@@ -32,34 +32,34 @@ class OneRunner(Protocol):
 
 
 @record
-class Handle:
+class StepHandle:
     """A step under way, with the runner that it runs under."""
 
-    runner: OneRunner
+    runner: StepRunner
     inner: Any
 
 
-class Runners:
+class RunnerDispatch:
     """All runners, each for the steps that are its own; one that has no step is not even imported."""
 
-    def __init__(self, process: OneRunner | None = None, docker: OneRunner | None = None) -> None:
+    def __init__(self, process: StepRunner | None = None, docker: StepRunner | None = None) -> None:
         given = {"process": process, "docker": docker}
-        self._by_place = {place: runner for place, runner in given.items() if runner is not None}
+        self._by_name = {place: runner for place, runner in given.items() if runner is not None}
 
-    def expect(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
+    def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
         coming = set(ids)
         mine: dict[str, list[str]] = {}
         for step in plan.steps:
             if step.id in coming:
-                mine.setdefault(_place(step), []).append(step.id)
+                mine.setdefault(_runner_name(step), []).append(step.id)
         for place, ids in mine.items():
-            self._at(place).expect(plan, ids, folder)
+            self._runner_for(place).prepare(plan, ids, folder)
 
-    def attach(self, work: Path, step: Step) -> Handle | None:
+    def attach(self, work: Path, step: Step) -> StepHandle | None:
         """The step as an earlier client left it, if it outlived that one."""
-        runner = self._at(_place(step))
+        runner = self._runner_for(_runner_name(step))
         found = runner.attach(work, step)
-        return None if found is None else Handle(runner, found)
+        return None if found is None else StepHandle(runner, found)
 
     def start(
         self,
@@ -68,28 +68,28 @@ class Runners:
         secrets: Mapping[str, str],
         lock: int,
         gpus: tuple[str, ...] | None = None,
-    ) -> Handle:
+    ) -> StepHandle:
         """Start a step. It sees the GPUs named, by what CUDA_VISIBLE_DEVICES takes; all if None."""
-        runner = self._at(_place(step))
-        return Handle(runner, runner.start(work, step, secrets, lock, gpus))
+        runner = self._runner_for(_runner_name(step))
+        return StepHandle(runner, runner.start(work, step, secrets, lock, gpus))
 
-    def poll(self, handle: Handle) -> int | None:
+    def poll(self, handle: StepHandle) -> int | None:
         return handle.runner.poll(handle.inner)
 
-    def stop(self, handle: Handle, *, now: bool = False) -> None:
+    def stop(self, handle: StepHandle, *, now: bool = False) -> None:
         handle.runner.stop(handle.inner, now=now)
 
     def close(self) -> None:
-        for runner in self._by_place.values():
+        for runner in self._by_name.values():
             runner.close()
 
-    def _at(self, place: str) -> OneRunner:
-        if place not in self._by_place:
-            self._by_place[place] = _made(place)
-        return self._by_place[place]
+    def _runner_for(self, place: str) -> StepRunner:
+        if place not in self._by_name:
+            self._by_name[place] = _create_runner(place)
+        return self._by_name[place]
 
 
-def _made(place: str) -> OneRunner:
+def _create_runner(place: str) -> StepRunner:
     if place == "docker":
         from posttrain.runtime.runners.docker import DockerRunner
 
@@ -99,5 +99,5 @@ def _made(place: str) -> OneRunner:
     return ProcessRunner()
 
 
-def _place(step: Step) -> str:
+def _runner_name(step: Step) -> str:
     return "docker" if step.image else "process"

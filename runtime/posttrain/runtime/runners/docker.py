@@ -12,11 +12,16 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.faults import FAILED, STOPPED, Interrupted, StepFault
+from posttrain.runtime.faults import FAILED, STOPPED, Interrupted, StepError
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.runners import docker_container, docker_ending
-from posttrain.runtime.runners.docker_engine import address, connect, silent, told_plainly
-from posttrain.runtime.runners.docker_images import fetched
+from posttrain.runtime.runners.docker_engine import (
+    connect,
+    engine_address,
+    is_unreachable,
+    translate_engine_errors,
+)
+from posttrain.runtime.runners.docker_images import ensure_image
 from posttrain.spec.extension import Runner
 from posttrain.spec.plan import Plan, Step
 
@@ -25,12 +30,12 @@ if TYPE_CHECKING:
 
 EXTENSION = Runner(name="docker", summary="A container of a Docker engine.")
 _KILLED = -9
-_PAUSE = 0.2  # between two looks at a container
-_CHANGED = "receipt.json", "failure.json", "starved.json"
+_POLL_SECONDS = 0.2  # between two looks at a container
+_RESULT_FILES = "receipt.json", "failure.json", "starved.json"
 
 
 @dataclass
-class Contained:
+class ContainerHandle:
     """A step in a container, or on its way into one."""
 
     work: Path
@@ -39,16 +44,16 @@ class Contained:
     gpus: tuple[str, ...] = ()
     # Pulls, creates and starts, so that a long pull holds nothing else up.
     starting: Thread | None = None
-    given_up: Event = field(default_factory=Event)
-    asked: bool = False
-    looked: float = 0.0
+    cancelled: Event = field(default_factory=Event)
+    stop_requested: bool = False
+    last_poll: float = 0.0
     # Since when the engine has not answered.
-    silent_since: float | None = None
+    unreachable_since: float | None = None
     status: int | None = None
 
     @property
-    def name(self) -> str:
-        return docker_container.name_of(self.work)
+    def container_name(self) -> str:
+        return docker_container.container_name(self.work)
 
 
 class DockerRunner:
@@ -62,29 +67,31 @@ class DockerRunner:
         # The memory of the machine that the recipe is written for, where it says so.
         self._machine_gb: float | None = None
 
-    def expect(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
+    def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
         """Told which steps will run, clear away what nobody will come back to."""
         self._run = folder.name
         self._machine_gb = plan.target.get("memory_gb")
         home = Home(folder.parent.parent)
-        wanted = {docker_container.name_of(home.work(step.key)) for step in plan.steps if step.id in ids}
+        wanted = {
+            docker_container.container_name(home.workdir(step.key)) for step in plan.steps if step.id in ids
+        }
         try:
-            docker_container.sweep(self._connected(), home, wanted)
-        except StepFault:
+            docker_container.remove_stale_containers(self._get_client(), home, wanted)
+        except StepError:
             return  # the first step that needs the engine says so
 
-    def attach(self, work: Path, step: Step) -> Contained | None:
+    def attach(self, work: Path, step: Step) -> ContainerHandle | None:
         """The step's container, if an earlier client has left one that runs or has a result."""
         try:
-            with told_plainly():
-                container = self._connected().containers.get(docker_container.name_of(work))
+            with translate_engine_errors():
+                container = self._get_client().containers.get(docker_container.container_name(work))
                 state = container.attrs["State"]
                 if state["Status"] in ("running", "paused", "restarting"):
-                    return Contained(work, step)
-                if state["Status"] == "exited" and docker_ending.worth_taking(state, work):
-                    return Contained(work, step)
+                    return ContainerHandle(work, step)
+                if state["Status"] == "exited" and docker_ending.has_result(state, work):
+                    return ContainerHandle(work, step)
                 container.remove(force=True)
-        except StepFault:
+        except StepError:
             pass  # there is none, or no engine: the start says so
         return None
 
@@ -95,40 +102,40 @@ class DockerRunner:
         secrets: Mapping[str, str],
         lock: int,
         gpus: tuple[str, ...] | None = None,
-    ) -> Contained:
+    ) -> ContainerHandle:
         """Start the step that `work` describes. The lock stays with the client: the container's name
         takes its place."""
-        for name in _CHANGED:
+        for name in _RESULT_FILES:
             (work / name).unlink(missing_ok=True)
-        handle = Contained(work, step, gpus or ())
-        handle.starting = Thread(target=self._bring_up, args=(handle, dict(secrets)), daemon=True)
+        handle = ContainerHandle(work, step, gpus or ())
+        handle.starting = Thread(target=self._start_container, args=(handle, dict(secrets)), daemon=True)
         handle.starting.start()
         return handle
 
-    def poll(self, handle: Contained) -> int | None:
+    def poll(self, handle: ContainerHandle) -> int | None:
         """The exit status, negative for a signal; None while it runs."""
         if handle.status is not None or (handle.starting and handle.starting.is_alive()):
             return handle.status
         now = time.monotonic()
-        if now - handle.looked >= _PAUSE:
-            handle.looked = now
-            self._look(handle, now)
+        if now - handle.last_poll >= _POLL_SECONDS:
+            handle.last_poll = now
+            self._inspect_container(handle, now)
         return handle.status
 
-    def stop(self, handle: Contained, *, now: bool = False) -> None:
+    def stop(self, handle: ContainerHandle, *, now: bool = False) -> None:
         """Ask the step to keep what it has and end; with `now`, end it and leave nothing of it."""
-        handle.given_up.set()
+        handle.cancelled.set()
         if handle.starting and handle.starting.is_alive():
             if not now:
                 return
             handle.starting.join(self._patience)
-        if self.poll(handle) is not None or (handle.asked and not now):
+        if self.poll(handle) is not None or (handle.stop_requested and not now):
             return
-        handle.asked = True
+        handle.stop_requested = True
         try:
-            self._end(handle, now)
+            self._stop_container(handle, now)
         except Exception as error:
-            if not silent(error):
+            if not is_unreachable(error):
                 raise
         if now:
             handle.status = _KILLED
@@ -138,86 +145,88 @@ class DockerRunner:
             self._engine.close()
             self._engine = None
 
-    def _connected(self) -> "DockerClient":
+    def _get_client(self) -> "DockerClient":
         if self._engine is None:
             self._engine = connect()
         return self._engine
 
-    def _bring_up(self, handle: Contained, secrets: Mapping[str, str]) -> None:
+    def _start_container(self, handle: ContainerHandle, secrets: Mapping[str, str]) -> None:
         """Pull the image if it is not here, then create and start the container."""
         status = FAILED
         try:
             engine = connect()  # its own: a client serves one thread
-            image = self._image(engine, handle)
-            if handle.given_up.is_set():
+            image = self._ensure_image(engine, handle)
+            if handle.cancelled.is_set():
                 raise Interrupted("stopped before the container was started")
-            with told_plainly():
+            with translate_engine_errors():
                 about = handle.work, handle.step, secrets, self._run, handle.gpus, self._machine_gb
-                docker_container.launch(engine, docker_container.options(engine, image, *about))
+                docker_container.start_container(
+                    engine, docker_container.container_options(engine, image, *about)
+                )
             return
         except Interrupted:
             status = STOPPED
-        except StepFault as fault:
-            docker_ending.note(handle.work, fault)
+        except StepError as fault:
+            docker_ending.write_failure(handle.work, fault)
         except BaseException:
             handle.status = FAILED
             raise
         handle.status = status
 
-    def _image(self, engine: "DockerClient", handle: Contained) -> str:
+    def _ensure_image(self, engine: "DockerClient", handle: ContainerHandle) -> str:
         events = EventWriter(handle.work / "record" / "events.jsonl")
         assert handle.step.image is not None, "a step in a container names an image"
         with self._pulling:  # of steps that want the same image, one pulls it
-            return fetched(
+            return ensure_image(
                 engine,
                 handle.step.image,
                 lambda done, total: events.progress(done, total, "MB of the image"),
-                handle.given_up,
+                handle.cancelled,
             )
 
-    def _look(self, handle: Contained, now: float) -> None:
+    def _inspect_container(self, handle: ContainerHandle, now: float) -> None:
         from docker.errors import NotFound
 
         try:
-            container = self._connected().containers.get(handle.name)
-            handle.silent_since = None
+            container = self._get_client().containers.get(handle.container_name)
+            handle.unreachable_since = None
             state = container.attrs["State"]
             if state["Status"] in ("exited", "dead"):
-                docker_ending.keep_output(container, state, handle.work)
-                status = docker_ending.status_of(
-                    state, handle.work, handle.step, docker_container.limit_gb(container)
+                docker_ending.append_container_log(container, state, handle.work)
+                status = docker_ending.process_status(
+                    state, handle.work, handle.step, docker_container.memory_limit_gb(container)
                 )
                 container.remove(force=True)
                 handle.status = status
         except NotFound:
-            gone = StepFault(
+            gone = StepError(
                 "the step's container was removed while it ran", "run again: it goes on", retriable=True
             )
-            docker_ending.note(handle.work, gone)
+            docker_ending.write_failure(handle.work, gone)
             handle.status = _KILLED
         except Exception as error:
-            if not (silent(error) or isinstance(error, StepFault)):
+            if not (is_unreachable(error) or isinstance(error, StepError)):
                 raise
-            self._wait_for_the_engine(handle, now)
+            self._handle_engine_loss(handle, now)
 
-    def _wait_for_the_engine(self, handle: Contained, now: float) -> None:
+    def _handle_engine_loss(self, handle: ContainerHandle, now: float) -> None:
         """An engine that restarts comes back, often with its containers: some patience is due."""
-        handle.silent_since = handle.silent_since or now
+        handle.unreachable_since = handle.unreachable_since or now
         self.close()
-        if now - handle.silent_since < self._patience:
+        if now - handle.unreachable_since < self._patience:
             return
-        fault = StepFault(
-            f"the Docker engine at {address()} is gone; the container {handle.name} may still run",
+        fault = StepError(
+            f"the Docker engine at {engine_address()} is gone; the container {handle.container_name} may still run",
             "start the engine and run again: what still runs is watched further, what was ended goes on",
         )
-        docker_ending.note(handle.work, fault)
+        docker_ending.write_failure(handle.work, fault)
         handle.status = FAILED
 
-    def _end(self, handle: Contained, now: bool) -> None:
+    def _stop_container(self, handle: ContainerHandle, now: bool) -> None:
         from docker.errors import APIError, NotFound
 
         try:
-            container = self._connected().containers.get(handle.name)
+            container = self._get_client().containers.get(handle.container_name)
             if now:
                 container.remove(force=True)
             else:

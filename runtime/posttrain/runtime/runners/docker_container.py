@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.locks import try_lock
-from posttrain.runtime.runners.docker_engine import told_plainly
-from posttrain.runtime.runners.process import steady
+from posttrain.runtime.runners.docker_engine import translate_engine_errors
+from posttrain.runtime.runners.process import step_environment
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Resources, Step
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from docker.types import DeviceRequest
 
 _GIB = 1 << 30
-_PROCESSES = 4096
-_SHARED_GIB = 8.0
+_PIDS_LIMIT = 4096
+_SHM_GIB = 8.0
 _TMP = "/".join(("", "tmp"))  # inside the container, where nobody else writes
 
 
-def home_of(work: Path) -> Home:
+def home_for(work: Path) -> Home:
     return Home(work.parent.parent)
 
 
-def name_of(work: Path) -> str:
+def container_name(work: Path) -> str:
     """One name for one step of one home: a second client finds the container, and cannot make another."""
-    return f"posttrain-{digest([str(home_of(work).root), work.name])[:32]}"
+    return f"posttrain-{digest([str(home_for(work).root), work.name])[:32]}"
 
 
-def options(
+def container_options(
     engine: "DockerClient",
     image: str,
     work: Path,
@@ -49,14 +49,14 @@ def options(
 
     return {
         "image": image,
-        "name": name_of(work),
+        "name": container_name(work),
         "entrypoint": ["python", "-m", "posttrain.runtime.runners.docker_inside"],
         "command": [str(work)],
         "working_dir": str(work),
         "user": f"{os.getuid()}:{os.getgid()}",
         "environment": {**_environment(work, step), **secrets},
-        "labels": labels(work, step, run),
-        "network_mode": _network(engine, step.resources),
+        "labels": container_labels(work, step, run),
+        "network_mode": _network_mode(engine, step.resources),
         "mounts": _mounts(work),
         # What is written outside the step's own folder is gone with the container. Programs compiled
         # as they are needed must be able to run from there.
@@ -65,18 +65,18 @@ def options(
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
         "init": True,  # without it a process that is number 1 ignores SIGTERM
-        "pids_limit": _PROCESSES,
+        "pids_limit": _PIDS_LIMIT,
         "nano_cpus": min(step.resources.cpus, os.cpu_count() or 1) * 10**9,
-        "device_requests": _gpus(engine, step.resources.gpus, gpus),
+        "device_requests": _device_requests(engine, step.resources.gpus, gpus),
         # The step's log is a file in its folder. This one holds what comes before that.
         "log_config": LogConfig(type="json-file", config={"max-size": "1m"}),
-        **_memory(step.resources.memory_gb or machine_gb),
+        **_memory_options(step.resources.memory_gb or machine_gb),
     }
 
 
-def labels(work: Path, step: Step, run: str) -> dict[str, str]:
+def container_labels(work: Path, step: Step, run: str) -> dict[str, str]:
     return {
-        "posttrain.home": str(home_of(work).root),
+        "posttrain.home": str(home_for(work).root),
         "posttrain.key": work.name,
         "posttrain.run": run,
         "posttrain.step": step.id,
@@ -88,10 +88,10 @@ def labels(work: Path, step: Step, run: str) -> dict[str, str]:
 def _environment(work: Path, step: Step) -> dict[str, str]:
     """Nothing of the caller's, except how to reach the network for a step that may."""
     found = {
-        **steady(work, step),
+        **step_environment(work, step),
         # The caller has no entry among the users of the image.
         "HOME": _TMP,
-        "USER": _user(),
+        "USER": _user_name(),
         "HF_HOME": str(work / "scratch" / "huggingface"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -101,7 +101,7 @@ def _environment(work: Path, step: Step) -> dict[str, str]:
     return found
 
 
-def _user() -> str:
+def _user_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # no name for this number
@@ -112,30 +112,30 @@ def _mounts(work: Path) -> list[Any]:
     """The same paths inside as outside: the step's description names files by them."""
     from docker.types import Mount
 
-    store = str(home_of(work).store.root)
+    store = str(home_for(work).store.root)
     return [
         Mount(store, store, type="bind", read_only=True),
         Mount(str(work), str(work), type="bind"),
     ]
 
 
-def _network(engine: "DockerClient", wanted: Resources) -> str:
+def _network_mode(engine: "DockerClient", wanted: Resources) -> str:
     if not wanted.network:
         return "none"
     # An engine can be set up without a bridge; the host's own network is then the only one.
     return "bridge" if engine.networks.list(names=["bridge"]) else "host"
 
 
-def _memory(gb: float | None) -> dict[str, Any]:
+def _memory_options(gb: float | None) -> dict[str, Any]:
     """Limits. Shared memory counts as memory: no more than half of it may go there."""
     if gb is None:
-        return {"shm_size": int(_SHARED_GIB * _GIB)}
+        return {"shm_size": int(_SHM_GIB * _GIB)}
     limit = int(gb * _GIB)
-    shared = min(limit // 2, int(_SHARED_GIB * _GIB))
+    shared = min(limit // 2, int(_SHM_GIB * _GIB))
     return {"mem_limit": limit, "memswap_limit": limit, "shm_size": shared}
 
 
-def _gpus(engine: "DockerClient", count: int, given: tuple[str, ...]) -> "list[DeviceRequest]":
+def _device_requests(engine: "DockerClient", count: int, given: tuple[str, ...]) -> "list[DeviceRequest]":
     """By CDI where the engine says that it has found devices so; else by number or UUID."""
     from docker.types import DeviceRequest
 
@@ -152,12 +152,12 @@ def _gpus(engine: "DockerClient", count: int, given: tuple[str, ...]) -> "list[D
     return [DeviceRequest(capabilities=[["gpu"]], count=count)]
 
 
-def limit_gb(container: "Container") -> float | None:
+def memory_limit_gb(container: "Container") -> float | None:
     """The memory that a container may take, where it has a limit."""
     return (container.attrs["HostConfig"].get("Memory") or 0) / _GIB or None
 
 
-def launch(engine: "DockerClient", made: Mapping[str, Any]) -> None:
+def start_container(engine: "DockerClient", made: Mapping[str, Any]) -> None:
     """Create the container with these options, and start it."""
     from docker.errors import APIError
 
@@ -174,13 +174,13 @@ def launch(engine: "DockerClient", made: Mapping[str, Any]) -> None:
         raise
 
 
-def sweep(engine: "DockerClient", home: Home, wanted: set[str]) -> None:
+def remove_stale_containers(engine: "DockerClient", home: Home, wanted: set[str]) -> None:
     """Remove this home's containers that no client watches and none will take: those that have ended,
     and those whose product only a run that is gone could have used."""
     label = f"posttrain.home={home.root}"
-    with told_plainly():
+    with translate_engine_errors():
         for container in engine.containers.list(all=True, ignore_removed=True, filters={"label": label}):
-            lock = try_lock(home.lock(container.labels["posttrain.key"]))
+            lock = try_lock(home.step_lock(container.labels["posttrain.key"]))
             if lock is None:
                 continue
             useless = container.status == "exited" or container.labels["posttrain.shared"] == "no"

@@ -5,13 +5,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 # A pull can be silent for as long as a large layer takes to unpack.
-_SILENCE = 600
+_TIMEOUT_SECONDS = 600
 
 
 def connect() -> "DockerClient":
@@ -20,20 +20,20 @@ def connect() -> "DockerClient":
     from docker.errors import DockerException
 
     try:
-        return docker.from_env(timeout=_SILENCE)
+        return docker.from_env(timeout=_TIMEOUT_SECONDS)
     except DockerException as error:
-        raise StepFault(
-            f"no Docker engine answers at {address()}: {_short(error)}",
+        raise StepError(
+            f"no Docker engine answers at {engine_address()}: {_root_cause(error)}",
             "start it, or set DOCKER_HOST; without `container`, the stage runs as a process of this machine",
             retriable=True,
         ) from None
 
 
-def address() -> str:
+def engine_address() -> str:
     return os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
 
 
-def silent(error: Exception) -> bool:
+def is_unreachable(error: Exception) -> bool:
     """Whether an error says that the engine does not answer, and nothing about what it was asked."""
     from docker.errors import APIError, DockerException
     from requests.exceptions import RequestException
@@ -44,7 +44,7 @@ def silent(error: Exception) -> bool:
 
 
 @contextmanager
-def told_plainly() -> Generator[None]:
+def translate_engine_errors() -> Generator[None]:
     """Turn what the engine answers inside this block into a fault of the step."""
     from docker.errors import APIError, DockerException
     from requests.exceptions import RequestException
@@ -52,14 +52,14 @@ def told_plainly() -> Generator[None]:
     try:
         yield
     except APIError as error:
-        raise _fault(str(error.explanation or error)) from None
+        raise _translate(str(error.explanation or error)) from None
     except (DockerException, RequestException) as error:
-        message = f"the Docker engine at {address()} stopped answering: {_short(error)}"
-        raise StepFault(message, "see that it runs, and run again", retriable=True) from None
+        message = f"the Docker engine at {engine_address()} stopped answering: {_root_cause(error)}"
+        raise StepError(message, "see that it runs, and run again", retriable=True) from None
 
 
 # What the engine says when a container cannot start, what it means, and what to do about it.
-_MEANINGS = (
+_KNOWN_ERRORS = (
     (
         ("could not select device driver", "unresolvable CDI devices", "nvidia-container-cli"),
         "this machine's Docker cannot give GPUs to containers",
@@ -83,14 +83,14 @@ _MEANINGS = (
 )
 
 
-def _fault(said: str) -> StepFault:
-    for signs, message, advice in _MEANINGS:
+def _translate(said: str) -> StepError:
+    for signs, message, advice in _KNOWN_ERRORS:
         if any(sign in said for sign in signs):
-            return StepFault(f"{message} (Docker says: {said})", advice)
-    return StepFault(f"the container cannot be started; Docker says: {said}", "see the engine's own log")
+            return StepError(f"{message} (Docker says: {said})", advice)
+    return StepError(f"the container cannot be started; Docker says: {said}", "see the engine's own log")
 
 
-def _short(error: Exception) -> str:
+def _root_cause(error: Exception) -> str:
     """The cause at the bottom of a chain of wrapped errors."""
     while isinstance(error.__context__, Exception):
         error = error.__context__

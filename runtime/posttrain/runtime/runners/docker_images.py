@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from posttrain.runtime.faults import Interrupted, StepFault
-from posttrain.runtime.runners.docker_engine import told_plainly
+from posttrain.runtime.faults import Interrupted, StepError
+from posttrain.runtime.runners.docker_engine import translate_engine_errors
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 # Told how many MB of how many have come.
-Told = Callable[[int, int], None]
+PullListener = Callable[[int, int], None]
 
 
-def held(engine: "DockerClient", image: str) -> str | None:
+def find_local_image(engine: "DockerClient", image: str) -> str | None:
     """The id of the local image with this digest, under whatever name it was pulled."""
     from docker.errors import ImageNotFound
 
@@ -29,52 +29,52 @@ def held(engine: "DockerClient", image: str) -> str | None:
     return None
 
 
-def fetched(engine: "DockerClient", image: str, told: Told, stopped: Event) -> str:
+def ensure_image(engine: "DockerClient", image: str, told: PullListener, stopped: Event) -> str:
     """The id of the image, pulled if it is not here."""
-    with told_plainly():
-        found = held(engine, image)
+    with translate_engine_errors():
+        found = find_local_image(engine, image)
         if found is None:
             _pull(engine, image, told, stopped)
-            found = held(engine, image)
+            found = find_local_image(engine, image)
     if found is None:
-        raise StepFault(f"the image {image} was pulled, and yet is not there", "see the engine's own log")
+        raise StepError(f"the image {image} was pulled, and yet is not there", "see the engine's own log")
     return found
 
 
-def _pull(engine: "DockerClient", image: str, told: Told, stopped: Event) -> None:
+def _pull(engine: "DockerClient", image: str, told: PullListener, stopped: Event) -> None:
     """Pull by digest. The errors of a pull come in its stream, not as an answer to the call."""
     from docker.errors import APIError
 
     name, _, digest = image.partition("@")
     try:
-        _follow(engine.api.pull(name, tag=digest, stream=True, decode=True), image, told, stopped)
+        _report_pull(engine.api.pull(name, tag=digest, stream=True, decode=True), image, told, stopped)
     except APIError as error:
-        raise _unreachable(image, str(error.explanation or error)) from None
+        raise _pull_failure(image, str(error.explanation or error)) from None
 
 
-def _follow(stream: Iterable[Mapping[str, Any]], image: str, told: Told, stopped: Event) -> None:
+def _report_pull(stream: Iterable[Mapping[str, Any]], image: str, told: PullListener, stopped: Event) -> None:
     layers: dict[str, tuple[int, int]] = {}
     for line in stream:
         if stopped.is_set():
             raise Interrupted("stopped while the image was pulled")
         if "error" in line:
-            raise _unreachable(image, str(line["error"]))
+            raise _pull_failure(image, str(line["error"]))
         detail = line.get("progressDetail") or {}
         if line.get("status") == "Downloading" and detail.get("total"):
             layers[line["id"]] = (detail["current"], detail["total"])
             told(sum(c for c, _ in layers.values()) >> 20, sum(t for _, t in layers.values()) >> 20)
 
 
-_ABSENT = ("manifest unknown", "not found", "does not exist", "name unknown")
+_NOT_FOUND_ERRORS = ("manifest unknown", "not found", "does not exist", "name unknown")
 
 
-def _unreachable(image: str, said: str) -> StepFault:
+def _pull_failure(image: str, said: str) -> StepError:
     message = f"the image {image} is not on this machine, and cannot be pulled: {said}"
     if "no space left" in said:
-        return StepFault(message, "free space where Docker keeps its images, and run again")
-    if any(sign in said for sign in _ABSENT):
+        return StepError(message, "free space where Docker keeps its images, and run again")
+    if any(sign in said for sign in _NOT_FOUND_ERRORS):
         advice = (
             "check its name and digest: the registry may have deleted it. `docker login` if it is private"
         )
-        return StepFault(message, advice)
-    return StepFault(message, "see that the registry can be reached, and run again", retriable=True)
+        return StepError(message, advice)
+    return StepError(message, "see that the registry can be reached, and run again", retriable=True)

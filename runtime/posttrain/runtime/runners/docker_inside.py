@@ -11,7 +11,7 @@ from pathlib import Path
 from posttrain.runtime import durable, worker
 
 # The second version of control groups, and the first.
-_COUNTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
+_OOM_COUNTERS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 
 
 def main(work: Path) -> int:
@@ -19,14 +19,14 @@ def main(work: Path) -> int:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     status = worker.main(work)
-    if status and kills():
-        durable.write_json(work / "starved.json", {"kills": kills()})
+    if status and count_oom_kills():
+        durable.write_json(work / "starved.json", {"kills": count_oom_kills()})
     return status
 
 
-def kills() -> int:
+def count_oom_kills() -> int:
     """How many processes of this container the kernel has ended for want of memory."""
-    for path in _COUNTS:
+    for path in _OOM_COUNTERS:
         try:
             lines = path.read_text().splitlines()
         except OSError:
@@ -36,4 +36,4 @@ def kills() -> int:
 
 
 if __name__ == "__main__":
-    worker.leave(main(Path(sys.argv[1])))
+    worker.exit_process(main(Path(sys.argv[1])))

@@ -7,30 +7,30 @@ from collections.abc import Mapping
 from threading import Event
 from typing import TYPE_CHECKING
 
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.runners.docker_engine import connect, told_plainly
-from posttrain.runtime.runners.docker_images import Told, fetched
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.runners.docker_engine import connect, translate_engine_errors
+from posttrain.runtime.runners.docker_images import PullListener, ensure_image
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-_ASK = ["python", "-m", "posttrain.runtime.runners.docker_stack"]
+_COMMAND = ["python", "-m", "posttrain.runtime.runners.docker_stack"]
 
 
-def wanted() -> dict[str, str]:
+def planned_versions() -> dict[str, str]:
     """What this release plans for: itself, and the versions that it is pinned to."""
-    from posttrain.compiler.facts.stack import PINNED
+    from posttrain.compiler.facts.stack import PINNED_VERSIONS
     from posttrain.spec.version import VERSION
 
-    return {"posttrain": VERSION, **PINNED}
+    return {"posttrain": VERSION, **PINNED_VERSIONS}
 
 
-def present() -> dict[str, str | None]:
+def installed_versions() -> dict[str, str | None]:
     """What is installed here, of what is wanted."""
     from importlib.metadata import PackageNotFoundError, version
 
     found: dict[str, str | None] = {}
-    for name in wanted():
+    for name in planned_versions():
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -38,39 +38,43 @@ def present() -> dict[str, str | None]:
     return found
 
 
-def stack_of(image: str, told: Told) -> dict[str, str | None]:
+def image_versions(image: str, told: PullListener) -> dict[str, str | None]:
     """What an image holds, asked of its own Python. One named by digest is pulled where it is missing."""
     engine = connect()
     try:
-        id = fetched(engine, image, told, Event()) if "@" in image else _local(engine, image)
-        with told_plainly():
-            return json.loads(_asked(engine, id, image))
+        id = (
+            ensure_image(engine, image, told, Event())
+            if "@" in image
+            else _require_local_image(engine, image)
+        )
+        with translate_engine_errors():
+            return json.loads(_run_in_image(engine, id, image))
     finally:
         engine.close()
 
 
-def _local(engine: "DockerClient", image: str) -> str:
+def _require_local_image(engine: "DockerClient", image: str) -> str:
     from docker.errors import ImageNotFound
 
-    with told_plainly():
+    with translate_engine_errors():
         try:
             return engine.api.inspect_image(image)["Id"]
         except ImageNotFound:
             pass
-    raise StepFault(
+    raise StepError(
         f"there is no image {image} on this machine", "build it with `make image`, or name it by its digest"
     )
 
 
-def _asked(engine: "DockerClient", id: str, image: str) -> bytes:
+def _run_in_image(engine: "DockerClient", id: str, image: str) -> bytes:
     container = engine.containers.create(
-        id, entrypoint=_ASK, command=[], network_mode="none", read_only=True, cap_drop=["ALL"]
+        id, entrypoint=_COMMAND, command=[], network_mode="none", read_only=True, cap_drop=["ALL"]
     )
     try:
         container.start()
         if container.wait()["StatusCode"]:
-            raise StepFault(
-                f"{image} holds no posttrain that could be asked: {_last(container.logs())}",
+            raise StepError(
+                f"{image} holds no posttrain that could be asked: {_last_line(container.logs())}",
                 "build one with `make image`",
             )
         return container.logs(stdout=True, stderr=False)
@@ -78,19 +82,19 @@ def _asked(engine: "DockerClient", id: str, image: str) -> bytes:
         container.remove(force=True)
 
 
-def _last(output: bytes) -> str:
+def _last_line(output: bytes) -> str:
     lines = output.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else "it says nothing"
 
 
-def differences(found: Mapping[str, str | None]) -> list[tuple[str, str, str]]:
+def version_mismatches(found: Mapping[str, str | None]) -> list[tuple[str, str, str]]:
     """Name, wanted version and version there, of what is not as planned."""
     return [
         (name, version, found.get(name) or "missing")
-        for name, version in wanted().items()
+        for name, version in planned_versions().items()
         if found.get(name) != version
     ]
 
 
 if __name__ == "__main__":
-    print(json.dumps(present()))
+    print(json.dumps(installed_versions()))

@@ -26,7 +26,7 @@ _KILLED = -9
 
 
 @dataclass
-class Handle:
+class ProcessHandle:
     """A step under way: a process of our own, or a number under which the warm process knows it."""
 
     process: subprocess.Popen[bytes] | None = None
@@ -39,19 +39,19 @@ class ProcessRunner:
     """Starts workers, watches them and stops them."""
 
     def __init__(self, *, warm: bool = True) -> None:
-        self._warm_wanted = warm
-        self._warm: _Warm | None = None
-        self._log = Path()
+        self._use_forkserver = warm
+        self._forkserver: _ForkserverClient | None = None
+        self._forkserver_log = Path()
 
-    def expect(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
+    def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
         """Told which steps will run, begin with the imports that they need."""
         heavy = list(dict.fromkeys(m for step in plan.steps if step.id in ids for m in heavy_imports(step)))
-        if heavy and self._warm_wanted and self._warm is None:
-            self._log = folder / "warm.log"
-            self._warm = _Warm(self._log)
-            self._warm.expect(heavy)
+        if heavy and self._use_forkserver and self._forkserver is None:
+            self._forkserver_log = folder / "warm.log"
+            self._forkserver = _ForkserverClient(self._forkserver_log)
+            self._forkserver.preload(heavy)
 
-    def attach(self, work: Path, step: Step) -> Handle | None:
+    def attach(self, work: Path, step: Step) -> ProcessHandle | None:
         """Nothing: a worker of this machine dies with the client that started it."""
         return None
 
@@ -62,13 +62,15 @@ class ProcessRunner:
         secrets: Mapping[str, str],
         lock: int,
         gpus: tuple[str, ...] | None = None,
-    ) -> Handle:
+    ) -> ProcessHandle:
         """Start the step that `work` describes. `lock` is a descriptor that the worker holds on to."""
-        environment = _environment(work, step, secrets, gpus)
+        environment = _worker_environment(work, step, secrets, gpus)
         with (work / "record" / "log").open("ab") as log:
             heavy = heavy_imports(step)
-            if heavy and self._warm is not None:
-                return self._living(self._warm).start(work, step, environment, heavy, lock, log.fileno())
+            if heavy and self._forkserver is not None:
+                return self._ensure_forkserver(self._forkserver).start(
+                    work, step, environment, heavy, lock, log.fileno()
+                )
             process = subprocess.Popen(
                 [sys.executable, "-m", "posttrain.runtime.worker", str(work), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
@@ -78,30 +80,30 @@ class ProcessRunner:
                 pass_fds=(lock,),
                 start_new_session=True,
             )
-        return Handle(process=process, pid=process.pid)
+        return ProcessHandle(process=process, pid=process.pid)
 
-    def _living(self, warm: "_Warm") -> "_Warm":
+    def _ensure_forkserver(self, warm: "_ForkserverClient") -> "_ForkserverClient":
         """The warm process, or another one in the place of one that was killed."""
-        warm.listen()
-        if warm.gone:
+        warm.receive()
+        if warm.exited:
             warm.close()
-            warm = self._warm = _Warm(self._log)
+            warm = self._forkserver = _ForkserverClient(self._forkserver_log)
         return warm
 
-    def poll(self, handle: Handle) -> int | None:
+    def poll(self, handle: ProcessHandle) -> int | None:
         """The exit status, negative for a signal; None while it runs."""
         if handle.process is not None:
             handle.status = handle.process.poll()
         else:
-            assert self._warm is not None, "a step was forked from a process that never was"
-            self._warm.listen()
+            assert self._forkserver is not None, "a step was forked from a process that never was"
+            self._forkserver.receive()
         if handle.status is not None and handle.pid is not None:
             with contextlib.suppress(ProcessLookupError):  # what a step's programs have left behind
                 os.killpg(handle.pid, signal.SIGKILL)
             handle.pid = None
         return handle.status
 
-    def stop(self, handle: Handle, *, now: bool = False) -> None:
+    def stop(self, handle: ProcessHandle, *, now: bool = False) -> None:
         """Ask the step to keep what it has and end; with `now`, end it and all that it started."""
         if self.poll(handle) is not None or handle.pid is None:
             return
@@ -113,17 +115,22 @@ class ProcessRunner:
             handle.process.wait()
 
     def close(self) -> None:
-        if self._warm is not None:
-            self._warm.close()
-            self._warm = None
+        if self._forkserver is not None:
+            self._forkserver.close()
+            self._forkserver = None
 
 
-class _Warm:
+class _ForkserverClient:
     """The client's end of the warm process."""
 
     def __init__(self, log: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {**_inherited(), **_STEADY, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        environment = {
+            **_inherited_environment(),
+            **_FIXED_ENVIRONMENT,
+            "OMP_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+        }
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "posttrain.runtime.warm", str(theirs.fileno()), str(os.getpid())],
@@ -137,10 +144,10 @@ class _Warm:
         theirs.close()
         ours.setblocking(False)
         self.socket = ours
-        self.handles: dict[int, Handle] = {}
-        self.gone = False
+        self.handles: dict[int, ProcessHandle] = {}
+        self.exited = False
 
-    def expect(self, modules: Sequence[str]) -> None:
+    def preload(self, modules: Sequence[str]) -> None:
         self.socket.send(json.dumps({"import": list(modules)}).encode())
 
     def start(
@@ -151,8 +158,8 @@ class _Warm:
         modules: Sequence[str],
         lock: int,
         log: int,
-    ) -> Handle:
-        handle = Handle(number=len(self.handles) + 1)
+    ) -> ProcessHandle:
+        handle = ProcessHandle(number=len(self.handles) + 1)
         self.handles[handle.number] = handle
         message: dict[str, Any] = {
             "start": handle.number,
@@ -167,7 +174,7 @@ class _Warm:
             handle.status = _KILLED
         return handle
 
-    def listen(self) -> None:
+    def receive(self) -> None:
         """Take in what the warm process has said."""
         while True:
             try:
@@ -177,7 +184,7 @@ class _Warm:
             except OSError:
                 data = b""
             if not data:  # its workers go with it
-                self.gone = True
+                self.exited = True
                 for handle in self.handles.values():
                     handle.status = _KILLED if handle.status is None else handle.status
                 return
@@ -202,13 +209,22 @@ def heavy_imports(step: Step) -> tuple[str, ...]:
     module = import_module(step.entry.partition(":")[0])
     engines = {subject["engine"] for subject in step.params.get("subjects", ())}
     found = (getattr(module, "EXTENSION", None), *(CATALOG.find("engine", name) for name in sorted(engines)))
-    every = (name for one in found if isinstance(one, Extension) for name in one.heavy)
+    every = (name for one in found if isinstance(one, Extension) for name in one.preload)
     return tuple(dict.fromkeys(every))
 
 
-_PASSED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TZ")
-_PREFIXES = ("CUDA_", "NVIDIA_", "HF_HOME", "HF_ENDPOINT", "SSL_", "REQUESTS_", "PYTHONPATH", "RECIPE_TEST_")
-_STEADY = {
+_PASSED_NAMES = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TZ")
+_PASSED_PREFIXES = (
+    "CUDA_",
+    "NVIDIA_",
+    "HF_HOME",
+    "HF_ENDPOINT",
+    "SSL_",
+    "REQUESTS_",
+    "PYTHONPATH",
+    "RECIPE_TEST_",
+)
+_FIXED_ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "PYTHONUNBUFFERED": "1",
     "TOKENIZERS_PARALLELISM": "false",
@@ -220,24 +236,26 @@ _STEADY = {
 }
 
 
-def _inherited() -> dict[str, str]:
+def _inherited_environment() -> dict[str, str]:
     """A small part of the caller's environment: nothing that a result could secretly depend on."""
     return {
-        name: value for name, value in os.environ.items() if name in _PASSED or name.startswith(_PREFIXES)
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED_NAMES or name.startswith(_PASSED_PREFIXES)
     }
 
 
-def _environment(
+def _worker_environment(
     work: Path, step: Step, secrets: Mapping[str, str], gpus: tuple[str, ...] | None
 ) -> dict[str, str]:
     shown = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
-    return {**_inherited(), **steady(work, step), **shown, **secrets}
+    return {**_inherited_environment(), **step_environment(work, step), **shown, **secrets}
 
 
-def steady(work: Path, step: Step) -> dict[str, str]:
+def step_environment(work: Path, step: Step) -> dict[str, str]:
     """What every step finds in its environment, wherever it runs."""
     return {
-        **_STEADY,
+        **_FIXED_ENVIRONMENT,
         "OMP_NUM_THREADS": str(step.resources.cpus),
         "MKL_NUM_THREADS": str(step.resources.cpus),
         "HF_DATASETS_CACHE": str(work / "scratch" / "datasets"),

@@ -11,28 +11,28 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.sandbox.bubblewrap import Bubblewrap
-from posttrain.runtime.sandbox.job import Box, Job
-from posttrain.runtime.sandbox.landlock import Landlock, version
-from posttrain.runtime.sandbox.languages import language
+from posttrain.runtime.sandbox.job import Job, Sandbox
+from posttrain.runtime.sandbox.landlock import Landlock, landlock_abi_version
+from posttrain.runtime.sandbox.languages import load_language
 from posttrain.runtime.sandbox.limits import Limits
 from posttrain.runtime.sandbox.running import run
-from posttrain.runtime.sandbox.seccomp import Unsupported
+from posttrain.runtime.sandbox.seccomp import UnsupportedMachine
 
 Containment = Literal["namespaces", "landlock"]
 
-_MISSING = "install it: apt-get install bubblewrap util-linux"
-_NOT_ALLOWED = (
+_INSTALL_ADVICE = "install it: apt-get install bubblewrap util-linux"
+_NO_NAMESPACES_ADVICE = (
     "inside a container, or where users may not make namespaces, `containment: landlock` declares the weaker"
     " box of docs/sandbox.md"
 )
-_NO_LANDLOCK = (
+_NO_LANDLOCK_ADVICE = (
     "it needs a kernel with Landlock, 5.13 or later; else run this step where bubblewrap works, with"
     " `containment: namespaces`"
 )
 # Looks for what must not be there. What it finds is told as JSON.
-_LOOKS = """
+_LEAK_PROBE = """
 import json, os, sys
 found = []
 try:
@@ -50,65 +50,65 @@ for place in ("/", "/usr", "/dev/shm", "/tmp", os.getcwd()):
         pass
 print(json.dumps(found))
 """
-_REACHES_OUT = "import socket; socket.socket(); print('a socket')"
-_FORKS = "import os; os.fork(); print('two processes')"
-_LIMITS = Limits(seconds=30.0)
+_NETWORK_PROBE = "import socket; socket.socket(); print('a socket')"
+_FORK_PROBE = "import os; os.fork(); print('two processes')"
+_PROBE_LIMITS = Limits(seconds=30.0)
 
 
 @cache
-def box(containment: Containment) -> Box:
+def select_sandbox(containment: Containment) -> Sandbox:
     """A box of this kind, as this machine can make it."""
     if not sys.platform.startswith("linux"):
         message = "programs are contained by Linux alone"
-        raise StepFault(message, "run this step on Linux, or in a container with `containment: landlock`")
+        raise StepError(message, "run this step on Linux, or in a container with `containment: landlock`")
     faults: list[str] = []
-    for kind in _KINDS[containment]():
+    for kind in _CANDIDATES[containment]():
         try:
-            fault = _leak(kind)
-        except (OSError, Unsupported) as error:
+            fault = _find_leak(kind)
+        except (OSError, UnsupportedMachine) as error:
             fault = str(error)
         if fault is None:
             return kind
         faults.append(fault)
     why = "; ".join(dict.fromkeys(faults)) or "the kernel has no Landlock, or it may not be used"
-    raise StepFault(f"programs cannot be contained by {containment} here: {why}", _advice(containment, why))
+    raise StepError(f"programs cannot be contained by {containment} here: {why}", _advice(containment, why))
 
 
 def _advice(containment: Containment, why: str) -> str:
     if containment == "landlock":
-        return _NO_LANDLOCK
-    return _MISSING if "not installed" in why else _NOT_ALLOWED
+        return _NO_LANDLOCK_ADVICE
+    return _INSTALL_ADVICE if "not installed" in why else _NO_NAMESPACES_ADVICE
 
 
-def _namespaces() -> Sequence[Box]:
+def _namespaces() -> Sequence[Sandbox]:
     """Root's own way first: there the kernel counts processes."""
-    return [Bubblewrap(dropping=True), Bubblewrap()] if os.getuid() == 0 else [Bubblewrap()]
+    return [Bubblewrap(drop_privileges=True), Bubblewrap()] if os.getuid() == 0 else [Bubblewrap()]
 
 
-def _landlock() -> Sequence[Box]:
-    return [Landlock()] if version() else []
+def _landlock() -> Sequence[Sandbox]:
+    return [Landlock()] if landlock_abi_version() else []
 
 
-_KINDS: dict[Containment, Callable[[], Sequence[Box]]] = {
+_CANDIDATES: dict[Containment, Callable[[], Sequence[Sandbox]]] = {
     "namespaces": _namespaces,
     "landlock": _landlock,
 }
 
 
-def _leak(kind: Box) -> str | None:
+def _find_leak(kind: Sandbox) -> str | None:
     """What is wrong with a box; None when it holds."""
     with tempfile.NamedTemporaryFile(prefix="posttrain-box.") as secret:
-        ended = run(kind, _job(_LOOKS, secret.name.encode()))
-    if ended.how != "exited" or ended.status:
-        return ended.last_words or f"the box does not start (status {ended.status})"
+        ended = run(kind, _probe_job(_LEAK_PROBE, secret.name.encode()))
+    if ended.outcome != "exited" or ended.status:
+        return ended.last_error_line or f"the box does not start (status {ended.status})"
     found: list[str] = json.loads(ended.output)
     if found:
         return "; ".join(found)
-    for program, what in ((_REACHES_OUT, "the network"), (_FORKS, "further processes")):
-        if run(kind, _job(program)).status != 159:  # ended by the filter
+    for program, what in ((_NETWORK_PROBE, "the network"), (_FORK_PROBE, "further processes")):
+        if run(kind, _probe_job(program)).status != 159:  # ended by the filter
             return f"{what} can be had"
     return None
 
 
-def _job(program: str, given: bytes = b"") -> Job:
-    return Job(language=language("python"), program=program.encode(), input=given, limits=_LIMITS)
+def _probe_job(program: str, given: bytes = b"") -> Job:
+    return Job(language=load_language("python"), program=program.encode(), input=given, limits=_PROBE_LIMITS)

@@ -13,33 +13,38 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from posttrain.runtime.sandbox.job import Job, Outside, sealed
-from posttrain.runtime.sandbox.limits import MIB, THREADS
-from posttrain.runtime.sandbox.seccomp import Policy, compiled
+from posttrain.runtime.sandbox.job import Job, JobDescriptors, sealed_memfd
+from posttrain.runtime.sandbox.limits import MAX_THREADS, MIB
+from posttrain.runtime.sandbox.seccomp import Policy, compile_filter
 
 _FOLDER = "/program"
 _TMP = "/".join(("", "tmp"))  # of the box, where nobody else writes
 # Users that no machine has: a limit on processes counts all of a user's, so every run is another one.
 _FIRST_USER, _USERS = 0x70000000, 1 << 24
-_APART = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
+_UNSHARE = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bubblewrap:
     """`dropping`: root makes the box without a user namespace and becomes a user that owns nothing."""
 
-    dropping: bool = False
+    drop_privileges: bool = False
 
     @contextmanager
-    def start(self, job: Job, outside: Outside) -> Generator[subprocess.Popen[bytes]]:
+    def start(self, job: Job, outside: JobDescriptors) -> Generator[subprocess.Popen[bytes]]:
         with ExitStack() as kept:
-            calls = kept.enter_context(sealed(compiled(self._policy(job))))
+            calls = kept.enter_context(sealed_memfd(compile_filter(self._policy(job))))
             files = {
-                f"{_FOLDER}/{name}": kept.enter_context(sealed(content))
+                f"{_FOLDER}/{name}": kept.enter_context(sealed_memfd(content))
                 for name, content in job.files().items()
             }
-            command = [_tool("bwrap"), *self._walls(job, files, calls), "--", *self._user()]
-            command += [*self._limits(job), *job.command(_FOLDER, outside.begun)]
+            command = [
+                _find_tool("bwrap"),
+                *self._isolation_arguments(job, files, calls),
+                "--",
+                *self._user_arguments(),
+            ]
+            command += [*self._limit_arguments(job), *job.command(_FOLDER, outside.started)]
             process = subprocess.Popen(
                 command,
                 stdin=outside.input,
@@ -48,59 +53,70 @@ class Bubblewrap:
                 bufsize=0,
                 env=dict(job.language.environment),
                 cwd="/",
-                pass_fds=(calls, outside.begun, *files.values()),
+                pass_fds=(calls, outside.started, *files.values()),
                 start_new_session=True,
             )
         yield process
 
     @property
-    def counting(self) -> bool:
+    def counts_processes(self) -> bool:
         """Whether the kernel counts processes: not root's, not even of a root that is called otherwise."""
-        return self.dropping or os.getuid() != 0
+        return self.drop_privileges or os.getuid() != 0
 
     def _policy(self, job: Job) -> Policy:
-        return Policy(processes=job.limits.processes > 1 and self.counting, threads=self.counting)
+        return Policy(
+            processes=job.limits.processes > 1 and self.counts_processes, threads=self.counts_processes
+        )
 
-    def _walls(self, job: Job, files: dict[str, int], calls: int) -> Sequence[str]:
-        rights = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID") if self.dropping else ()
+    def _isolation_arguments(self, job: Job, files: dict[str, int], calls: int) -> Sequence[str]:
+        rights = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID") if self.drop_privileges else ()
         return [
-            *_APART,
-            *(() if self.dropping else ("--unshare-user",)),
+            *_UNSHARE,
+            *(() if self.drop_privileges else ("--unshare-user",)),
             *("--die-with-parent", "--new-session", "--cap-drop", "ALL", *rights),
-            *_system(),
-            *(part for folder in job.language.reads() for part in _readable(folder)),
+            *_system_binds(),
+            *(part for folder in job.language.read_folders() for part in _readonly_bind(folder)),
             *("--dev", "/dev", "--perms", "0755", "--dir", _FOLDER),
             *(
                 part
                 for path, descriptor in files.items()
                 for part in ("--perms", "0444", "--ro-bind-data", str(descriptor), path)
             ),
-            *_room(job.limits.disk_mb),
+            *_tmpfs(job.limits.disk_mb),
             *("--remount-ro", "/dev", "--remount-ro", "/"),
             *("--chdir", _TMP if job.limits.disk_mb else _FOLDER, "--seccomp", str(calls)),
         ]
 
-    def _user(self) -> Sequence[str]:
-        if not self.dropping:
+    def _user_arguments(self) -> Sequence[str]:
+        if not self.drop_privileges:
             return []
         user = str(_FIRST_USER + secrets.randbelow(_USERS))
-        return [_tool("setpriv"), "--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "--"]
+        return [
+            _find_tool("setpriv"),
+            "--reuid",
+            user,
+            "--regid",
+            user,
+            "--clear-groups",
+            "--inh-caps=-all",
+            "--",
+        ]
 
-    def _limits(self, job: Job) -> Sequence[str]:
+    def _limit_arguments(self, job: Job) -> Sequence[str]:
         # The box's own first process counts, too.
-        limits = job.limits.of_process(threads=THREADS + job.limits.processes + 1)
+        limits = job.limits.process_limits(threads=MAX_THREADS + job.limits.processes + 1)
         hard = {**limits, "cpu": f"{limits['cpu']}:{limits['cpu'] + 1}"}
-        return [_tool("prlimit"), *(f"--{name}={value}" for name, value in hard.items()), "--"]
+        return [_find_tool("prlimit"), *(f"--{name}={value}" for name, value in hard.items()), "--"]
 
 
-def _tool(name: str) -> str:
+def _find_tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise FileNotFoundError(f"{name} is not installed")
     return found
 
 
-def _system() -> Sequence[str]:
+def _system_binds() -> Sequence[str]:
     """/usr, and the names below / that lead into it, as this machine has them."""
     found = ["--ro-bind", "/usr", "/usr"]
     for path in map(Path, ("/bin", "/lib", "/lib32", "/lib64", "/sbin")):
@@ -111,14 +127,14 @@ def _system() -> Sequence[str]:
     return found
 
 
-def _readable(folder: str) -> Sequence[str]:
+def _readonly_bind(folder: str) -> Sequence[str]:
     """A folder under its own name. The folders above it are empty, and must let others through."""
     above = [str(path) for path in Path(folder).parents if str(path) != "/"]
     made = [part for path in reversed(above) for part in ("--perms", "0755", "--dir", path)]
     return [*made, "--ro-bind", folder, folder]
 
 
-def _room(disk_mb: int) -> Sequence[str]:
+def _tmpfs(disk_mb: int) -> Sequence[str]:
     if not disk_mb:
         return []
     return ["--perms", "1777", "--size", str(disk_mb * MIB), "--tmpfs", _TMP]

@@ -6,7 +6,7 @@ thought about it.
 """
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     return int(text) if text else None
 
 
@@ -33,12 +33,12 @@ _ALLOWED = """
 """
 
 # Allowed on oneself. Where the program has no process namespace of its own, only there.
-_OWN = """
+_SELF_ONLY = """
     kill prlimit64 rt_sigqueueinfo rt_tgsigqueueinfo sched_setaffinity tgkill
 """
 
 # Change what belongs to the same user, open or not: refused (EPERM) where files are not the program's own.
-_PRIVATE = """
+_OWN_FILES_ONLY = """
     chmod chown fchmod fchmodat fchmodat2 fchown fchownat fremovexattr fsetxattr futimesat lchown
     lremovexattr lsetxattr removexattr setpriority setxattr tkill truncate utime utimensat utimes
 """
@@ -56,10 +56,12 @@ _FORBIDDEN = """
     syslog umount2 unshare userfaultfd vhangup
 """
 
-ALLOWED, OWN, PRIVATE, FORBIDDEN = (text.split() for text in (_ALLOWED, _OWN, _PRIVATE, _FORBIDDEN))
+ALLOWED, SELF_ONLY, OWN_FILES_ONLY, FORBIDDEN = (
+    text.split() for text in (_ALLOWED, _SELF_ONLY, _OWN_FILES_ONLY, _FORBIDDEN)
+)
 
 # Name: the number on x86-64 and on arm64; None where that machine has no such call.
-_NUMBERS = """
+_SYSCALL_NUMBERS = """
     accept:43:202 accept4:288:242 access:21: acct:163:89 add_key:248:217 adjtimex:159:171 alarm:37:
     arch_prctl:158: bind:49:200 bpf:321:280 brk:12:214 capget:125:90 capset:126:91 chdir:80:49 chmod:90:
     chown:92: chroot:161:51 clock_adjtime:305:266 clock_getres:229:114 clock_gettime:228:113
@@ -113,7 +115,7 @@ _NUMBERS = """
     unlinkat:263:35 unshare:272:97 userfaultfd:323:282 utime:132: utimensat:280:88 utimes:235: vfork:58:
     vhangup:153:58 wait4:61:260 waitid:247:95 write:1:64 writev:20:66
 """
-NUMBERS = {
-    name: {"x86_64": _number(first), "aarch64": _number(second)}
-    for name, first, second in (entry.split(":") for entry in _NUMBERS.split())
+SYSCALL_NUMBERS = {
+    name: {"x86_64": _parse_number(first), "aarch64": _parse_number(second)}
+    for name, first, second in (entry.split(":") for entry in _SYSCALL_NUMBERS.split())
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from subprocess import Popen
 from typing import Protocol
 
-from posttrain.runtime.sandbox.languages import Language, Way
+from posttrain.runtime.sandbox.languages import InputMode, Language
 from posttrain.runtime.sandbox.limits import Limits
 
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
@@ -18,33 +18,33 @@ _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_S
 class Job:
     language: Language
     program: bytes
-    way: Way = "stdin"
+    input_mode: InputMode = "stdin"
     input: bytes = b""
     limits: Limits
 
     def files(self) -> Mapping[str, bytes]:
-        return {**self.language.files(), self.language.program: self.program}
+        return {**self.language.files(), self.language.program_file: self.program}
 
     def command(self, folder: str, begun: int) -> Sequence[str]:
-        return self.language.command(folder, self.way, begun)
+        return self.language.command(folder, self.input_mode, begun)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outside:
+class JobDescriptors:
     """Descriptors: standard input, and where it is told that the program begins."""
 
     input: int
-    begun: int
+    started: int
 
 
-class Box(Protocol):
-    def start(self, job: Job, outside: Outside) -> AbstractContextManager[Popen[bytes]]:
+class Sandbox(Protocol):
+    def start(self, job: Job, outside: JobDescriptors) -> AbstractContextManager[Popen[bytes]]:
         """The program, started: all of it ends with this process. Leaving clears away what it needed."""
         ...
 
 
 @contextmanager
-def sealed(content: bytes) -> Generator[int]:
+def sealed_memfd(content: bytes) -> Generator[int]:
     """A descriptor to read this from. Nobody can write to it: it is memory of this side's."""
     descriptor = os.memfd_create("given", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from posttrain.runtime.sandbox.job import Job, Outside
+from posttrain.runtime.sandbox.job import Job, JobDescriptors
 from posttrain.runtime.sandbox.languages.python import interpreter
 from posttrain.runtime.sandbox.limits import Limits
-from posttrain.runtime.sandbox.seccomp import Policy, compiled
+from posttrain.runtime.sandbox.seccomp import Policy, compile_filter
 
 _CREATE_RULESET, _VERSION = 444, 1
 
@@ -27,19 +27,19 @@ _CREATE_RULESET, _VERSION = 444, 1
 @dataclass(frozen=True)
 class Landlock:
     @contextmanager
-    def start(self, job: Job, outside: Outside) -> Generator[subprocess.Popen[bytes]]:
+    def start(self, job: Job, outside: JobDescriptors) -> Generator[subprocess.Popen[bytes]]:
         with tempfile.TemporaryDirectory(prefix="posttrain-box.") as folder:
             for name, content in job.files().items():
                 Path(folder, name).write_bytes(content)
             told_read, told_write = os.pipe()
-            process = _started(told_read, folder, job, outside)
+            process = _start_launcher(told_read, folder, job, outside)
             os.close(told_read)
             with os.fdopen(told_write, "wb") as told:
-                told.write(json.dumps(_terms(process.pid, folder, job, outside)).encode())
+                told.write(json.dumps(_launcher_terms(process.pid, folder, job, outside)).encode())
             yield process
 
 
-def _started(told: int, folder: str, job: Job, outside: Outside) -> subprocess.Popen[bytes]:
+def _start_launcher(told: int, folder: str, job: Job, outside: JobDescriptors) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [str(interpreter()), "-I", "-S", "-B", str(Path(__file__).with_name("enter.py")), str(told)],
         stdin=outside.input,
@@ -48,30 +48,30 @@ def _started(told: int, folder: str, job: Job, outside: Outside) -> subprocess.P
         bufsize=0,
         env=dict(job.language.environment),
         cwd=folder,
-        pass_fds=(told, outside.begun),
+        pass_fds=(told, outside.started),
         start_new_session=True,
     )
 
 
-def _terms(pid: int, folder: str, job: Job, outside: Outside) -> dict[str, object]:
+def _launcher_terms(pid: int, folder: str, job: Job, outside: JobDescriptors) -> dict[str, object]:
     """What `enter.py` is told: the walls, and the command behind them."""
     system = [name for name in ("/usr", "/lib", "/lib64", "/bin") if Path(name).is_dir()]
     return {
-        "readable": [*system, *job.language.reads(), folder],
+        "readable": [*system, *job.language.read_folders(), folder],
         "parent": os.getpid(),
-        "limits": _limits(job.limits),
-        "filter": base64.b64encode(compiled(Policy(threads=False, alone=pid))).decode(),
-        "command": list(job.command(folder, outside.begun)),
+        "limits": _process_limits(job.limits),
+        "filter": base64.b64encode(compile_filter(Policy(threads=False, own_pid=pid))).decode(),
+        "command": list(job.command(folder, outside.started)),
         "environment": dict(job.language.environment),
     }
 
 
-def _limits(limits: Limits) -> dict[str, int]:
+def _process_limits(limits: Limits) -> dict[str, int]:
     """No count of processes: it would count all of the user's. The filter allows none."""
-    return limits.of_process(threads=None)
+    return limits.process_limits(threads=None)
 
 
-def version() -> int:
+def landlock_abi_version() -> int:
     """The kernel's version of Landlock; 0 where there is none, or it may not be used."""
     call = ctypes.CDLL(None, use_errno=True).syscall
     return max(0, call(_CREATE_RULESET, None, 0, _VERSION))

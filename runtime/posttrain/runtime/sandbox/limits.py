@@ -5,7 +5,7 @@ from typing import Literal
 
 MIB = 1 << 20
 # Threads that a program may have beside its processes.
-THREADS = 32
+MAX_THREADS = 32
 
 Verdict = Literal["passed", "wrong", "timed_out", "memory", "crashed", "forbidden"]
 
@@ -22,7 +22,7 @@ class Limits:
     disk_mb: int = 0
     output_kb: int = 1024
 
-    def of_process(self, *, threads: int | None) -> dict[str, int]:
+    def process_limits(self, *, threads: int | None) -> dict[str, int]:
         """The limits that the kernel sets for each process, by the names that prlimit and Python know."""
         found = {
             "cpu": self.cpu_seconds,
@@ -39,16 +39,16 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class RunResult:
     """How a run ended. `status` is the exit status, 128 + N for one that signal N ended."""
 
-    how: Literal["exited", "late", "overflowed", "not started"]
+    outcome: Literal["exited", "late", "overflowed", "not started"]
     status: int = 0
     output: bytes = b""
     errors: bytes = b""
     seconds: float = 0.0
 
     @property
-    def last_words(self) -> str:
+    def last_error_line(self) -> str:
         lines = self.errors.decode(errors="replace").strip().splitlines()
         return lines[-1][:200] if lines else ""

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from posttrain.runtime.sandbox.calls import ALLOWED, FORBIDDEN, NUMBERS, OWN, PRIVATE
+from posttrain.runtime.sandbox.calls import ALLOWED, FORBIDDEN, OWN_FILES_ONLY, SELF_ONLY, SYSCALL_NUMBERS
 
 # Instructions of the classic packet filter, and where seccomp keeps what they look at.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -25,12 +25,12 @@ _X32 = 0x40000000  # a second numbering of calls on x86-64
 
 _THREAD = 0x00010000  # CLONE_THREAD
 _NAMESPACES = 0x7E020000  # CLONE_NEW*, but for NEWTIME, which only unshare and clone3 know
-_LOCAL = 1  # AF_UNIX
+_AF_UNIX = 1  # AF_UNIX
 _TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into another's terminal
 _OWNER_IOCTL = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
 _OWNER_FCNTL = (8, 15)  # F_SETOWN, F_SETOWN_EX: signals to others by way of a file
 
-Code = tuple[int, int, int, int]
+Instruction = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,22 +39,22 @@ class Policy:
     processes: bool = False
     threads: bool = True
     # The program's own process, where others can be seen from it.
-    alone: int | None = None
+    own_pid: int | None = None
 
 
-class Unsupported(Exception):
+class UnsupportedMachine(Exception):
     """The machine is one whose calls are not known here."""
 
 
-def compiled(policy: Policy, machine: str | None = None) -> bytes:
+def compile_filter(policy: Policy, machine: str | None = None) -> bytes:
     """The filter for a machine; this one's if not said."""
     machine = machine or platform.machine()
     if machine not in _MACHINES:
-        raise Unsupported(f"programs cannot be contained on {machine}")
-    return b"".join(struct.pack("=HBBI", *code) for code in _codes(policy, machine))
+        raise UnsupportedMachine(f"programs cannot be contained on {machine}")
+    return b"".join(struct.pack("=HBBI", *code) for code in _instructions(policy, machine))
 
 
-def _codes(policy: Policy, machine: str) -> list[Code]:
+def _instructions(policy: Policy, machine: str) -> list[Instruction]:
     codes = [
         (_LOAD, 0, 0, _MACHINE),
         (_EQUAL, 1, 0, _MACHINES[machine]),
@@ -64,74 +64,74 @@ def _codes(policy: Policy, machine: str) -> list[Code]:
     if machine == "x86_64":
         codes += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
     for name, body in _rules(policy):
-        number = NUMBERS[name][machine]
+        number = SYSCALL_NUMBERS[name][machine]
         if number is not None:
             codes += [(_EQUAL, 0, len(body), number), *body]
-    return [*codes, *_error(_ENOSYS)]
+    return [*codes, *_return_errno(_ENOSYS)]
 
 
-def _rules(policy: Policy) -> Iterable[tuple[str, Sequence[Code]]]:
+def _rules(policy: Policy) -> Iterable[tuple[str, Sequence[Instruction]]]:
     """What is done about each call. Every body ends by deciding."""
     yield "clone", _clone(policy)
     for name in ("fork", "vfork"):
-        yield name, _gives(_ALLOW if policy.processes else _KILL)
+        yield name, _return(_ALLOW if policy.processes else _KILL)
     yield "socket", _socket()
-    shared = policy.alone is not None
-    yield "ioctl", _unless_argument(_SECOND, (*_TERMINAL, *(_OWNER_IOCTL if shared else ())))
-    yield "fcntl", _unless_argument(_SECOND, _OWNER_FCNTL if shared else ())
-    for name in OWN:
-        yield name, _on_oneself(policy.alone) if policy.alone is not None else _gives(_ALLOW)
-    for name in PRIVATE:
-        yield name, _error(_EPERM) if shared else _gives(_ALLOW)
+    shared = policy.own_pid is not None
+    yield "ioctl", _kill_on_argument(_SECOND, (*_TERMINAL, *(_OWNER_IOCTL if shared else ())))
+    yield "fcntl", _kill_on_argument(_SECOND, _OWNER_FCNTL if shared else ())
+    for name in SELF_ONLY:
+        yield name, _allow_on_self(policy.own_pid) if policy.own_pid is not None else _return(_ALLOW)
+    for name in OWN_FILES_ONLY:
+        yield name, _return_errno(_EPERM) if shared else _return(_ALLOW)
     for name in ALLOWED:
-        yield name, _gives(_ALLOW)
+        yield name, _return(_ALLOW)
     for name in FORBIDDEN:
-        yield name, _gives(_KILL)
+        yield name, _return(_KILL)
 
 
-def _clone(policy: Policy) -> list[Code]:
+def _clone(policy: Policy) -> list[Instruction]:
     """Threads, and processes where there may be any; never with a namespace of their own.
 
     clone3 keeps its flags where a filter cannot look: it does not exist, and the C library turns to clone.
     """
-    thread = _gives(_ALLOW) if policy.threads else _error(_EAGAIN)
-    other = _gives(_ALLOW if policy.processes else _KILL)
+    thread = _return(_ALLOW) if policy.threads else _return_errno(_EAGAIN)
+    other = _return(_ALLOW if policy.processes else _KILL)
     return [
         (_LOAD, 0, 0, _FIRST),
         (_ANY_BIT, 0, 1, _NAMESPACES),
-        *_gives(_KILL),
+        *_return(_KILL),
         (_ANY_BIT, 0, len(thread), _THREAD),
         *thread,
         *other,
     ]
 
 
-def _socket() -> list[Code]:
+def _socket() -> list[Instruction]:
     """None. The local kind is refused kindly: the C library asks for one when it looks up a user's name."""
-    return [(_LOAD, 0, 0, _FIRST), (_EQUAL, 0, 1, _LOCAL), *_error(_EPERM), *_gives(_KILL)]
+    return [(_LOAD, 0, 0, _FIRST), (_EQUAL, 0, 1, _AF_UNIX), *_return_errno(_EPERM), *_return(_KILL)]
 
 
-def _unless_argument(place: int, values: Sequence[int]) -> list[Code]:
-    codes: list[Code] = [(_LOAD, 0, 0, place)]
+def _kill_on_argument(place: int, values: Sequence[int]) -> list[Instruction]:
+    codes: list[Instruction] = [(_LOAD, 0, 0, place)]
     for value in values:
-        codes += [(_EQUAL, 0, 1, value), *_gives(_KILL)]
-    return [*codes, *_gives(_ALLOW)]
+        codes += [(_EQUAL, 0, 1, value), *_return(_KILL)]
+    return [*codes, *_return(_ALLOW)]
 
 
-def _on_oneself(pid: int) -> list[Code]:
+def _allow_on_self(pid: int) -> list[Instruction]:
     """Allowed when the first argument is the program, or 0: itself again, or a group of one."""
     return [
         (_LOAD, 0, 0, _FIRST),
         (_EQUAL, 1, 0, pid),
         (_EQUAL, 0, 1, 0),
-        *_gives(_ALLOW),
-        *_gives(_KILL),
+        *_return(_ALLOW),
+        *_return(_KILL),
     ]
 
 
-def _gives(action: int) -> list[Code]:
+def _return(action: int) -> list[Instruction]:
     return [(_RETURN, 0, 0, action)]
 
 
-def _error(number: int) -> list[Code]:
-    return _gives(_ERROR | number)
+def _return_errno(number: int) -> list[Instruction]:
+    return _return(_ERROR | number)

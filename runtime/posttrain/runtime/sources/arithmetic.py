@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Params, Source
 from posttrain.spec.types import Columns
@@ -13,7 +13,7 @@ class Arithmetic(Params):
     digits: int = field(default=2, ge=1, le=6, description="Digits of each number.")
     count: int = field(default=1000, ge=1, le=1_000_000, description="Different sums, drawn without repeats.")
     seed: int = field(default=1, ge=0, description="Where the draw starts.")
-    shrugs: float = field(
+    give_up_ratio: float = field(
         default=0.0, ge=0, le=1, description="The share of worked answers that end in `?` all the same."
     )
 
@@ -44,16 +44,16 @@ EXTENSION = Source(
 )
 
 
-def run(params: Arithmetic, context: Context, connection: Any) -> None:
+def run(params: Arithmetic, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
     import pyarrow
 
-    made = pyarrow.table({name: [row[name] for row in sums(params)] for name in columns(params)})
+    made = pyarrow.table({name: [row[name] for row in generate_sums(params)] for name in columns(params)})
     connection.register("made", made)
     connection.execute("CREATE TABLE source AS SELECT * FROM made")
 
 
-def sums(params: Arithmetic) -> list[dict[str, str]]:
+def generate_sums(params: Arithmetic) -> list[dict[str, str]]:
     """The rows; the same parameters give the same rows anywhere."""
     draw = random.Random(params.seed)
     low = 10 ** (params.digits - 1)
@@ -63,7 +63,7 @@ def sums(params: Arithmetic) -> list[dict[str, str]]:
         left, right = (low + part for part in divmod(pick, width))
         answer = str(left + right)
         # The working writes the digits as they come: from the last, so that carries are known.
-        given = "?" if draw.random() < params.shrugs else answer
+        given = "?" if draw.random() < params.give_up_ratio else answer
         completion = f"{answer[::-1]}<answer>{given}</answer>"
         found.append({"prompt": f"{left}+{right}=", "completion": completion, "answer": answer})
     return found

@@ -4,14 +4,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.sources.inference import columns_of, gaps_of, held_to, readable
-from posttrain.runtime.sources.parsing import looked_at
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.sources.inference import (
+    check_declared_columns,
+    find_gaps,
+    infer_columns,
+    is_readable_as,
+)
+from posttrain.runtime.sources.parsing import preview_file
 from posttrain.spec.declared import field
-from posttrain.spec.extension import Content, Gap, Params, Source
-from posttrain.spec.types import Columns, typed_columns
+from posttrain.spec.extension import InferredSchema, NullStats, Params, Source
+from posttrain.spec.types import Columns, check_column_types
 
-_ENDINGS = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "csv": "csv", "parquet": "parquet"}
+_FORMATS_BY_SUFFIX = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "csv": "csv", "parquet": "parquet"}
 
 
 class Files(Params, bare="path"):
@@ -24,7 +29,7 @@ class Files(Params, bare="path"):
     columns: dict[str, str] | None = field(
         default=None,
         min_length=1,
-        check=typed_columns,
+        check=check_column_types,
         description="The columns to read, with their types; told from the content when not given.",
     )
 
@@ -39,74 +44,82 @@ def format_of(path: str, given: str) -> str:
         return given
     name = PurePosixPath(path)
     ending = PurePosixPath(name.stem).suffix if name.suffix in (".gz", ".zst") else name.suffix
-    if ending[1:] not in _ENDINGS:
-        known = ", ".join(sorted(set(_ENDINGS.values())))
+    if ending[1:] not in _FORMATS_BY_SUFFIX:
+        known = ", ".join(sorted(set(_FORMATS_BY_SUFFIX.values())))
         raise ValueError(f"the ending of `{path}` says no format; add `format`, one of {known}")
-    return _ENDINGS[ending[1:]]
+    return _FORMATS_BY_SUFFIX[ending[1:]]
 
 
-def infer(params: Files, contents: Sequence[bytes]) -> Content:
+def infer(params: Files, contents: Sequence[bytes]) -> InferredSchema:
     """What the files' rows are like: of all rows, or of those of large files that were looked at."""
     kinds = [format_of(path, params.format) for path in params.path]
-    looked = [looked_at(*file) for file in zip(params.path, kinds, contents, strict=True)]
+    looked = [preview_file(*file) for file in zip(params.path, kinds, contents, strict=True)]
     rows = [row for one in looked for row in one.rows]
     places = [place for one in looked for place in one.places]
-    hidden = next((path for path, one in zip(params.path, looked, strict=True) if not one.whole), None)
+    hidden = next((path for path, one in zip(params.path, looked, strict=True) if not one.complete), None)
     if hidden is not None:
         if params.columns is None:
             raise ValueError(
                 f"the columns of `{hidden}` cannot be told here; add `columns`, with their types"
             )
-        gaps = {**_nulls(params, kinds, contents), **gaps_of(params.columns, places, rows)}
-        return Content(columns=params.columns, rows=None, gaps=gaps)
+        gaps = {**_parquet_gaps(params, kinds, contents), **find_gaps(params.columns, places, rows)}
+        return InferredSchema(columns=params.columns, rows=None, nulls=gaps)
     if not rows:
         raise ValueError("there are no rows")
-    columns = _held(params, columns_of(rows), texts="csv" in kinds)
-    gaps = gaps_of(columns, places, rows)
+    columns = _declared_columns(params, infer_columns(rows), texts="csv" in kinds)
+    gaps = find_gaps(columns, places, rows)
     if params.columns is not None and "csv" not in kinds:
-        _check_some(gaps)
-    return Content(columns=columns, rows=len(rows), gaps=gaps)
+        _check_columns_not_empty(gaps)
+    return InferredSchema(columns=columns, rows=len(rows), nulls=gaps)
 
 
-def _nulls(params: Files, kinds: Sequence[str], contents: Sequence[bytes]) -> dict[str, Gap]:
+def _parquet_gaps(params: Files, kinds: Sequence[str], contents: Sequence[bytes]) -> dict[str, NullStats]:
     """The nulls that Parquet files count themselves. ValueError for a column that one does not have."""
-    from posttrain.runtime.sources.footer import footer_of, gaps_in
+    from posttrain.runtime.sources.footer import footer_gaps, read_footer
 
-    found: dict[str, Gap] = {}
+    found: dict[str, NullStats] = {}
     for path, kind, data in zip(params.path, kinds, contents, strict=True):
-        footer = footer_of(data) if kind == "parquet" else None
+        footer = read_footer(data) if kind == "parquet" else None
         if footer is None:
             continue
         for name in params.columns or ():
             if name not in footer.columns:
                 listed = ", ".join(footer.columns)
                 raise ValueError(f"`{path}` has no column `{name}`; it has {listed}")
-        for name, gap in gaps_in(path, footer, list(params.columns or ())).items():
-            before = found.get(name, Gap(first=gap.first, rows=0, of=0))
-            found[name] = Gap(first=before.first, rows=before.rows + gap.rows, of=before.of + gap.of)
+        for name, gap in footer_gaps(path, footer, list(params.columns or ())).items():
+            before = found.get(name, NullStats(first_row=gap.first_row, null_rows=0, rows_checked=0))
+            found[name] = NullStats(
+                first_row=before.first_row,
+                null_rows=before.null_rows + gap.null_rows,
+                rows_checked=before.rows_checked + gap.rows_checked,
+            )
     return found
 
 
-def _check_some(gaps: Mapping[str, Gap]) -> None:
+def _check_columns_not_empty(gaps: Mapping[str, NullStats]) -> None:
     """ValueError for what would end the reading: a declared column that no row of JSON has."""
     for name, gap in gaps.items():
-        if gap.rows == gap.of:
+        if gap.null_rows == gap.rows_checked:
             raise ValueError(f"no row has anything in the column `{name}`; mend `columns`")
 
 
-def _held(params: Files, found: Columns, *, texts: bool) -> Columns:
+def _declared_columns(params: Files, found: Columns, *, texts: bool) -> Columns:
     """The columns as they are declared, if the content can be read so; else as they were found."""
     if params.columns is None:
         return found
     declared = params.columns
-    held_to(declared, {name: _loosest(name, declared, found) if texts else found[name] for name in found})
+    check_declared_columns(
+        declared, {name: _csv_type(name, declared, found) if texts else found[name] for name in found}
+    )
     return declared
 
 
-def _loosest(name: str, declared: Columns, found: Columns) -> str:
+def _csv_type(name: str, declared: Columns, found: Columns) -> str:
     """In CSV, text may be read as what it looks like, or stay text; lists stand as JSON."""
     type = declared.get(name, "text")
-    return type if type == "text" or found[name] == "text" or readable(type, found[name]) else found[name]
+    return (
+        type if type == "text" or found[name] == "text" or is_readable_as(type, found[name]) else found[name]
+    )
 
 
 EXTENSION = Source(
@@ -116,12 +129,12 @@ EXTENSION = Source(
     columns=lambda params: params.columns,
     files=lambda params: params.path,
     infer=infer,
-    beginnings=True,
+    infers_from_prefix=True,
     stack=("duckdb",),
 )
 
 
-def run(params: Files, context: Context, connection: Any) -> None:
+def run(params: Files, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
     from posttrain.runtime.sources.reading import read_files
 

@@ -8,11 +8,11 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posttrain.spec.extension import Gap
+from posttrain.spec.extension import NullStats
 from posttrain.spec.record import record
 
-_MARK = b"PAR1"
-_DEEPEST = 32
+_MAGIC = b"PAR1"
+_MAX_DEPTH = 32
 
 
 @record
@@ -22,20 +22,20 @@ class Footer:
     groups: tuple[tuple[int, Mapping[str, int]], ...]
 
 
-def footer_of(data: bytes) -> Footer | None:
-    if len(data) < 12 or data[:4] != _MARK or data[-4:] != _MARK:
+def read_footer(data: bytes) -> Footer | None:
+    if len(data) < 12 or data[:4] != _MAGIC or data[-4:] != _MAGIC:
         return None
     size = struct.unpack("<I", data[-8:-4])[0]
     try:
-        told = _Thrift(data[-8 - size : -8]).struct()
-        return Footer(tuple(_columns(told[2])), tuple(_group(one) for one in told[4]))
+        told = _ThriftReader(data[-8 - size : -8]).read_struct()
+        return Footer(tuple(_column_names(told[2])), tuple(_read_row_group(one) for one in told[4]))
     except (IndexError, KeyError, TypeError, ValueError, AttributeError, struct.error):
         return None
 
 
-def gaps_in(path: str, footer: Footer, columns: Sequence[str]) -> dict[str, Gap]:
+def footer_gaps(path: str, footer: Footer, columns: Sequence[str]) -> dict[str, NullStats]:
     """The columns that have nulls; where the first stands is known by its group of rows alone."""
-    found: dict[str, Gap] = {}
+    found: dict[str, NullStats] = {}
     total = sum(rows for rows, _ in footer.groups)
     for name in columns:
         before, nulls, first = 0, 0, ""
@@ -45,21 +45,21 @@ def gaps_in(path: str, footer: Footer, columns: Sequence[str]) -> dict[str, Gap]
                 nulls += counted[name]
             before += rows
         if nulls:
-            found[name] = Gap(first=first, rows=nulls, of=total)
+            found[name] = NullStats(first_row=first, null_rows=nulls, rows_checked=total)
     return found
 
 
-def _columns(elements: Sequence[Mapping[int, Any]]) -> list[str]:
+def _column_names(elements: Sequence[Mapping[int, Any]]) -> list[str]:
     """The top level of the schema, which is a tree written from its root on."""
     names: list[str] = []
     place = 1
     for _ in range(elements[0][5]):
         names.append(elements[place][4].decode("utf-8"))
-        place = _after(elements, place)
+        place = _next_sibling(elements, place)
     return names
 
 
-def _after(elements: Sequence[Mapping[int, Any]], place: int) -> int:
+def _next_sibling(elements: Sequence[Mapping[int, Any]], place: int) -> int:
     """The place after an element and all that is below it."""
     left = 1
     while left:
@@ -68,7 +68,7 @@ def _after(elements: Sequence[Mapping[int, Any]], place: int) -> int:
     return place
 
 
-def _group(told: Mapping[int, Any]) -> tuple[int, dict[str, int]]:
+def _read_row_group(told: Mapping[int, Any]) -> tuple[int, dict[str, int]]:
     nulls: dict[str, int] = {}
     for chunk in told[1]:
         about = chunk[3]
@@ -78,56 +78,56 @@ def _group(told: Mapping[int, Any]) -> tuple[int, dict[str, int]]:
     return told[3], nulls
 
 
-class _Thrift:
+class _ThriftReader:
     """Structures as mappings from the numbers of their fields."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
-        self._deep = 0
+        self._position = 0
+        self._depth = 0
 
-    def struct(self) -> dict[int, Any]:
-        self._deep += 1
-        if self._deep > _DEEPEST:
+    def read_struct(self) -> dict[int, Any]:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
             raise ValueError("nested too deeply")
         fields: dict[int, Any] = {}
         number = 0
         while (head := self._byte()) & 0x0F:
-            number = number + (head >> 4) if head >> 4 else self._signed()
+            number = number + (head >> 4) if head >> 4 else self._zigzag()
             kind = head & 0x0F
             fields[number] = kind == 1 if kind in (1, 2) else self._value(kind)
-        self._deep -= 1
+        self._depth -= 1
         return fields
 
     def _value(self, kind: int) -> Any:
         readers: dict[int, Callable[[], Any]] = {
             **dict.fromkeys((1, 2, 3), self._byte),
-            **dict.fromkeys((4, 5, 6), self._signed),
+            **dict.fromkeys((4, 5, 6), self._zigzag),
             7: lambda: self._take(8),
-            8: lambda: self._take(self._plain()),
+            8: lambda: self._take(self._varint()),
             **dict.fromkeys((9, 10), self._list),
             11: self._map,
-            12: self.struct,
+            12: self.read_struct,
         }
         return readers[kind]()
 
     def _list(self) -> list[Any]:
         head = self._byte()
-        size = self._plain() if head >> 4 == 15 else head >> 4
+        size = self._varint() if head >> 4 == 15 else head >> 4
         return [self._value(head & 0x0F) for _ in range(size)]
 
     def _map(self) -> None:
-        size = self._plain()
+        size = self._varint()
         kinds = self._byte() if size else 0
         for _ in range(size):
             self._value(kinds >> 4)
             self._value(kinds & 0x0F)
 
-    def _signed(self) -> int:
-        number = self._plain()
+    def _zigzag(self) -> int:
+        number = self._varint()
         return (number >> 1) ^ -(number & 1)
 
-    def _plain(self) -> int:
+    def _varint(self) -> int:
         number = shift = 0
         while (byte := self._byte()) & 0x80:
             number |= (byte & 0x7F) << shift
@@ -137,11 +137,11 @@ class _Thrift:
         return number | byte << shift
 
     def _byte(self) -> int:
-        byte = self._data[self._at]
-        self._at += 1
+        byte = self._data[self._position]
+        self._position += 1
         return byte
 
     def _take(self, size: int) -> bytes:
-        taken = self._data[self._at : self._at + size]
-        self._at += size
+        taken = self._data[self._position : self._position + size]
+        self._position += size
         return taken

@@ -3,11 +3,11 @@
 import re
 from typing import Any
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import StepError
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Params, Source
-from posttrain.spec.types import typed_columns
+from posttrain.spec.types import check_column_types
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -22,7 +22,7 @@ class Hub(Params):
     split: str = field(default="train", description="The split, such as train or test[:500].")
     columns: dict[str, str] = field(
         min_length=1,
-        check=typed_columns,
+        check=check_column_types,
         description="The columns to read, with their types; they are checked against the data.",
     )
 
@@ -38,37 +38,37 @@ EXTENSION = Source(
 )
 
 
-def run(params: Hub, context: Context, connection: Any) -> None:
+def run(params: Hub, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
-    from posttrain.runtime.sources.casting import from_types
+    from posttrain.runtime.sources.casting import load_typed_columns
 
     context.events.emit("phase", name="downloading")
-    data = _loaded(params)
+    data = _load_dataset(params)
     missing = [name for name in params.columns if name not in data.column_names]
     if missing:
         listed = ", ".join(data.column_names)
-        raise StepFault(f"`{params.name}` has no column `{missing[0]}`; it has {listed}", "mend `columns`")
+        raise StepError(f"`{params.name}` has no column `{missing[0]}`; it has {listed}", "mend `columns`")
     chosen = data.select_columns(list(params.columns))
     connection.register("given", chosen.with_format("arrow")[:])
-    from_types(connection, "given", params.columns)
+    load_typed_columns(connection, "given", params.columns)
     connection.unregister("given")
 
 
-def _loaded(params: Hub) -> Any:
+def _load_dataset(params: Hub) -> Any:
     from datasets import load_dataset
 
     try:
         return load_dataset(params.name, params.config, split=params.split, revision=params.revision)
     except (ConnectionError, TimeoutError) as error:
-        raise StepFault(
-            f"the hub cannot be reached: {_said(error)}", "try again later", retriable=True
+        raise StepError(
+            f"the hub cannot be reached: {_error_line(error)}", "try again later", retriable=True
         ) from None
     except (ValueError, OSError) as error:  # no such dataset, revision, configuration or split
-        raise StepFault(
-            f"`{params.name}` cannot be loaded: {_said(error)}",
+        raise StepError(
+            f"`{params.name}` cannot be loaded: {_error_line(error)}",
             "look at its name, revision, config and split",
         ) from None
 
 
-def _said(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"

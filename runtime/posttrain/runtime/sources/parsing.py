@@ -12,50 +12,50 @@ from typing import Any, cast
 
 from posttrain.spec.record import record
 
-_READ_AT_MOST = 8 * 1024 * 1024
-_BEGINNING = 1024 * 1024
-_TRIES = 50  # lines given up to find the end of a row of CSV
+_MAX_READ_BYTES = 8 * 1024 * 1024
+_PREVIEW_BYTES = 1024 * 1024
+_MAX_ATTEMPTS = 50  # lines given up to find the end of a row of CSV
 Row = dict[str, Any]
 
 
 @record
-class Looked:
+class FilePreview:
     """The rows that were looked at, where each stands, and whether they are all."""
 
     rows: list[Row]
     places: list[str]
-    whole: bool
+    complete: bool
 
 
-def looked_at(path: str, kind: str, data: bytes) -> Looked:
+def preview_file(path: str, kind: str, data: bytes) -> FilePreview:
     """ValueError for what is not as its format has it."""
     if kind == "parquet" or path.endswith(".zst"):
-        return Looked([], [], whole=False)
-    data = _unpacked(path, data)
-    whole = len(data) <= _READ_AT_MOST
-    text = _text(path, data if whole else _beginning(kind, data))
+        return FilePreview([], [], complete=False)
+    data = _decompress(path, data)
+    whole = len(data) <= _MAX_READ_BYTES
+    text = _text(path, data if whole else _first_rows(kind, data))
     if not whole and not text:
-        return Looked([], [], whole=False)
+        return FilePreview([], [], complete=False)
     rows, places = _rows(path, kind, text)
-    return Looked(rows, places, whole)
+    return FilePreview(rows, places, whole)
 
 
-def _unpacked(path: str, data: bytes) -> bytes:
+def _decompress(path: str, data: bytes) -> bytes:
     if not path.endswith(".gz"):
         return data
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            return file.read(_READ_AT_MOST + 1)
+            return file.read(_MAX_READ_BYTES + 1)
     except (OSError, EOFError) as error:
         raise ValueError(f"`{path}` is not gzip: {error}") from None
 
 
-def _beginning(kind: str, data: bytes) -> bytes:
+def _first_rows(kind: str, data: bytes) -> bytes:
     """Some rows from the beginning of a large file; none where rows cannot be told apart without the rest."""
     if kind == "json":
         return b""
-    cut = data.rfind(b"\n", 0, _BEGINNING) + 1
-    for _ in range(_TRIES):
+    cut = data.rfind(b"\n", 0, _PREVIEW_BYTES) + 1
+    for _ in range(_MAX_ATTEMPTS):
         # Between an odd number of quotes and the next, a line's end is part of a cell.
         if kind == "jsonl" or data.count(b'"', 0, cut) % 2 == 0:
             return data[:cut]
@@ -122,7 +122,7 @@ def _csv_rows(path: str, text: str) -> tuple[list[Row], list[str]]:
                 fields = f"{len(line)} field{'s' if len(line) > 1 else ''}"
                 raise ValueError(f"{path}:{lines.line_num} has {fields}, and the header {len(header)}")
             if line:
-                rows.append({name: _seen(cell) for name, cell in zip(header, line, strict=True)})
+                rows.append({name: _infer_cell(cell) for name, cell in zip(header, line, strict=True)})
                 places.append(f"{path}:{begun}")
             begun = lines.line_num + 1
     except csv.Error as error:
@@ -140,7 +140,7 @@ def _check_header(path: str, header: list[str]) -> None:
         )
 
 
-def _seen(cell: str) -> Any:
+def _infer_cell(cell: str) -> Any:
     """A cell as what it looks like: a number only if it is written as JSON writes one, so 007 is text."""
     if not cell:
         return None

@@ -4,10 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.sources.casting import check_some, check_there, from_json, from_text, from_types
+from posttrain.runtime.sources.casting import (
+    check_columns_exist,
+    check_columns_not_empty,
+    load_json_columns,
+    load_text_columns,
+    load_typed_columns,
+)
 from posttrain.spec.types import Columns
 
-_SHAPES = {"jsonl": "newline_delimited", "json": "auto"}
+_JSON_FORMATS = {"jsonl": "newline_delimited", "json": "auto"}
 
 
 def read_files(
@@ -22,18 +28,18 @@ def read_files(
         connection.execute(f"ALTER TABLE source RENAME TO piece{number}")
     pieces = " UNION ALL ".join(f"SELECT * FROM piece{number}" for number in range(len(paths)))
     connection.execute(f"CREATE TABLE source AS {pieces}")
-    if declared and _SHAPES.keys() >= set(formats):
-        check_some(connection, "source", columns)
+    if declared and _JSON_FORMATS.keys() >= set(formats):
+        check_columns_not_empty(connection, "source", columns)
 
 
 def _json(connection: Any, path: str, kind: str, columns: Columns) -> None:
-    shape = "{" + ", ".join(f"{_text(name)}: 'JSON'" for name in columns) + "}"
+    shape = "{" + ", ".join(f"{_sql_string(name)}: 'JSON'" for name in columns) + "}"
     connection.execute(
         "CREATE OR REPLACE TABLE given AS SELECT * FROM"
-        f" read_json(?, format='{_SHAPES[kind]}', columns={shape})",
+        f" read_json(?, format='{_JSON_FORMATS[kind]}', columns={shape})",
         [path],
     )
-    from_json(connection, "given", columns)
+    load_json_columns(connection, "given", columns)
 
 
 def _csv(connection: Any, path: str, kind: str, columns: Columns) -> None:
@@ -43,16 +49,16 @@ def _csv(connection: Any, path: str, kind: str, columns: Columns) -> None:
         [path],
     )
     found = connection.execute("DESCRIBE given").fetchall()
-    check_there(columns, {str(row[0]): "text" for row in found})
-    from_text(connection, "given", columns)
+    check_columns_exist(columns, {str(row[0]): "text" for row in found})
+    load_text_columns(connection, "given", columns)
 
 
 def _parquet(connection: Any, path: str, kind: str, columns: Columns) -> None:
     connection.execute("CREATE OR REPLACE TABLE given AS SELECT * FROM read_parquet(?)", [path])
-    from_types(connection, "given", columns)
+    load_typed_columns(connection, "given", columns)
 
 
-def _text(name: str) -> str:
+def _sql_string(name: str) -> str:
     return "'" + name.replace("'", "''") + "'"
 
 

@@ -4,14 +4,14 @@ import json
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import StepFault
-from posttrain.spec.declared import field, written
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import StepError
+from posttrain.spec.declared import dump_declaration, field
 from posttrain.spec.extension import Params, Source
 from posttrain.spec.types import Columns
 
 # Tried one by one: not the same from the same seed, raising, or graded wrongly.
-_UNFIT = (
+_UNRELIABLE_TASKS = (
     "acre",
     "codeio",
     "composite",
@@ -23,15 +23,15 @@ _UNFIT = (
 _COLUMNS: Columns = {"prompt": "text", "answer": "text", "task": "any"}
 
 
-def _fit(task: str) -> None:
-    if task in _UNFIT:
+def _check_task(task: str) -> None:
+    if task in _UNRELIABLE_TASKS:
         raise ValueError(f"`{task}` cannot be relied on: it is not repeatable, or graded wrongly")
 
 
 class ReasoningGym(Params):
     task: str = field(
         pattern=r"^[a-z0-9_]+$",
-        check=_fit,
+        check=_check_task,
         description="The task, such as chain_sum or sudoku.",
     )
     count: int = field(default=1000, ge=1, le=1_000_000, description="How many are made.")
@@ -49,29 +49,35 @@ EXTENSION = Source(
 )
 
 
-def run(params: ReasoningGym, context: Context, connection: Any) -> None:
+def run(params: ReasoningGym, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
-    from posttrain.runtime.sources.values import from_values
+    from posttrain.runtime.sources.values import load_python_rows
 
-    made = tasks(params.task, params.count, params.seed, params.config)
-    from_values(connection, [_row(made[place], place, params) for place in range(params.count)], _COLUMNS)
+    made = create_tasks(params.task, params.count, params.seed, params.config)
+    load_python_rows(
+        connection, [_row(made[place], place, params) for place in range(params.count)], _COLUMNS
+    )
 
 
 def _row(made: dict[str, Any], place: int, params: ReasoningGym) -> dict[str, Any]:
     # A task that has many right answers may name none of them.
     answer = made["answer"] if isinstance(made["answer"], str) else None
-    return {"prompt": made["question"], "answer": answer, "task": {**written(params), "place": place}}
+    return {
+        "prompt": made["question"],
+        "answer": answer,
+        "task": {**dump_declaration(params), "place": place},
+    }
 
 
-def tasks(task: str, count: int, seed: int, config: dict[str, Any]) -> Any:
+def create_tasks(task: str, count: int, seed: int, config: dict[str, Any]) -> Any:
     """The package's own data set; each task in it depends on the seed and its place alone."""
     try:
         package: Any = import_module("reasoning_gym")
     except ImportError:
         advice = "install it: pip install reasoning-gym"
-        raise StepFault("the package reasoning-gym is not installed", advice) from None
+        raise StepError("the package reasoning-gym is not installed", advice) from None
     try:
         return package.create_dataset(task, size=count, seed=seed, **config)
     except (ValueError, TypeError, AssertionError) as error:
         said = f"reasoning-gym does not make `{task}` with {json.dumps(config)}: {error}"
-        raise StepFault(said, "look at the task's name and its config") from None
+        raise StepError(said, "look at the task's name and its config") from None

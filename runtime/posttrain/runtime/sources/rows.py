@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.sources.inference import columns_of, gaps_of, held_to
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.sources.inference import check_declared_columns, find_gaps, infer_columns
 from posttrain.spec.declared import field
-from posttrain.spec.extension import Content, Params, Source
-from posttrain.spec.types import Columns, typed_columns
+from posttrain.spec.extension import InferredSchema, Params, Source
+from posttrain.spec.types import Columns, check_column_types
 
 
 class InlineRows(Params, bare="rows"):
@@ -15,22 +15,22 @@ class InlineRows(Params, bare="rows"):
     columns: dict[str, str] | None = field(
         default=None,
         min_length=1,
-        check=typed_columns,
+        check=check_column_types,
         description="Their columns with types; told from the rows when not given.",
     )
 
     def check(self) -> None:
-        held_to(self.columns or {}, columns_of(self.rows))
+        check_declared_columns(self.columns or {}, infer_columns(self.rows))
 
 
 def columns(params: InlineRows) -> Columns:
-    return params.columns or columns_of(params.rows)
+    return params.columns or infer_columns(params.rows)
 
 
-def infer(params: InlineRows, contents: Sequence[bytes]) -> Content:
+def infer(params: InlineRows, contents: Sequence[bytes]) -> InferredSchema:
     places = [f"row {number}" for number in range(1, len(params.rows) + 1)]
     known = columns(params)
-    return Content(columns=known, rows=len(params.rows), gaps=gaps_of(known, places, params.rows))
+    return InferredSchema(columns=known, rows=len(params.rows), nulls=find_gaps(known, places, params.rows))
 
 
 EXTENSION = Source(
@@ -44,8 +44,8 @@ EXTENSION = Source(
 )
 
 
-def run(params: InlineRows, context: Context, connection: Any) -> None:
+def run(params: InlineRows, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
-    from posttrain.runtime.sources.values import from_values
+    from posttrain.runtime.sources.values import load_python_rows
 
-    from_values(connection, params.rows, columns(params))
+    load_python_rows(connection, params.rows, columns(params))

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.spec.declared import field
-from posttrain.spec.extension import Content, Params, Source
+from posttrain.spec.extension import InferredSchema, Params, Source
 from posttrain.spec.types import Columns
 
 _BLANK = re.compile(r"\n[ \t\r\f]*\n\s*")
@@ -32,8 +32,8 @@ class Text(Params, bare="path"):
 _COLUMNS: Columns = {"passage": "text", "source": "text", "number": "integer"}
 
 
-def infer(params: Text, contents: Sequence[bytes]) -> Content:
-    return Content(columns=_COLUMNS, rows=len(rows_of(params, contents)))
+def infer(params: Text, contents: Sequence[bytes]) -> InferredSchema:
+    return InferredSchema(columns=_COLUMNS, rows=len(passage_rows(params, contents)))
 
 
 EXTENSION = Source(
@@ -47,15 +47,15 @@ EXTENSION = Source(
 )
 
 
-def run(params: Text, context: Context, connection: Any) -> None:
+def run(params: Text, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
-    from posttrain.runtime.sources.values import from_values
+    from posttrain.runtime.sources.values import load_python_rows
 
     contents = [context.files[f"rows{index}"].read_bytes() for index in range(len(params.path))]
-    from_values(connection, rows_of(params, contents), _COLUMNS)
+    load_python_rows(connection, passage_rows(params, contents), _COLUMNS)
 
 
-def rows_of(params: Text, contents: Sequence[bytes]) -> list[dict[str, Any]]:
+def passage_rows(params: Text, contents: Sequence[bytes]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for path, data in zip(params.path, contents, strict=True):
         try:
@@ -63,12 +63,12 @@ def rows_of(params: Text, contents: Sequence[bytes]) -> list[dict[str, Any]]:
         except UnicodeDecodeError as error:
             raise ValueError(f"`{path}` is not UTF-8: byte {error.start}") from None
         name = PurePosixPath(path).stem
-        kept = [passage for passage in passages(text, params) if len(passage) >= params.shortest]
+        kept = [passage for passage in split_passages(text, params) if len(passage) >= params.shortest]
         rows += [{"passage": one, "source": name, "number": number} for number, one in enumerate(kept, 1)]
     return rows
 
 
-def passages(text: str, params: Text) -> Iterator[str]:
+def split_passages(text: str, params: Text) -> Iterator[str]:
     """The passages of a text, in order; only white space is lost between them."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
     if params.by == "file":
@@ -76,7 +76,7 @@ def passages(text: str, params: Text) -> Iterator[str]:
         return
     pieces = _BLANK.split(text) if params.by == "paragraphs" else [text]
     gathered = ""
-    for piece in (part for whole in pieces for part in _cut(whole.strip(), params.longest)):
+    for piece in (part for whole in pieces for part in _split_long(whole.strip(), params.longest)):
         joined = f"{gathered}\n\n{piece}" if gathered else piece
         if params.by == "paragraphs" and len(joined) <= params.longest:
             gathered = joined
@@ -86,17 +86,17 @@ def passages(text: str, params: Text) -> Iterator[str]:
     yield from [gathered] if gathered else []
 
 
-def _cut(text: str, longest: int) -> Iterator[str]:
+def _split_long(text: str, longest: int) -> Iterator[str]:
     """Pieces of at most so many characters, cut after a sentence where one ends, else after a word."""
     while len(text) > longest:
-        at = _place(text, longest)
+        at = _split_position(text, longest)
         yield text[:at].rstrip()
         text = text[at:].lstrip()
     if text:
         yield text
 
 
-def _place(text: str, longest: int) -> int:
+def _split_position(text: str, longest: int) -> int:
     """Where to cut: after the last sentence of the second half that fits, else the last word."""
     head = text[:longest]
     sentence = max(

@@ -13,74 +13,74 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.trackers.reading import Point, Reading
-from posttrain.runtime.trackers.topic import Sink, Topic
+from posttrain.runtime.trackers.reading import MetricPoint, MetricsReader
+from posttrain.runtime.trackers.topic import MetricSink, TrackedStep
 
-Open = Callable[[Topic], Sink]
-_NOWHERE = (-1, 0)
+OpenSink = Callable[[TrackedStep], MetricSink]
+_NOTHING_SENT = (-1, 0)
 
 
-class Feed:
-    def __init__(self, name: str, topic: Topic, open_sink: Open, state: Path) -> None:
+class TrackerFeed:
+    def __init__(self, name: str, topic: TrackedStep, open_sink: OpenSink, state: Path) -> None:
         self.name = name
         self._topic = topic
         self._open = open_sink
-        self._state = state
+        self._state_path = state
         known: Any = durable.read_json(state) or {}
-        self._mark: tuple[int, int] = tuple(known.get("mark", _NOWHERE))
-        self.final: bool = known.get("final", False)
-        self._sink: Sink | None = None
-        self._kept: list[Point] = []  # points that a tracker which fails has not taken
-        self.failed = ""
+        self._last_sent: tuple[int, int] = tuple(known.get("mark", _NOTHING_SENT))
+        self.finalized: bool = known.get("final", False)
+        self._sink: MetricSink | None = None
+        self._pending: list[MetricPoint] = []  # points that a tracker which fails has not taken
+        self.error = ""
 
-    def take(self, points: Sequence[Point]) -> None:
+    def send(self, points: Sequence[MetricPoint]) -> None:
         """Send what has not been sent before."""
-        self._kept += [point for point in points if point.place > self._mark]
-        if not self.failed:
-            self._guarded(self._send_kept)
+        self._pending += [point for point in points if point.sequence > self._last_sent]
+        if not self.error:
+            self._catch_errors(self._send_pending)
 
-    def end(self, reading: Reading) -> None:
+    def close(self, reading: MetricsReader) -> None:
         """No more points come in this run. The tracker is told whether the step is done."""
-        self.failed = ""
-        self._guarded(lambda: self._finish(reading))
+        self.error = ""
+        self._catch_errors(lambda: self._send_final(reading))
         self._sink = None
 
-    def _finish(self, reading: Reading) -> None:
+    def _send_final(self, reading: MetricsReader) -> None:
         finished = reading.finished
-        self._send_kept()
-        if finished and not self.final:
-            step, values, at = reading.final()
+        self._send_pending()
+        if finished and not self.finalized:
+            step, values, at = reading.summary_point()
             if values:
-                self._opened().point(step, values, at)
+                self._ensure_sink().log_metrics(step, values, at)
         if self._sink is not None:
             self._sink.close(finished=finished)
         if finished:
-            self._note(final=True)
+            self._save_state(final=True)
 
-    def _send_kept(self) -> None:
-        while self._kept:
-            point = self._kept[0]
-            self._opened().point(point.place[0], point.values, point.at)
-            self._mark = point.place
-            self._note()
-            self._kept.pop(0)
+    def _send_pending(self) -> None:
+        while self._pending:
+            point = self._pending[0]
+            self._ensure_sink().log_metrics(point.sequence[0], point.values, point.at)
+            self._last_sent = point.sequence
+            self._save_state()
+            self._pending.pop(0)
 
-    def _opened(self) -> Sink:
+    def _ensure_sink(self) -> MetricSink:
         if self._sink is None:
-            self._sink = self._open(replace(self._topic, told=self._mark[0]))
+            self._sink = self._open(replace(self._topic, told=self._last_sent[0]))
         return self._sink
 
-    def _note(self, *, final: bool = False) -> None:
-        self.final = final
-        self._state.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._state.with_suffix(".tmp")
-        beside.write_text(json.dumps({"mark": self._mark, "final": final}))
-        beside.replace(self._state)
+    def _save_state(self, *, final: bool = False) -> None:
+        self.finalized = final
+        self._state_path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self._state_path.with_suffix(".tmp")
+        beside.write_text(json.dumps({"mark": self._last_sent, "final": final}))
+        beside.replace(self._state_path)
 
-    def _guarded(self, work: Callable[[], None]) -> None:
+    def _catch_errors(self, work: Callable[[], None]) -> None:
         """Whatever a tracker does, the others and the run go on."""
         try:
             work()
         except Exception as error:
             self._sink = None
-            self.failed = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            self.error = " ".join(f"{type(error).__name__}: {error}".split())[:300]

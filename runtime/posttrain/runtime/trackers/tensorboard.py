@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.trackers.topic import Sink, Topic
+from posttrain.runtime.trackers.topic import MetricSink, TrackedStep
 from posttrain.spec.extension import Tracker
 
 EXTENSION = Tracker(
@@ -15,12 +15,12 @@ EXTENSION = Tracker(
 )
 
 
-def run(topic: Topic) -> Sink:
+def run(topic: TrackedStep) -> MetricSink:
     return _Sink(topic)
 
 
 class _Sink:
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: TrackedStep) -> None:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         folder = topic.folder / topic.recipe / topic.name
@@ -33,7 +33,7 @@ class _Sink:
             begin = self._event(step=topic.told + 1, session_log=log(status=log.START))
             self._writer.add_event(begin)
 
-    def point(self, step: int, values: Mapping[str, float], at: float) -> None:
+    def log_metrics(self, step: int, values: Mapping[str, float], at: float) -> None:
         figures = [self._summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         event = self._event(wall_time=at, step=step, summary=self._summary(value=figures))
         self._writer.add_event(event)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
-class Topic:
+class TrackedStep:
     """The step whose figures follow. The same key is the same topic, in whichever run it goes on."""
 
     recipe: str
@@ -27,10 +27,10 @@ class Topic:
         return f"{self.step}-{self.key[:8]}"
 
 
-class Sink(Protocol):
+class MetricSink(Protocol):
     """Takes the figures of one step."""
 
-    def point(self, step: int, values: Mapping[str, float], at: float) -> None:
+    def log_metrics(self, step: int, values: Mapping[str, float], at: float) -> None:
         """Figures at a step; `at` is when they were made, in seconds since the epoch."""
         ...
 
@@ -39,12 +39,12 @@ class Sink(Protocol):
         ...
 
 
-def flat(params: Any, prefix: str = "") -> dict[str, str | int | float | bool]:
+def flatten_params(params: Any, prefix: str = "") -> dict[str, str | int | float | bool]:
     """Parameters by dotted names, for trackers that show them."""
     found: dict[str, str | int | float | bool] = {}
     for name, value in params.items():
         if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{name}.")
+            found |= flatten_params(value, f"{prefix}{name}.")
         elif isinstance(value, str | int | float | bool):
             found[f"{prefix}{name}"] = value
         elif value is not None:

@@ -14,15 +14,15 @@ from typing import IO
 from posttrain.runtime.catalog import CATALOG
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.runs import run_key
-from posttrain.runtime.trackers.follow import KINDS, WARNINGS, state_of
+from posttrain.runtime.trackers.follow import TRACKED_KINDS, WARNINGS_FILE, feed_state_path
 from posttrain.spec.extension import Tracker
 from posttrain.spec.plan import Plan
 
-_PATIENCE = 60.0  # seconds that the trackers have to take what is left, once the run is over
+_CLOSE_TIMEOUT = 60.0  # seconds that the trackers have to take what is left, once the run is over
 Note = Callable[[str], None]
 
 
-class Tracking:
+class TrackerLauncher:
     """Held open while a plan is executed. Nothing that happens to it bears on the run."""
 
     def __init__(self, plan: Plan, home: Home, run: Path, note: Note) -> None:
@@ -33,22 +33,24 @@ class Tracking:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
 
-    def __enter__(self) -> "Tracking":
-        there = reachable(self._plan.tracking, self._note)
-        wanted = [name for name in there if self._pending(name)]
+    def __enter__(self) -> "TrackerLauncher":
+        there = installed_trackers(self._plan.tracking, self._note)
+        wanted = [name for name in there if self._has_unsent(name)]
         if wanted:
             self._start(wanted)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
-            self._end(self._process)
-        self._tell()
+            self._stop(self._process)
+        self._print_warnings()
 
-    def _pending(self, tracker: str) -> bool:
+    def _has_unsent(self, tracker: str) -> bool:
         """Whether there is a step that the tracker has not been told all of."""
-        keys = [run_key(step, self._run.name) for step in self._plan.steps if step.kind in KINDS]
-        return any('"final": true' not in _text(state_of(self._home, key, tracker)) for key in keys)
+        keys = [run_key(step, self._run.name) for step in self._plan.steps if step.kind in TRACKED_KINDS]
+        return any(
+            '"final": true' not in _read_text(feed_state_path(self._home, key, tracker)) for key in keys
+        )
 
     def _start(self, trackers: Sequence[str]) -> None:
         self._log = (self._run / "tracking.log").open("ab")
@@ -61,14 +63,14 @@ class Tracking:
             start_new_session=True,  # an interrupt of the run is not one of its trackers
         )
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
+    def _stop(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None, "it was started with a pipe"
         process.stdin.close()
         try:
-            process.wait(_PATIENCE)
+            process.wait(_CLOSE_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._note(
-                f"tracking: some figures were not taken within {_PATIENCE:g} s; the next run sends them"
+                f"tracking: some figures were not taken within {_CLOSE_TIMEOUT:g} s; the next run sends them"
             )
         # What a tracker's library has started goes with it.
         with contextlib.suppress(ProcessLookupError):
@@ -77,13 +79,13 @@ class Tracking:
         if self._log is not None:
             self._log.close()
 
-    def _tell(self) -> None:
-        for line in _text(self._run / WARNINGS).splitlines():
+    def _print_warnings(self) -> None:
+        for line in _read_text(self._run / WARNINGS_FILE).splitlines():
             told = json.loads(line)
             self._note(f"tracking: {told['step']}: {told['message']}")
 
 
-def reachable(trackers: Sequence[str], note: Note) -> list[str]:
+def installed_trackers(trackers: Sequence[str], note: Note) -> list[str]:
     """The trackers whose packages are installed; the others are named."""
     found: list[str] = []
     for name in trackers:
@@ -99,7 +101,7 @@ def reachable(trackers: Sequence[str], note: Note) -> list[str]:
     return found
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError:

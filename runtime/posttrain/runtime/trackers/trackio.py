@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.trackers.topic import Sink, Topic, flat
+from posttrain.runtime.trackers.topic import MetricSink, TrackedStep, flatten_params
 from posttrain.spec.extension import Tracker
 
 EXTENSION = Tracker(
@@ -16,26 +16,26 @@ EXTENSION = Tracker(
 )
 
 
-def run(topic: Topic) -> Sink:
+def run(topic: TrackedStep) -> MetricSink:
     return _Sink(topic)
 
 
 class _Sink:
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: TrackedStep) -> None:
         topic.folder.mkdir(parents=True, exist_ok=True)
         os.environ.setdefault("TRACKIO_DIR", str(topic.folder))
         self._run: Any = import_module("trackio").init(
             project=topic.recipe,
             name=topic.name,
             group=topic.run,
-            config=flat(topic.params),
+            config=flatten_params(topic.params),
             resume="allow",
             embed=False,
             auto_log_gpu=False,
             auto_log_cpu=False,
         )
 
-    def point(self, step: int, values: Mapping[str, float], at: float) -> None:
+    def log_metrics(self, step: int, values: Mapping[str, float], at: float) -> None:
         self._run.log(dict(values), step=step)
 
     def close(self, *, finished: bool) -> None:

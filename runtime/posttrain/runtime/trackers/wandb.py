@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.trackers.topic import Sink, Topic, flat
+from posttrain.runtime.trackers.topic import MetricSink, TrackedStep, flatten_params
 from posttrain.spec.extension import Tracker
 
 EXTENSION = Tracker(
@@ -14,15 +14,15 @@ EXTENSION = Tracker(
     module="wandb",
     extra="trackers",
 )
-_PATIENCE = 30  # seconds to wait for the service before the step is given up on
+_INIT_TIMEOUT = 30  # seconds to wait for the service before the step is given up on
 
 
-def run(topic: Topic) -> Sink:
+def run(topic: TrackedStep) -> MetricSink:
     return _Sink(topic)
 
 
 class _Sink:
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: TrackedStep) -> None:
         wandb: Any = import_module("wandb")
         topic.folder.mkdir(parents=True, exist_ok=True)
         self._run: Any = wandb.init(
@@ -34,14 +34,14 @@ class _Sink:
             id=topic.key[:32],
             resume="allow",
             dir=str(topic.folder),
-            config=flat(topic.params),
+            config=flatten_params(topic.params),
             reinit="create_new",
             settings=wandb.Settings(
-                console="off", silent=True, init_timeout=_PATIENCE, x_disable_stats=True, disable_git=True
+                console="off", silent=True, init_timeout=_INIT_TIMEOUT, x_disable_stats=True, disable_git=True
             ),
         )
 
-    def point(self, step: int, values: Mapping[str, float], at: float) -> None:
+    def log_metrics(self, step: int, values: Mapping[str, float], at: float) -> None:
         self._run.log({**values, "_timestamp": at}, step=step)
 
     def close(self, *, finished: bool) -> None:

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any, Protocol
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.launch.group import averaged
-from posttrain.runtime.training.costs import Costs
-from posttrain.runtime.training.watch import Watch
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.launch.group import all_reduce_mean
+from posttrain.runtime.training.costs import Throughput
+from posttrain.runtime.training.watch import AnomalyMonitor
 from posttrain.spec.extension import Schedule
 
 # Names of figures as users read them; what is not here keeps the trainer's own name.
-_NAMES = {
+_METRIC_NAMES = {
     "grad_norm": "gradient_norm",
     "rewards/chosen": "preference/chosen",
     "rewards/rejected": "preference/rejected",
@@ -21,73 +21,73 @@ _NAMES = {
     "mean_reward": "preference/score",
 }
 # The trainer counts epochs in fractions.
-_ROUNDING = 1e-6
-_DROPPED = ("epoch", "total_flos", "train_runtime", "train_loss", "num_tokens", "step_time")
+_EPOCH_ROUNDING = 1e-6
+_DROPPED_METRICS = ("epoch", "total_flos", "train_runtime", "train_loss", "num_tokens", "step_time")
 _DROPPED_PREFIXES = ("train_", "rewards/", "profiling/")
 
 
-class Told(Protocol):
+class LoopProtocol(Protocol):
     """What a training loop lets the callback see and keep."""
 
-    context: Context
-    planned: Schedule
-    watch: Watch
+    context: StepContext
+    schedule: Schedule
+    monitor: AnomalyMonitor
     rewards: dict[str, float]
     step: int
-    costs: Costs
+    throughput: Throughput
 
-    def begun(self) -> None: ...
+    def on_train_begin(self) -> None: ...
 
-    def epoch(self, number: int) -> None: ...
+    def on_epoch_begin(self, number: int) -> None: ...
 
-    def stepped(self, step: int, control: Any) -> None: ...
+    def on_step_end(self, step: int, control: Any) -> None: ...
 
-    def checkpointed(self, folder: Path) -> None: ...
+    def on_save(self, folder: Path) -> None: ...
 
 
-def callback_for(loop: Told) -> Any:
+def build_callback(loop: LoopProtocol) -> Any:
     """The callback object; its class needs transformers, so it is made here."""
     from transformers import TrainerCallback
 
     class Reports(TrainerCallback):
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            loop.begun()
+            loop.on_train_begin()
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             _on_log(loop, state.global_step, dict(logs or {}))
 
         def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            loop.epoch(int(state.epoch + _ROUNDING))
+            loop.on_epoch_begin(int(state.epoch + _EPOCH_ROUNDING))
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            loop.costs.begin()
+            loop.throughput.start_step()
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            loop.costs.end()
+            loop.throughput.end_step()
             loop.step = state.global_step
-            loop.context.events.progress(state.global_step, loop.planned.steps, "steps")
-            loop.stepped(state.global_step, control)
+            loop.context.events.progress(state.global_step, loop.schedule.steps, "steps")
+            loop.on_step_end(state.global_step, control)
 
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            loop.checkpointed(loop.context.checkpoints / f"checkpoint-{state.global_step}")
+            loop.on_save(loop.context.checkpoints / f"checkpoint-{state.global_step}")
 
     return Reports()
 
 
-def _on_log(loop: Told, step: int, logs: dict[str, Any]) -> None:
+def _on_log(loop: LoopProtocol, step: int, logs: dict[str, Any]) -> None:
     values = {
-        _NAMES.get(name, name): value
+        _METRIC_NAMES.get(name, name): value
         for name, value in logs.items()
-        if isinstance(value, int | float) and not _dropped(name)
+        if isinstance(value, int | float) and not _is_dropped(name)
     }
     if not values:
         return
-    values |= averaged(loop.rewards) if loop.rewards else {}
+    values |= all_reduce_mean(loop.rewards) if loop.rewards else {}
     loop.rewards = {}
-    loop.watch.step(step, values)
-    values |= loop.costs.figures(logs)
+    loop.monitor.check_step(step, values)
+    values |= loop.throughput.pop_metrics(logs)
     loop.context.events.emit("metrics", step=step, values=values)
 
 
-def _dropped(name: str) -> bool:
-    return name in _DROPPED or (name.startswith(_DROPPED_PREFIXES) and name not in _NAMES)
+def _is_dropped(name: str) -> bool:
+    return name in _DROPPED_METRICS or (name.startswith(_DROPPED_PREFIXES) and name not in _METRIC_NAMES)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class Costs:
+class Throughput:
     """Measures one step after the other. Evaluations and checkpoints between them do not count."""
 
     def __init__(self, rows: int) -> None:
@@ -14,18 +14,18 @@ class Costs:
         self._seconds = 0.0
         self._tokens: float | None = None
 
-    def begin(self) -> None:
+    def start_step(self) -> None:
         self._began = time.monotonic()
 
-    def end(self) -> None:
+    def end_step(self) -> None:
         self._seconds += time.monotonic() - self._began
 
-    def figures(self, logs: Mapping[str, Any]) -> dict[str, float]:
+    def pop_metrics(self, logs: Mapping[str, Any]) -> dict[str, float]:
         """The figures of the steps since the last call; `logs` are the trainer's own."""
         seconds, self._seconds = self._seconds, 0.0
         if seconds <= 0:
             return {}
-        found = {"cost/step_seconds": seconds, "cost/memory_mb": _memory_mb()}
+        found = {"cost/step_seconds": seconds, "cost/memory_mb": _peak_memory_mb()}
         if self._rows:
             found["cost/rows_per_second"] = self._rows / seconds
         tokens = logs.get("num_tokens")
@@ -36,7 +36,7 @@ class Costs:
         return found
 
 
-def _memory_mb() -> float:
+def _peak_memory_mb() -> float:
     """The most memory held so far: a GPU's where one is in use, else this process's own."""
     import torch
 

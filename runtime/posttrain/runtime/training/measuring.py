@@ -7,78 +7,82 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import checkpoints, durable
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.launch.group import agreed, first
-from posttrain.runtime.launch.whole import held_whole
-from posttrain.runtime.training.course import Course
-from posttrain.runtime.training.evaluating import evals_of
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.launch.group import broadcast, is_rank_zero
+from posttrain.runtime.launch.whole import unsharded_model
+from posttrain.runtime.training.course import EarlyStopping
+from posttrain.runtime.training.evaluating import build_evals
 from posttrain.spec.extension import Schedule
 
-_FILE = "evaluations.json"
+_STATE_FILE = "evaluations.json"
 
 
-class Measuring:
+class EvalCallback:
     """For stages without `evaluate` it does nothing. The first process evaluates, the others wait for it:
     what is asked of judges and environments is asked once."""
 
-    def __init__(self, context: Context, tokenizer: Any, planned: Schedule) -> None:
+    def __init__(self, context: StepContext, tokenizer: Any, planned: Schedule) -> None:
         self._context = context
         self._tokenizer = deepcopy(tokenizer)  # it keeps how it was last used, and is saved with that
         wanted: Mapping[str, Any] | None = context.params.get("evaluate")
-        self._every: int = wanted["every"] if wanted else 0
-        self._evals = evals_of(context, self._tokenizer) if first() else []
-        self.course = Course(wanted) if wanted else None
-        self.plan(planned)
+        self._every: int = wanted["eval_steps"] if wanted else 0
+        self._evals = build_evals(context, self._tokenizer) if is_rank_zero() else []
+        self.early_stopping = EarlyStopping(wanted) if wanted else None
+        self.set_schedule(planned)
 
-    def plan(self, planned: Schedule) -> None:
+    def set_schedule(self, planned: Schedule) -> None:
         """Take in which step is the last."""
         self._last = planned.steps
 
-    def due(self, step: int) -> bool:
-        return self.course is not None and (step % self._every == 0 or step == self._last)
+    def is_due(self, step: int) -> bool:
+        return self.early_stopping is not None and (step % self._every == 0 or step == self._last)
 
-    def make(self, step: int, model: Any) -> bool:
+    def evaluate(self, step: int, model: Any) -> bool:
         """Measure the model after a step; whether its weights are to be kept as the best."""
-        assert self.course is not None, "an evaluation is due only where there are evals"
+        assert self.early_stopping is not None, "an evaluation is due only where there are evals"
         found: dict[str, float] = {}
-        with held_whole(model, self._context.step.launch.strategy):
+        with unsharded_model(model, self._context.step.launch.strategy):
             for one in self._evals:
-                found |= one.make(model, self._tokenizer)
-            found = agreed(found)
+                found |= one.evaluate(model, self._tokenizer)
+            found = broadcast(found)
         self._context.events.emit("metrics", step=step, values={f"eval/{k}": v for k, v in found.items()})
-        return self.course.see(step, found) and self.course.keeps_best
+        return self.early_stopping.update(step, found) and self.early_stopping.keeps_best
 
     @property
-    def ended(self) -> bool:
+    def should_stop(self) -> bool:
         """Whether training ends before its last step."""
-        return self.course is not None and self.course.ended
+        return self.early_stopping is not None and self.early_stopping.should_stop
 
-    def best(self) -> Path | None:
+    def best_checkpoint(self) -> Path | None:
         """The checkpoint with the weights that the stage gives; None for the last ones."""
-        if self.course is None or not self.course.keeps_best or self.course.best is None:
+        if (
+            self.early_stopping is None
+            or not self.early_stopping.keeps_best
+            or self.early_stopping.best_step is None
+        ):
             return None
-        return self._context.checkpoints / f"checkpoint-{self.course.best}"
+        return self._context.checkpoints / f"checkpoint-{self.early_stopping.best_step}"
 
-    def keep(self, checkpoint: Path) -> None:
-        if self.course is not None:
-            durable.write_json(checkpoint / _FILE, self.course.seen(), sync=False)
+    def save_state(self, checkpoint: Path) -> None:
+        if self.early_stopping is not None:
+            durable.write_json(checkpoint / _STATE_FILE, self.early_stopping.state_dict(), sync=False)
 
-    def restore(self, checkpoint: Path) -> None:
-        if self.course is not None:
-            self.course.restore(durable.read_json(checkpoint / _FILE))
+    def load_state(self, checkpoint: Path) -> None:
+        if self.early_stopping is not None:
+            self.early_stopping.load_state_dict(durable.read_json(checkpoint / _STATE_FILE))
 
     def facts(self) -> dict[str, Any]:
-        return self.course.facts() if self.course else {}
+        return self.early_stopping.facts() if self.early_stopping else {}
 
 
-def usable(context: Context) -> Path | None:
+def latest_usable_checkpoint(context: StepContext) -> Path | None:
     """The newest checkpoint to go on from: whole, and with the best weights that it speaks of there.
 
     Others are removed, so that what is left is what a run without the damage would have left.
     """
-    while (found := checkpoints.latest(context.checkpoints)) is not None:
-        best = (durable.read_json(found / _FILE) or {}).get("step")
+    while (found := checkpoints.latest_intact(context.checkpoints)) is not None:
+        best = (durable.read_json(found / _STATE_FILE) or {}).get("step")
         kept = context.checkpoints / f"checkpoint-{best}"
         if best is None or kept == found or (kept / checkpoints.MANIFEST).exists():
             return found
@@ -87,10 +91,10 @@ def usable(context: Context) -> Path | None:
     return None
 
 
-def check_kept(best: Path) -> Path:
+def check_best_checkpoint(best: Path) -> Path:
     """The checkpoint with the best weights, which nothing removes but damage from outside."""
     if not (best / checkpoints.MANIFEST).exists():
-        raise StepFault(
+        raise StepError(
             f"the best weights, of {best.name}, are not there any more",
             "run again: the stage begins anew from a checkpoint that is whole",
         )

@@ -11,7 +11,7 @@ from typing import Any
 from posttrain.spec.keys import digest
 
 
-def steady(trainer: Any) -> Callable[[int], None]:
+def seed_sampler_by_epoch(trainer: Any) -> Callable[[int], None]:
     """Have the trainer draw by epochs, if it would otherwise draw from a RepeatSampler.
 
     Gives what is to be told of each epoch before it begins: with several processes, the trainer of a
@@ -21,7 +21,7 @@ def steady(trainer: Any) -> Callable[[int], None]:
     made: list[Any] = []
 
     def sampler(*arguments: Any, **named: Any) -> Any:
-        made[:] = [_by_epoch(make(*arguments, **named))]
+        made[:] = [_epoch_seeded(make(*arguments, **named))]
         return made[0]
 
     def begin(epoch: int) -> None:
@@ -32,7 +32,7 @@ def steady(trainer: Any) -> Callable[[int], None]:
     return begin
 
 
-def _by_epoch(sampler: Any) -> Any:
+def _epoch_seeded(sampler: Any) -> Any:
     import torch
     from trl.trainer.utils import RepeatSampler
 

@@ -7,12 +7,15 @@ from typing import Any, ClassVar, Literal
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Params, Schedule
 
+# The schedules that end at `min_lr_ratio` of the highest rate.
+_WITH_MINIMUM = ("linear", "cosine", "warmup_stable_decay")
+
 
 class TrainingParams(Params):
     """What every method that trains by gradient steps takes."""
 
     # The learning rate for all weights, when the recipe names none; each method has its own.
-    usual_rate: ClassVar[float] = 2e-5
+    default_learning_rate: ClassVar[float] = 2e-5
 
     learning_rate: float | None = field(
         default=None,
@@ -20,33 +23,37 @@ class TrainingParams(Params):
         description="The highest learning rate; when not given, what is usual for the method (sft 2e-5,"
         " reward_model 1e-5, orpo 8e-6, the others 1e-6), and ten times that for an adapter.",
     )
-    schedule: Literal["constant", "linear", "cosine", "inverse_sqrt", "wsd"] = field(
+    lr_scheduler_type: Literal[
+        "constant", "constant_with_warmup", "linear", "cosine", "inverse_sqrt", "warmup_stable_decay"
+    ] = field(
         default="linear",
-        description="How the learning rate falls after the warm-up; wsd (warm-up, stable, decay) stays at"
-        " the highest until the last steps.",
+        description="The shape of the learning rate over the run. All but constant begin with the warm-up;"
+        " warmup_stable_decay holds the highest rate until the final decay.",
     )
-    warmup: float = field(
-        default=0.0, ge=0, lt=1, description="The share of the steps in which the rate rises."
+    warmup_steps: int | float = field(
+        default=0,
+        ge=0,
+        description="Warm-up, in which the learning rate rises from 0: an integer is optimizer steps, a"
+        " decimal below 1 is a share of all steps.",
     )
-    warmup_steps: int | None = field(
-        default=None, ge=0, description="The steps in which the rate rises, instead of their share."
-    )
-    floor: float = field(
+    min_lr_ratio: float = field(
         default=0.0,
         ge=0,
         lt=1,
-        description="The share of the highest rate at which linear, cosine and wsd end; wsd begins there as"
-        " well.",
+        description="The final learning rate of linear, cosine and warmup_stable_decay, as a share of the"
+        " highest; warmup_stable_decay also starts its warm-up there.",
     )
-    decay: float | None = field(
+    decay_ratio: float | None = field(
         default=None,
         gt=0,
         le=1,
-        description="The share of the steps in which wsd falls, at the end; a tenth when not given.",
+        description="The share of all steps that the final decay of warmup_stable_decay takes. Default: 0.1.",
     )
     weight_decay: float = field(default=0.0, ge=0, description="AdamW's weight decay.")
-    clip: float = field(default=1.0, gt=0, description="The largest gradient norm; more is scaled down.")
-    micro_batch: int | None = field(
+    max_grad_norm: float = field(
+        default=1.0, gt=0, description="The largest gradient norm; more is scaled down."
+    )
+    micro_batch_size: int | None = field(
         default=None,
         ge=1,
         description="Sequences in memory at once; the rest of a batch is accumulated. Changes no result"
@@ -61,36 +68,61 @@ class TrainingParams(Params):
         default=False,
         description="Compute activations again instead of keeping them: less memory, more time.",
     )
-    checkpoint_every: int | None = field(
+    save_steps: int | None = field(
         default=None,
         ge=1,
         description="Optimizer steps between checkpoints, rounded up to where the method can resume"
         " exactly; a quarter of the run when not given.",
     )
-    keep_checkpoints: int = field(default=2, ge=1, description="Complete checkpoints that are kept.")
+    save_total_limit: int = field(default=2, ge=1, description="Complete checkpoints that are kept.")
 
     def check(self) -> None:
-        if self.warmup and self.warmup_steps is not None:
-            raise ValueError("warmup and warmup_steps say the same: leave one of them out")
-        if self.floor and self.schedule in ("constant", "inverse_sqrt"):
+        self._check_warmup()
+        if self.min_lr_ratio and self.lr_scheduler_type not in _WITH_MINIMUM:
             raise ValueError(
-                f"floor has no effect on `schedule: {self.schedule}`; it has on linear, cosine, wsd"
+                f"min_lr_ratio has no effect with `lr_scheduler_type: {self.lr_scheduler_type}`; it applies to"
+                f" {', '.join(_WITH_MINIMUM)}"
             )
-        if self.decay is not None and self.schedule != "wsd":
-            raise ValueError(f"decay has no effect on `schedule: {self.schedule}`; it has on wsd")
-        if self.decay is not None and self.decay + self.warmup > 1:
-            raise ValueError("warmup and decay together are more than all steps")
+        if self.decay_ratio is not None and self.lr_scheduler_type != "warmup_stable_decay":
+            raise ValueError(
+                f"decay_ratio has no effect with `lr_scheduler_type: {self.lr_scheduler_type}`; it applies to"
+                " warmup_stable_decay"
+            )
+        if self.decay_ratio is not None and self.warmup_share + self.decay_ratio > 1:
+            raise ValueError("warmup_steps and decay_ratio together take more than all steps")
+
+    def _check_warmup(self) -> None:
+        if isinstance(self.warmup_steps, float) and self.warmup_steps >= 1:
+            raise ValueError(
+                f"warmup_steps is {self.warmup_steps:g}: write an integer for steps, or a decimal below 1 for a"
+                " share of all steps"
+            )
+        if self.warmup_steps and self.lr_scheduler_type == "constant":
+            raise ValueError(
+                "warmup_steps has no effect with `lr_scheduler_type: constant`; write constant_with_warmup"
+            )
+
+    @property
+    def warmup_share(self) -> float:
+        """The share of all steps that the warm-up takes; 0 when it is given in steps."""
+        return self.warmup_steps if isinstance(self.warmup_steps, float) else 0.0
+
+    def warmup_length(self, steps: int) -> int:
+        """The optimizer steps of the warm-up in a run of `steps` steps."""
+        if isinstance(self.warmup_steps, float):
+            return math.ceil(self.warmup_steps * steps)
+        return self.warmup_steps
 
 
 class TrlParams(TrainingParams):
     """What methods take that stand on TRL."""
 
-    liger: bool = field(
+    use_liger_kernel: bool = field(
         default=False,
         description="Compute with Liger's kernels, which take less memory; on GPUs alone. They round"
         " otherwise: the last bits of the result are other ones.",
     )
-    compile: bool = field(
+    torch_compile: bool = field(
         default=False,
         description="Compile the model with torch.compile: the first step takes long, the others less. It"
         " rounds otherwise: the last bits of the result are other ones.",
@@ -101,8 +133,8 @@ class RowParams(TrlParams):
     """What methods take that go over the rows of a dataset."""
 
     epochs: float = field(default=1.0, gt=0, description="Passes over the data.")
-    steps: int | None = field(default=None, ge=1, description="Optimizer steps, instead of epochs.")
-    batch: int = field(default=16, ge=1, description="Rows in an optimizer step.")
+    max_steps: int | None = field(default=None, ge=1, description="Optimizer steps, instead of epochs.")
+    batch_size: int = field(default=16, ge=1, description="Rows in an optimizer step.")
     max_length: int = field(
         default=1024,
         ge=8,
@@ -114,26 +146,26 @@ class RowParams(TrlParams):
 class PromptParams(Params):
     """How long methods go on that learn from their own completions: by steps, or over all prompts."""
 
-    steps: int | None = field(default=None, ge=1, description="Optimizer steps; or give epochs.")
+    max_steps: int | None = field(default=None, ge=1, description="Optimizer steps; or give epochs.")
     epochs: float | None = field(
         default=None,
         gt=0,
         description="Passes over the prompts, instead of steps; those that fill no whole batch are left out.",
     )
 
-    def counted(self) -> None:
+    def check_length_given(self) -> None:
         """Refuse a length that is not given, or given twice."""
-        if self.steps is None and self.epochs is None:
-            raise ValueError("say how long: `steps`, or `epochs` over the prompts")
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError("steps and epochs say the same: leave one of them out")
+        if self.max_steps is None and self.epochs is None:
+            raise ValueError("say how long: `max_steps`, or `epochs` over the prompts")
+        if self.max_steps is not None and self.epochs is not None:
+            raise ValueError("max_steps and epochs both set the length: remove one")
 
-    def length(self, rows: int, at_once: int, each: int) -> int:
+    def optimizer_steps(self, rows: int, at_once: int, each: int) -> int:
         """The optimizer steps, of which each set of `at_once` prompts makes `each`."""
         if rows < at_once:
             raise ValueError(f"{at_once} prompts are wanted at once, and the data has {rows}")
-        if self.steps is not None:
-            return self.steps
+        if self.max_steps is not None:
+            return self.max_steps
         # A third of thirty is ten: what floats add to it is no step.
         return max(1, math.ceil(round((self.epochs or 1) * (rows // at_once), 6))) * each
 
@@ -141,99 +173,109 @@ class PromptParams(Params):
 class ReferenceParams(Params):
     """What methods take whose reference may move; a frozen one is the rule."""
 
-    reference_every: int | None = field(
+    ref_model_sync_steps: int | None = field(
         default=None, ge=1, description="Steps after which the reference is pulled towards the model."
     )
-    reference_pull: float = field(
+    ref_model_mixup_alpha: float = field(
         default=0.6, gt=0, le=1, description="How far the reference is pulled: 1 makes it the model."
     )
 
 
 STACK = ("torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "datasets", "numpy")
 # What every stage imports beside its trainer.
-HEAVY = ("pyarrow.parquet", "posttrain.runtime.training.loop", "posttrain.runtime.training.rows")
+HEAVY_IMPORTS = ("pyarrow.parquet", "posttrain.runtime.training.loop", "posttrain.runtime.training.rows")
 # Off, they are as if there were none of them; on, they change the last bits.
-_SWITCHES = ("liger", "compile")
-_RATES = ("warmup_steps", "floor", "decay")
+_KEY_NEUTRAL_WHEN_OFF = ("use_liger_kernel", "torch_compile")
+_OPTIONAL_LR_PARAMS = ("warmup_steps", "min_lr_ratio", "decay_ratio")
 # Left out where the steps are counted otherwise.
-_COUNTS = ("epochs",)
-_NEUTRAL = ("gradient_checkpointing", "checkpoint_every", "keep_checkpoints", "on_flat_reward", "flat_steps")
+_OPTIONAL_LENGTH_PARAMS = ("epochs",)
+_KEY_NEUTRAL_PARAMS = (
+    "gradient_checkpointing",
+    "save_steps",
+    "save_total_limit",
+    "on_constant_reward",
+    "constant_reward_steps",
+)
 # An adapter is small and starts at zero: it bears, and wants, about ten times the rate.
-ADAPTER_FACTOR = 10.0
+ADAPTER_LEARNING_RATE_FACTOR = 10.0
 
 
-def neutral(params: Any, *, across: bool = False) -> tuple[str, ...]:
+def key_neutral_params(params: Any, *, across: bool = False) -> tuple[str, ...]:
     """Parameters that change speed, memory, reports or how a run is judged, but not what is learnt.
 
     The micro-batch is one of them, unless the loss looks across the rows that are in memory together.
     """
-    off = tuple(name for name in (*_SWITCHES, *_RATES, *_COUNTS) if not getattr(params, name, False))
-    return (*_NEUTRAL, *off) if across else ("micro_batch", *_NEUTRAL, *off)
+    off = tuple(
+        name
+        for name in (*_KEY_NEUTRAL_WHEN_OFF, *_OPTIONAL_LR_PARAMS, *_OPTIONAL_LENGTH_PARAMS)
+        if not getattr(params, name, False)
+    )
+    return (*_KEY_NEUTRAL_PARAMS, *off) if across else ("micro_batch_size", *_KEY_NEUTRAL_PARAMS, *off)
 
 
-def learning_rate(params: TrainingParams, adapter: bool) -> float:
+def resolve_learning_rate(params: TrainingParams, adapter: bool) -> float:
     """The rate that the recipe names, or the one that is usual."""
     if params.learning_rate is not None:
         return params.learning_rate
-    return params.usual_rate * (ADAPTER_FACTOR if adapter else 1.0)
+    return params.default_learning_rate * (ADAPTER_LEARNING_RATE_FACTOR if adapter else 1.0)
 
 
 def row_schedule(params: RowParams, rows: int) -> Schedule:
     """The steps of a method that goes over rows. An epoch's last step takes what is left."""
-    divided(params.batch, params.micro_batch)
-    steps = params.steps
+    accumulation_steps(params.batch_size, params.micro_batch_size)
+    steps = params.max_steps
     if steps is None:
         # The trainer counts the steps of an epoch, the last of which may be smaller, then multiplies.
-        steps = max(1, -int(-params.epochs * max(1, -(-rows // params.batch)) // 1))
-    risen(params, steps)
-    return Schedule(steps=steps, rows_per_step=params.batch)
+        steps = max(1, -int(-params.epochs * max(1, -(-rows // params.batch_size)) // 1))
+    check_warmup(params, steps)
+    return Schedule(steps=steps, rows_per_step=params.batch_size)
 
 
-def risen(params: TrainingParams, steps: int) -> None:
+def check_warmup(params: TrainingParams, steps: int) -> None:
     """Refuse a warm-up that the run does not outlast."""
-    if params.warmup_steps and params.warmup_steps >= steps:
+    if isinstance(params.warmup_steps, int) and params.warmup_steps >= max(steps, 1):
         raise ValueError(f"warmup_steps is {params.warmup_steps}, and there are {steps} steps in all")
 
 
-def whole_batch(params: RowParams, losses: Sequence[str], comparing: Sequence[str]) -> None:
+def check_batch_loss(params: RowParams, losses: Sequence[str], comparing: Sequence[str]) -> None:
     """Refuse a micro-batch where the loss is one of the whole batch, not a mean over its rows."""
     for loss in losses:
-        if loss in comparing and params.micro_batch not in (None, params.batch):
+        if loss in comparing and params.micro_batch_size not in (None, params.batch_size):
             raise ValueError(
-                f"the loss `{loss}` is computed over all rows of a batch together, so micro_batch would"
-                " change it: leave micro_batch out"
+                f"the loss `{loss}` is computed over all rows of a batch together, so micro_batch_size"
+                " would change it: remove micro_batch_size"
             )
 
 
 def row_arguments(params: RowParams, context: int) -> dict[str, Any]:
     """The trainer's arguments for a batch of rows; `context` is the model's longest sequence."""
     return {
-        "per_device_train_batch_size": params.micro_batch or params.batch,
-        "gradient_accumulation_steps": divided(params.batch, params.micro_batch),
+        "per_device_train_batch_size": params.micro_batch_size or params.batch_size,
+        "gradient_accumulation_steps": accumulation_steps(params.batch_size, params.micro_batch_size),
         "max_length": min(params.max_length, context),
     }
 
 
 def reference_arguments(params: ReferenceParams) -> dict[str, Any]:
     """The trainer's arguments for a reference that moves."""
-    if params.reference_every is None:
+    if params.ref_model_sync_steps is None:
         return {}
     return {
         "sync_ref_model": True,
-        "ref_model_sync_steps": params.reference_every,
-        "ref_model_mixup_alpha": params.reference_pull,
+        "ref_model_sync_steps": params.ref_model_sync_steps,
+        "ref_model_mixup_alpha": params.ref_model_mixup_alpha,
     }
 
 
-def divided(batch: int, micro_batch: int | None) -> int:
+def accumulation_steps(batch: int, micro_batch: int | None) -> int:
     """How many micro-batches make a batch."""
     micro = micro_batch or batch
     if batch % micro:
-        raise ValueError(f"micro_batch ({micro}) does not divide the batch ({batch})")
+        raise ValueError(f"micro_batch_size ({micro}) does not divide the batch ({batch})")
     return batch // micro
 
 
 def checkpoint_interval(params: TrainingParams, schedule: Schedule) -> int:
     """Steps between checkpoints: a multiple of the steps after which the method resumes exactly."""
-    wanted = params.checkpoint_every or max(1, schedule.steps // 4)
-    return -(-wanted // schedule.boundary) * schedule.boundary
+    wanted = params.save_steps or max(1, schedule.steps // 4)
+    return -(-wanted // schedule.checkpoint_alignment) * schedule.checkpoint_alignment

@@ -6,32 +6,32 @@ model under a new adapter, or a copy of the adapter that goes on.
 
 from typing import Any
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.launch.whole import pull
-from posttrain.runtime.models.load import Start, load_model, whole
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.launch.whole import sync_reference_weights
+from posttrain.runtime.models.load import StartingModel, full_weights_dir, load_model
 
 
-def named_reference(context: Context) -> Any:
+def load_named_reference(context: StepContext) -> Any:
     """The reference that the stage names, for trainers that take one; else None."""
     folder = context.inputs.get("reference")
-    return None if folder is None else load_model(whole(context, folder, "reference"))
+    return None if folder is None else load_model(full_weights_dir(context, folder, "reference"))
 
 
-def point_at_reference(context: Context, start: Start) -> None:
+def use_named_reference(context: StepContext, start: StartingModel) -> None:
     """Have a trainer that loads its reference by itself load the one that the stage names."""
     folder = context.inputs.get("reference")
     if folder is None:
         return
-    if start.base is not None:
-        raise StepFault(
+    if start.base_key is not None:
+        raise StepError(
             "an adapter that learns from rewards is held to where it starts, and to no other reference",
             "remove `reference`, or train all weights",
         )
-    start.model.config.name_or_path = str(whole(context, folder, "reference"))
+    start.model.config.name_or_path = str(full_weights_dir(context, folder, "reference"))
 
 
-def pull_in_parts(trainer: Any) -> None:
+def sync_sharded_reference(trainer: Any) -> None:
     """Have a reference that moves moved part by part, where ZeRO-3 divides it."""
     from transformers import TrainerCallback
     from trl.trainer.callbacks import SyncRefModelCallback
@@ -41,7 +41,7 @@ def pull_in_parts(trainer: Any) -> None:
     class Pull(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.global_step % args.ref_model_sync_steps == 0:
-                pull(trainer.ref_model, trainer.model, args.ref_model_mixup_alpha)
+                sync_reference_weights(trainer.ref_model, trainer.model, args.ref_model_mixup_alpha)
 
     if getattr(args, "sync_ref_model", False):
         trainer.remove_callback(SyncRefModelCallback)

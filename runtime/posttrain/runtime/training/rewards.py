@@ -5,40 +5,40 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.models.ends import ends_of
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.models.ends import eos_token_ids
 from posttrain.runtime.rewards.batch import EPISODES, TOKENS
-from posttrain.runtime.rewards.graph import Graph, Scores, mean
-from posttrain.runtime.rewards.trace import Trace
-from posttrain.runtime.training.loop import Loop
+from posttrain.runtime.rewards.graph import Graph, Scores, mean_of_present
+from posttrain.runtime.rewards.trace import RewardTrace
+from posttrain.runtime.training.loop import TrainingLoop
 
-_SAMPLES = 2  # completions a step that the report shows
+_SAMPLES_PER_STEP = 2  # completions a step that the report shows
 _UNSCORED_BATCHES = 3  # in a row, after which there is no point in going on
 
 
-def reward_function(graph: Graph, loop: Loop, group: int) -> Callable[..., list[float | None]]:
+def reward_function(graph: Graph, loop: TrainingLoop, group: int) -> Callable[..., list[float | None]]:
     """What a trainer is given that compares the completions of a group with each other."""
     score = score_function(graph, loop)
 
     def reward(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
-        return _filled(score(prompts, completions, **columns), group)
+        return _fill_unscored(score(prompts, completions, **columns), group)
 
     return reward
 
 
-def score_function(graph: Graph, loop: Loop) -> Callable[..., list[float | None]]:
+def score_function(graph: Graph, loop: TrainingLoop) -> Callable[..., list[float | None]]:
     """Scores completions by the graph, and notes what each of its nodes gave; None is no score."""
     unscored = 0
-    batches = math.ceil(loop.planned.steps / loop.planned.boundary)
+    batches = math.ceil(loop.schedule.steps / loop.schedule.checkpoint_alignment)
     enough = min(_UNSCORED_BATCHES, batches)
-    trace = Trace(loop.context.work / "record" / "trace")
-    ends = set(ends_of(loop.start.model, loop.start.tokenizer))
+    trace = RewardTrace(loop.context.work / "record" / "trace")
+    ends = set(eos_token_ids(loop.starting_model.model, loop.starting_model.tokenizer))
 
     def score(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
         nonlocal unscored
-        texts = [_text(completion) for completion in completions]
-        given = {"completion": texts, **_read(graph, {**columns, "prompt": prompts})}
-        given[TOKENS] = _counted(columns["completion_ids"], ends)
+        texts = [_plain_text(completion) for completion in completions]
+        given = {"completion": texts, **_graph_columns(graph, {**columns, "prompt": prompts})}
+        given[TOKENS] = _completion_lengths(columns["completion_ids"], ends)
         groups = prompt_groups(prompts)
         if EPISODES in columns:
             # Decoded, an episode holds what the model was told as well; that is not its own text.
@@ -48,26 +48,28 @@ def score_function(graph: Graph, loop: Loop) -> Callable[..., list[float | None]
         rewards = scores.values[graph.returns]
         unscored = unscored + 1 if all(value is None for value in rewards) else 0
         if unscored == enough:
-            message = _nothing_scored(graph, scores, enough)
-            raise StepFault(message, "look at the data and at the reward's nodes")
-        loop.rewards |= summary(graph, scores)
-        trace.write(loop.step, [_text(prompt) for prompt in prompts], texts, graph, scores)
-        if loop.step % max(1, loop.planned.steps // 20) == 0:
-            _show(graph, loop, prompts, texts, scores)
+            message = _unscored_message(graph, scores, enough)
+            raise StepError(message, "look at the data and at the reward's nodes")
+        loop.rewards |= score_statistics(graph, scores)
+        trace.write(loop.step, [_plain_text(prompt) for prompt in prompts], texts, graph, scores)
+        if loop.step % max(1, loop.schedule.steps // 20) == 0:
+            _emit_samples(graph, loop, prompts, texts, scores)
         return rewards
 
     return score
 
 
-def _counted(completions: Sequence[Sequence[int]], ends: Collection[int]) -> list[int]:
+def _completion_lengths(completions: Sequence[Sequence[int]], ends: Collection[int]) -> list[int]:
     """How many tokens each completion has, its end token aside."""
     return [len(tokens) - (len(tokens) > 0 and tokens[-1] in ends) for tokens in completions]
 
 
-def _read(graph: Graph, columns: dict[str, Any]) -> dict[str, Any]:
+def _graph_columns(graph: Graph, columns: dict[str, Any]) -> dict[str, Any]:
     """The columns that the graph reads. Where a chat template made turns of text, it is text again."""
     return {
-        name: [_text(value) for value in columns[name]] if graph.reads[name] == "text" else columns[name]
+        name: [_plain_text(value) for value in columns[name]]
+        if graph.reads[name] == "text"
+        else columns[name]
         for name in graph.columns
     }
 
@@ -81,13 +83,13 @@ def prompt_groups(prompts: Sequence[Any]) -> list[int]:
     return groups
 
 
-def summary(graph: Graph, scores: Scores) -> dict[str, float]:
+def score_statistics(graph: Graph, scores: Scores) -> dict[str, float]:
     """Mean and spread of each node that gives numbers, and the share of rows without one."""
     found: dict[str, float] = {}
-    for name in graph.shown:
+    for name in graph.named_nodes:
         values = scores.values[name]
         numbers = [float(value) for value in values if isinstance(value, int | float)]
-        average = mean(numbers)
+        average = mean_of_present(numbers)
         if average is not None:
             found[f"reward/{name}"] = average
             found[f"spread/{name}"] = (sum((n - average) ** 2 for n in numbers) / len(numbers)) ** 0.5
@@ -98,7 +100,7 @@ def summary(graph: Graph, scores: Scores) -> dict[str, float]:
     return found
 
 
-def _nothing_scored(graph: Graph, scores: Scores, batches: int) -> str:
+def _unscored_message(graph: Graph, scores: Scores, batches: int) -> str:
     given = Counter(
         f"`{name}`: {reason}"
         for name, reasons in scores.reasons.items()
@@ -111,24 +113,26 @@ def _nothing_scored(graph: Graph, scores: Scores, batches: int) -> str:
     return f"no completion of the last {last} has a score{said}"
 
 
-def _show(graph: Graph, loop: Loop, prompts: list[Any], texts: list[str], scores: Scores) -> None:
-    for row in range(min(_SAMPLES, len(texts))):
-        shown = {name: scores.values[name][row] for name in graph.shown}
-        prompt = _text(prompts[row])
+def _emit_samples(
+    graph: Graph, loop: TrainingLoop, prompts: list[Any], texts: list[str], scores: Scores
+) -> None:
+    for row in range(min(_SAMPLES_PER_STEP, len(texts))):
+        shown = {name: scores.values[name][row] for name in graph.named_nodes}
+        prompt = _plain_text(prompts[row])
         loop.context.events.emit("sample", step=loop.step, prompt=prompt, completion=texts[row], values=shown)
 
 
-def _filled(scores: list[float | None], group: int) -> list[float | None]:
+def _fill_unscored(scores: list[float | None], group: int) -> list[float | None]:
     """Unscored completions get the mean of their group: nothing is learnt from them."""
     filled: list[float | None] = []
     for start in range(0, len(scores), group):
         members = scores[start : start + group]
-        middle = mean(members) or 0.0
+        middle = mean_of_present(members) or 0.0
         filled += [middle if score is None else float(score) for score in members]
     return filled
 
 
-def _text(turns: Any) -> Any:
+def _plain_text(turns: Any) -> Any:
     """The text of a prompt or completion, which may be a list of messages."""
     if not isinstance(turns, list):
         return turns

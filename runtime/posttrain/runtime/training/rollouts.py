@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.training.params import (
-    HEAVY,
+    HEAVY_IMPORTS,
     PromptParams,
     ReferenceParams,
     TrlParams,
-    divided,
+    accumulation_steps,
+    check_warmup,
     reference_arguments,
-    risen,
 )
-from posttrain.spec.asking import LONGEST
+from posttrain.spec.asking import MAX_TOKENS_DESCRIPTION
 from posttrain.spec.declared import field
 from posttrain.spec.extension import Footprint, Schedule
 
@@ -21,9 +21,9 @@ from posttrain.spec.extension import Footprint, Schedule
 class RolloutParams(PromptParams, TrlParams, ReferenceParams):
     """What methods take that write several completions for each prompt and compare them."""
 
-    prompts: int = field(default=8, ge=1, description="Prompts in an optimizer step.")
-    generations: int = field(default=8, ge=2, description="Completions written for each prompt.")
-    max_tokens: int = field(default=256, ge=1, description=LONGEST)
+    num_prompts: int = field(default=8, ge=1, description="Prompts in an optimizer step.")
+    num_generations: int = field(default=8, ge=2, description="Completions written for each prompt.")
+    max_completion_length: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
     temperature: float = field(default=1.0, gt=0, description="The temperature of the sampling.")
     top_p: float = field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
     top_k: int = field(default=0, ge=0, description="Likeliest tokens that are sampled from; 0 is all.")
@@ -33,58 +33,68 @@ class RolloutParams(PromptParams, TrlParams, ReferenceParams):
     beta: float = field(default=0.0, ge=0, description="The weight of the KL divergence from the reference.")
     epsilon: float = field(default=0.2, gt=0, description="How far a probability ratio counts.")
     epsilon_high: float | None = field(default=None, gt=0, description="The upper bound, when another.")
-    iterations: int = field(default=1, ge=1, description="Times each batch of completions is learnt from.")
-    buffer: int = field(default=1, ge=1, description="Optimizer steps whose completions are written at once.")
-    skip_cut: bool = field(
+    num_iterations: int = field(
+        default=1, ge=1, description="Times each batch of completions is learnt from."
+    )
+    optimizer_steps_per_generation: int = field(
+        default=1, ge=1, description="Optimizer steps whose completions are written at once."
+    )
+    mask_truncated_completions: bool = field(
         default=False, description="Learn nothing from completions that were cut at their longest length."
     )
-    on_flat_reward: Literal["fail", "warn"] = field(
+    on_constant_reward: Literal["fail", "warn"] = field(
         default="fail", description="What to do about a reward that has not varied since the run began."
     )
-    flat_steps: int = field(
+    constant_reward_steps: int = field(
         default=20, ge=1, description="Steps without any variation after which that is so."
     )
 
     def check(self) -> None:
         super().check()
-        self.counted()
-        if self.reference_every is not None and self.beta == 0:
+        self.check_length_given()
+        if self.ref_model_sync_steps is not None and self.beta == 0:
             raise ValueError("reference_every has no effect while beta is 0: there is no reference")
 
 
-ROLLOUT_HEAVY = (*HEAVY, "posttrain.runtime.training.rewards", "posttrain.runtime.environments.rollouts")
+ROLLOUT_HEAVY_IMPORTS = (
+    *HEAVY_IMPORTS,
+    "posttrain.runtime.training.rewards",
+    "posttrain.runtime.environments.rollouts",
+)
 ROLLOUT_FOOTPRINT = Footprint(
-    examples=lambda params: params.prompts * params.generations,
+    examples=lambda params: params.num_prompts * params.num_generations,
     loss="chunked",
-    reference=lambda params: params.beta > 0,
-    writes=lambda params: params.prompts * params.generations * params.buffer,
+    has_reference_model=lambda params: params.beta > 0,
+    completions=lambda params: (
+        params.num_prompts * params.num_generations * params.optimizer_steps_per_generation
+    ),
 )
 
 
 def rollout_schedule(params: RolloutParams, rows: int) -> Schedule:
-    divided(params.prompts * params.generations, params.micro_batch)
-    boundary = params.buffer * params.iterations
-    steps = params.length(rows, params.prompts * params.buffer, boundary)
-    risen(params, steps)
-    return Schedule(steps=steps, boundary=boundary, rows_per_step=params.prompts)
+    accumulation_steps(params.num_prompts * params.num_generations, params.micro_batch_size)
+    boundary = params.optimizer_steps_per_generation * params.num_iterations
+    steps = params.optimizer_steps(rows, params.num_prompts * params.optimizer_steps_per_generation, boundary)
+    check_warmup(params, steps)
+    return Schedule(steps=steps, checkpoint_alignment=boundary, rows_per_step=params.num_prompts)
 
 
 def rollout_arguments(params: RolloutParams) -> dict[str, Any]:
     """The trainer's arguments for writing completions and learning from them."""
-    batch = params.prompts * params.generations
-    accumulation = divided(batch, params.micro_batch)
+    batch = params.num_prompts * params.num_generations
+    accumulation = accumulation_steps(batch, params.micro_batch_size)
     return {
-        "per_device_train_batch_size": params.micro_batch or batch,
+        "per_device_train_batch_size": params.micro_batch_size or batch,
         "gradient_accumulation_steps": accumulation,
-        "steps_per_generation": accumulation * params.buffer,
-        "num_iterations": params.iterations,
-        "num_generations": params.generations,
-        "max_completion_length": params.max_tokens,
+        "steps_per_generation": accumulation * params.optimizer_steps_per_generation,
+        "num_iterations": params.num_iterations,
+        "num_generations": params.num_generations,
+        "max_completion_length": params.max_completion_length,
         "temperature": params.temperature,
         "top_p": params.top_p,
         "top_k": params.top_k,
         "min_p": params.min_p,
-        "mask_truncated_completions": params.skip_cut,
+        "mask_truncated_completions": params.mask_truncated_completions,
         "beta": params.beta,
         "epsilon": params.epsilon,
         "epsilon_high": params.epsilon_high,
@@ -93,7 +103,7 @@ def rollout_arguments(params: RolloutParams) -> dict[str, Any]:
 
 
 def train_on_rollouts(
-    context: Context,
+    context: StepContext,
     params: RolloutParams,
     schedule: Callable[[Any, int], Schedule],
     trainer: Any,
@@ -101,34 +111,45 @@ def train_on_rollouts(
     own: dict[str, Any],
 ) -> None:
     """Train with this trainer of TRL's and its configuration; `own` are the method's arguments."""
-    from posttrain.runtime.environments.opening import columns, declared
-    from posttrain.runtime.environments.rollouts import act
-    from posttrain.runtime.launch.rollouts import put_tokenizer, settle, vllm_arguments, window
-    from posttrain.runtime.launch.serving import serving
-    from posttrain.runtime.models.length import context_of
+    from posttrain.runtime.environments.opening import environment_columns, environment_config
+    from posttrain.runtime.environments.rollouts import patch_trl_trainer
+    from posttrain.runtime.launch.rollouts import (
+        max_model_length,
+        patch_vllm_generation,
+        save_tokenizer_beside_weights,
+        vllm_trainer_arguments,
+    )
+    from posttrain.runtime.launch.serving import run_vllm_server
+    from posttrain.runtime.models.length import context_length
     from posttrain.runtime.models.load import load_for_training
     from posttrain.runtime.rewards.graph import Graph
     from posttrain.runtime.training.fitting import check_prompts
-    from posttrain.runtime.training.loop import Loop, planned_for
-    from posttrain.runtime.training.reference import point_at_reference
+    from posttrain.runtime.training.loop import TrainingLoop, resolve_schedule
+    from posttrain.runtime.training.reference import use_named_reference
     from posttrain.runtime.training.rewards import reward_function
-    from posttrain.runtime.training.rows import training_rows
+    from posttrain.runtime.training.rows import training_dataset
 
     start = load_for_training(context)
-    point_at_reference(context, start)
-    graph = Graph.of_step(context)
-    data = training_rows(context, start.tokenizer, ("prompt", *graph.columns, *columns(context)))
-    loop = Loop(context, params, planned_for(schedule, params, len(data)), start)
-    longest = check_prompts(data["prompt"], start.tokenizer, start.model, params.max_tokens, loop.watch)
-    rewards = reward_function(graph, loop, params.generations)
+    use_named_reference(context, start)
+    graph = Graph.from_step(context)
+    data = training_dataset(
+        context, start.tokenizer, ("prompt", *graph.columns, *environment_columns(context))
+    )
+    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
+    longest = check_prompts(
+        data["prompt"], start.tokenizer, start.model, params.max_completion_length, loop.monitor
+    )
+    rewards = reward_function(graph, loop, params.num_generations)
     own, launch, room = {**rollout_arguments(params), **own}, context.step.launch, 0
     if launch.engine == "vllm":
-        grows = declared(context) is not None
-        room = window(launch, longest, params.max_tokens, context_of(start.model), grows=grows)
-        put_tokenizer(start.model, start.tokenizer, context.work / "scratch")
-    with serving(context, room, loop.step) as server:
-        own |= {**vllm_arguments(launch, own, room), **server}
-        made = loop.made(trainer, config, data, own, reward_funcs=rewards)
-        settle(made)
-        act(context, made)
+        grows = environment_config(context) is not None
+        room = max_model_length(
+            launch, longest, params.max_completion_length, context_length(start.model), grows=grows
+        )
+        save_tokenizer_beside_weights(start.model, start.tokenizer, context.work / "scratch")
+    with run_vllm_server(context, room, loop.step) as server:
+        own |= {**vllm_trainer_arguments(launch, own, room), **server}
+        made = loop.build_trainer(trainer, config, data, own, reward_funcs=rewards)
+        patch_vllm_generation(made)
+        patch_trl_trainer(context, made)
         loop.run(made, data)

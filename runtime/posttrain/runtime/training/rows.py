@@ -5,42 +5,42 @@ from collections.abc import Iterable
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import StepError
 from posttrain.runtime.products import read_rows
-from posttrain.runtime.prompts import conversational
-from posttrain.runtime.training.examining import check_rows, columns_read
+from posttrain.runtime.prompts import uses_chat_template
+from posttrain.runtime.training.examining import match_columns, validate_rows
 from posttrain.spec.extension import Method
 
 # Whose turn each column is, when its text goes through the chat template.
-_ROLES = {"prompt": "user", "completion": "assistant", "chosen": "assistant", "rejected": "assistant"}
+_COLUMN_ROLES = {"prompt": "user", "completion": "assistant", "chosen": "assistant", "rejected": "assistant"}
 Row = dict[str, Any]
 
 
-def training_rows(context: Context, tokenizer: Any, more: Iterable[str] = ()) -> Any:
+def training_dataset(context: StepContext, tokenizer: Any, more: Iterable[str] = ()) -> Any:
     """A dataset in memory: the columns that the method reads, and those of `more` that the rows have."""
-    rows, columns = prepared_rows(context, tokenizer)
-    return table(rows, (*columns, *more))
+    rows, columns = prepare_rows(context, tokenizer)
+    return to_dataset(rows, (*columns, *more))
 
 
-def prepared_rows(context: Context, tokenizer: Any) -> tuple[list[Row], tuple[str, ...]]:
+def prepare_rows(context: StepContext, tokenizer: Any) -> tuple[list[Row], tuple[str, ...]]:
     """The rows that a stage trains on, and the columns that its method reads.
 
     Text becomes turns where the model takes a conversation.
     """
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
-        raise StepFault("the data has no rows", "look at the dataset's steps: one may drop everything")
+        raise StepError("the data has no rows", "look at the dataset's steps: one may drop everything")
     method = CATALOG.find("method", context.params["method"])
     assert isinstance(method, Method), "a training stage names a method"
-    columns = columns_read(rows, method)
-    check_rows(rows, columns, method, template=tokenizer.chat_template is not None)
-    if conversational(context, tokenizer) or "messages" in columns.values():
+    columns = match_columns(rows, method)
+    validate_rows(rows, columns, method, template=tokenizer.chat_template is not None)
+    if uses_chat_template(context, tokenizer) or "messages" in columns.values():
         rows = [as_messages(row) for row in rows]
     return rows, tuple(columns)
 
 
-def table(rows: list[Row], columns: Iterable[str]) -> Any:
+def to_dataset(rows: list[Row], columns: Iterable[str]) -> Any:
     """Rows as the trainer's dataset."""
     from datasets import Dataset
 
@@ -51,20 +51,20 @@ def table(rows: list[Row], columns: Iterable[str]) -> Any:
 def as_messages(row: Row) -> Row:
     """Text prompts and completions as the turns of a user and an assistant."""
     changed = dict(row)
-    for column, role in _ROLES.items():
+    for column, role in _COLUMN_ROLES.items():
         if isinstance(row.get(column), str):
             changed[column] = [{"role": role, "content": row[column]}]
     return changed
 
 
-def labelled(rows: list[Row], seed: int) -> list[Row]:
+def label_rows(rows: list[Row], seed: int) -> list[Row]:
     """Rows of one completion and whether it is wanted; a pair becomes two of them, side by side.
 
     KTO learns in the order given, and compares what stands in a batch: the rows are shuffled here.
     """
     order = list(rows)
     random.Random(seed).shuffle(order)
-    if not paired(rows):
+    if not has_pairs(rows):
         return order
     return [
         {"prompt": row["prompt"], "completion": row[column], "label": column == "chosen"}
@@ -73,5 +73,5 @@ def labelled(rows: list[Row], seed: int) -> list[Row]:
     ]
 
 
-def paired(rows: list[Row]) -> bool:
+def has_pairs(rows: list[Row]) -> bool:
     return "chosen" in rows[0]

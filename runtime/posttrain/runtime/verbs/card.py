@@ -12,22 +12,22 @@ from posttrain.runtime import durable
 from posttrain.runtime.keeping.store import Product, Store
 from posttrain.spec.version import VERSION
 
-NAME = "README.md"
-_FIGURES = ("steps", "parameters", "trained_parameters", "best")
+CARD_FILE = "README.md"
+_REPORTED_FACTS = ("steps", "parameters", "trained_parameters", "best")
 
 
-def write(source: Path, out: Path) -> None:
+def write_card(source: Path, out: Path) -> None:
     """Write the card of the product whose files are in `source`, beside the exported files."""
-    line = list(_line(source.parent))
-    (out / NAME).write_text(card(line), encoding="utf-8")
+    line = list(_lineage(source.parent))
+    (out / CARD_FILE).write_text(render_card(line), encoding="utf-8")
 
 
-def _line(folder: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _lineage(folder: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """The steps that the weights come from, the last first: each step and what is known of its product."""
     store = Store(folder.parent)
     key: str | None = folder.name
     while key is not None:
-        product: Product | None = store.stated(key)
+        product: Product | None = store.find_manifest(key)
         step: Any = durable.read_json(store.root / key / "record" / "step.json")
         if product is None or not isinstance(step, dict):
             return
@@ -36,7 +36,7 @@ def _line(folder: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]
         key = above["key"] if above else None
 
 
-def card(line: list[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
+def render_card(line: list[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
     """The text of a card, with the front matter that the hub reads."""
     methods = [step["params"]["method"] for step, _ in line if step["kind"] == "train"]
     base = next((step["params"].get("from") for step, _ in line if step["kind"] == "model"), None)
@@ -62,7 +62,7 @@ def _section(step: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
     rows = step["inputs"].get("data", {})
     data = rows.get("step", "") + (f", part {rows['part']}" if rows.get("part") else "")
     given = {name: value for name, value in params["params"].items() if value is not None}
-    told = {name: facts[name] for name in _FIGURES if name in facts}
+    told = {name: facts[name] for name in _REPORTED_FACTS if name in facts}
     return [
         f"## {step['id']}: {params['method']}",
         "",

@@ -3,60 +3,60 @@
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.catalog import CATALOG, load
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import StepFault
-from posttrain.runtime.products import parts_of
+from posttrain.runtime.catalog import CATALOG, load_entry
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import StepError
+from posttrain.runtime.products import dataset_parts
 from posttrain.spec.extension import Verb
-from posttrain.spec.reading import read
+from posttrain.spec.reading import parse_declaration
 
 EXTENSION = Verb(name="data", summary="Rows as Parquet, a file for each part.", stack=("duckdb",))
 
 
-def run(context: Context) -> None:
+def run(context: StepContext) -> None:
     import duckdb
 
     connection = duckdb.connect(":memory:", config={"threads": "1"})
     try:
-        _start(context, connection)
+        _create_rows_table(context, connection)
         operations = context.params["operations"]
         for done, operation in enumerate(operations):
             context.events.progress(done, len(operations), "steps")
-            _operate(context, connection, operation)
+            _apply_step(context, connection, operation)
         _write(context, connection)
     except duckdb.Error as error:
         said = str(error).splitlines()[0]
         for file in context.files.values():  # as the user knows them
             said = said.replace(str(file), file.name)
         advice = "mend the data and run again: a file that is cut short or damaged is fetched or saved anew"
-        raise StepFault(f"the rows could not be made: {said}", advice) from None
+        raise StepError(f"the rows could not be made: {said}", advice) from None
 
 
-def _start(context: Context, connection: Any) -> None:
+def _create_rows_table(context: StepContext, connection: Any) -> None:
     """The table `rows`, each row with its place."""
     source = context.params["source"]
     if source is None:
-        _load(connection, "source", context.inputs["rows"], context.part("rows"))
+        _load_product(connection, "source", context.inputs["rows"], context.part("rows"))
     else:
         extension = CATALOG.find("source", source["name"])
         assert extension is not None, f"the catalog lost the source {source['name']}"
-        params = read(extension.params, source["params"])
+        params = parse_declaration(extension.params, source["params"])
         CATALOG.run("source", source["name"])(params, context, connection)
     connection.execute(
         "CREATE TABLE rows AS SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM source"
     )
 
 
-def _load(connection: Any, table: str, folder: Path, part: str | None) -> None:
-    paths = [str(folder / f"{name}.parquet") for name in ([part] if part else parts_of(folder))]
+def _load_product(connection: Any, table: str, folder: Path, part: str | None) -> None:
+    paths = [str(folder / f"{name}.parquet") for name in ([part] if part else dataset_parts(folder))]
     connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM read_parquet(?)", [paths])
 
 
-def _operate(context: Context, connection: Any, operation: dict[str, Any]) -> None:
+def _apply_step(context: StepContext, connection: Any, operation: dict[str, Any]) -> None:
     other = operation.get("other")
     if other is not None:
         role = f"other:{other}"
-        _load(connection, "given", context.inputs[role], context.part(role))
+        _load_product(connection, "given", context.inputs[role], context.part(role))
         connection.execute(
             "CREATE OR REPLACE TABLE other AS"
             " SELECT *, row_number() OVER () AS __row, 'all' AS __part FROM given"
@@ -64,8 +64,8 @@ def _operate(context: Context, connection: Any, operation: dict[str, Any]) -> No
     if operation["op"] != "sql":
         extension = CATALOG.find("data", operation["op"])
         assert extension is not None, f"the catalog lost the data step {operation['op']}"
-        params = read(extension.params, operation["params"])
-        load(operation["entry"])(params, connection, operation["seed"])
+        params = parse_declaration(extension.params, operation["params"])
+        load_entry(operation["entry"])(params, connection, operation["seed"])
         return
     connection.execute(f"CREATE TABLE following AS {operation['query']}")
     connection.execute("DROP TABLE rows")
@@ -78,13 +78,13 @@ def _check_part(connection: Any, part: str, wanted: int) -> None:
     found = connection.execute("SELECT count(*) FROM rows WHERE __part = ?", [part]).fetchone()[0]
     if found < wanted:
         total = connection.execute("SELECT count(*) FROM rows").fetchone()[0]
-        raise StepFault(
+        raise StepError(
             f"the part `{part}` wants {wanted} rows, and {found} of {total} are left for it",
             "take fewer rows, or let the steps before keep more",
         )
 
 
-def _write(context: Context, connection: Any) -> None:
+def _write(context: StepContext, connection: Any) -> None:
     listed = connection.execute("SELECT __part FROM rows GROUP BY __part ORDER BY min(__row)").fetchall()
     parts = sorted((str(row[0]) for row in listed), key=lambda part: (part != "train", part))
     for part in parts or ["all"]:

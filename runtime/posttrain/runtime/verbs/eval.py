@@ -1,17 +1,17 @@
 """Samples completions of models on data, scores them by a reward graph, and gives the metrics."""
 
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
     name="eval",
     summary="Completions, scored, with metrics and their intervals.",
     version=3,
-    heavy=("pyarrow.parquet",),  # what generates, an engine, has its own
+    preload=("pyarrow.parquet",),  # what generates, an engine, has its own
 )
 
 
-def run(context: Context) -> None:
-    from posttrain.runtime.evals.evaluation import evaluate
+def run(context: StepContext) -> None:
+    from posttrain.runtime.evals.evaluation import run_eval
 
-    evaluate(context)
+    run_eval(context)

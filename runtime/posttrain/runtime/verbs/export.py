@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.context import Context
+from posttrain.runtime.context import StepContext
 from posttrain.runtime.models import adapters, origin
 from posttrain.runtime.verbs import card, push
 from posttrain.spec.extension import Verb
@@ -18,14 +18,14 @@ EXTENSION = Verb(
     name="export",
     summary="A model folder that transformers loads as it is.",
     stack=("torch", "transformers", "safetensors", "peft"),
-    heavy=("torch", "transformers.modeling_utils"),
+    preload=("torch", "transformers.modeling_utils"),
     version=3,
 )
 
 
-def run(context: Context) -> None:
+def run(context: StepContext) -> None:
     source = context.inputs["model"]
-    push.check(context)
+    push.check_target(context)
     if not adapters.is_adapter(source):
         _copy(source, context.out)
     elif context.params["merge"]:
@@ -33,8 +33,8 @@ def run(context: Context) -> None:
     else:
         _copy(source, context.out)
         _note_base(source, context.out)
-    card.write(source, context.out)
-    push.push(context)
+    card.write_card(source, context.out)
+    push.push_model(context)
     context.facts["files"] = len(list(context.out.iterdir()))
 
 
@@ -44,20 +44,20 @@ def _copy(source: Path, out: Path) -> None:
             shutil.copyfile(path, out / path.name)
 
 
-def _merge(context: Context, source: Path) -> None:
+def _merge(context: StepContext, source: Path) -> None:
     """Write the base with the adapter in it, and read it back to see that it answers alike."""
-    from posttrain.runtime.models.agreement import check_agreement, probe
+    from posttrain.runtime.models.agreement import check_merged_logits, probe_tokens
     from posttrain.runtime.models.load import load_model, load_tokenizer
 
     context.events.emit("phase", name="merging")
     tokenizer = load_tokenizer(source)
     model = load_model(source)
-    tokens = probe(len(tokenizer))
+    tokens = probe_tokens(len(tokenizer))
     wanted = _logits(model, tokens)
     merged = model.merge_and_unload(safe_merge=True)
     merged.save_pretrained(context.out, safe_serialization=True)
     tokenizer.save_pretrained(context.out)
-    context.facts["merge_difference"] = check_agreement(
+    context.facts["merge_difference"] = check_merged_logits(
         wanted, _logits(load_model(context.out), tokens), str(merged.dtype)
     )
 
@@ -72,10 +72,10 @@ def _logits(model: Any, tokens: Any) -> Any:
 
 def _note_base(source: Path, out: Path) -> None:
     """Say where the base is: on the hub, if it is what was taken from there, else in the store."""
-    base = adapters.base_of(source)
-    published = origin.read(base)
-    note = {"key": adapters.key_of(base), **{k: published.get(k) for k in ("from", "revision")}}
-    durable.write_json(out / adapters.BASE, note)
+    base = adapters.base_model_dir(source)
+    published = origin.read_origin(base)
+    note = {"key": adapters.product_key(base), **{k: published.get(k) for k in ("from", "revision")}}
+    durable.write_json(out / adapters.BASE_FILE, note)
     if published.get("from"):
         config = durable.read_json(out / "adapter_config.json")
         config |= {"base_model_name_or_path": published["from"], "revision": published.get("revision")}

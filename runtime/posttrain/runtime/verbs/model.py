@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime import durable
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import StepFault
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import StepError
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
@@ -14,45 +14,49 @@ EXTENSION = Verb(
     summary="A model's weights and tokenizer in one folder.",
     version=2,
     stack=("torch", "transformers", "tokenizers", "safetensors"),
-    heavy=("torch", "transformers.modeling_utils"),
+    preload=("torch", "transformers.modeling_utils"),
 )
 # Configuration, tokenizer and safetensors: nothing that is run.
 # Where a model's files stand among a step's own, when they lie beside the recipe.
-_ROLE = "model/"
-_WANTED = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "tokenizer*")
+_FILE_ROLE_PREFIX = "model/"
+_ALLOWED_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "tokenizer*")
 
 
-def run(context: Context) -> None:
+def run(context: StepContext) -> None:
     if context.params["init"] is None:
-        _taken(context)
+        _copy_published(context)
     else:
-        _made(context)
+        _initialize_random(context)
 
 
-def _made(context: Context) -> None:
+def _initialize_random(context: StepContext) -> None:
     """A model with random weights."""
-    from posttrain.runtime.models.scratch import scratch
+    from posttrain.runtime.models.scratch import random_model
 
     params = context.params
     tokenizer = _tokenizer(params["tokenizer"])
     _set_template(context, tokenizer)
-    model = scratch(params["init"], tokenizer, params["seed"])
+    model = random_model(params["init"], tokenizer, params["seed"])
     if params["dtype"] not in ("auto", "float32"):
         import torch
 
         model = model.to(getattr(torch, params["dtype"]))
-    tokenizer.model_max_length = params["init"]["context"]
+    tokenizer.model_max_length = params["init"]["max_position_embeddings"]
     model.save_pretrained(context.out)
     tokenizer.save_pretrained(context.out)
     context.facts["parameters"] = sum(weight.numel() for weight in model.parameters())
 
 
-def _taken(context: Context) -> None:
+def _copy_published(context: StepContext) -> None:
     """A copy of a published model, with the tokenizer, template and precision that the recipe wants."""
     from posttrain.runtime.models import origin
 
     params = context.params
-    given = {role.removeprefix(_ROLE): path for role, path in context.files.items() if role.startswith(_ROLE)}
+    given = {
+        role.removeprefix(_FILE_ROLE_PREFIX): path
+        for role, path in context.files.items()
+        if role.startswith(_FILE_ROLE_PREFIX)
+    }
     revision = None if given else _fetch(context.out, params["from"], params["revision"])
     for name, path in given.items():
         os.link(path, context.out / name)  # both in the step's own folder
@@ -63,15 +67,15 @@ def _taken(context: Context) -> None:
         tokenizer.save_pretrained(context.out)
     if params["dtype"] != "auto":
         _convert(context.out, params["dtype"])
-    origin.write(context.out, params, revision)
+    origin.write_origin(context.out, params, revision)
     context.facts["revision"] = revision
 
 
 def _tokenizer(declared: dict[str, Any]) -> Any:
-    from posttrain.runtime.models.tokenizer import characters
+    from posttrain.runtime.models.tokenizer import build_character_tokenizer
 
     if declared["init"] == "characters":
-        return characters(declared["alphabet"], declared["words"])
+        return build_character_tokenizer(declared["alphabet"], declared["words"])
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(declared["from"], revision=declared["revision"])
@@ -83,17 +87,17 @@ def _own_tokenizer(folder: Path) -> Any:
     return load_tokenizer(folder)
 
 
-def _set_template(context: Context, tokenizer: Any) -> None:
-    from posttrain.runtime.models.template import check_template, template_from
+def _set_template(context: StepContext, tokenizer: Any) -> None:
+    from posttrain.runtime.models.template import check_chat_template, read_chat_template
 
     template = context.files.get("chat_template")
     if template is not None:
-        tokenizer.chat_template = template_from(template)
-        check_template(tokenizer, template.name)
+        tokenizer.chat_template = read_chat_template(template)
+        check_chat_template(tokenizer, template.name)
     elif context.params["tags"] is not None:
-        from posttrain.runtime.models.tagged import template_of
+        from posttrain.runtime.models.tagged import tag_chat_template
 
-        tokenizer.chat_template = template_of(context.params["tags"])
+        tokenizer.chat_template = tag_chat_template(context.params["tags"])
 
 
 def _convert(folder: Path, dtype: str) -> None:
@@ -112,14 +116,14 @@ def check_published(folder: Path, name: str) -> None:
     if not isinstance(config, dict):
         found = "is damaged" if (folder / "config.json").exists() else "is missing, so it is no model"
         advice = "check its name and revision, or fetch it again"
-        raise StepFault(f"the config.json of `{name}` {found}", advice)
+        raise StepError(f"the config.json of `{name}` {found}", advice)
     if "auto_map" in config and "model_type" not in config:
-        raise StepFault(
+        raise StepError(
             f"`{name}` runs code of its own, which posttrain does not do",
             "take a model whose architecture is part of transformers",
         )
     if not any(folder.glob("*.safetensors")):
-        raise StepFault(
+        raise StepError(
             f"`{name}` publishes no weights as safetensors",
             "other formats can run code when loaded: convert them once, where you trust them",
         )
@@ -133,12 +137,12 @@ def _fetch(folder: Path, name: str, revision: str | None) -> str | None:
 
     try:
         commit = HfApi().model_info(name, revision=revision).sha
-        snapshot_download(name, revision=commit, local_dir=folder, allow_patterns=list(_WANTED))
+        snapshot_download(name, revision=commit, local_dir=folder, allow_patterns=list(_ALLOWED_FILES))
     except RepositoryNotFoundError:
-        raise StepFault(
+        raise StepError(
             f"the hub has no model `{name}`", "check its name, and whether a token is needed"
         ) from None
     except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError) as error:
         message = f"`{name}` could not be fetched: {error}"
-        raise StepFault(message, "check the network and run again", retriable=True) from None
+        raise StepError(message, "check the network and run again", retriable=True) from None
     return commit

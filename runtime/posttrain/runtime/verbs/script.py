@@ -5,17 +5,17 @@ import os
 import signal
 import subprocess
 
-from posttrain.runtime.context import Context
-from posttrain.runtime.faults import Interrupted, StepFault
-from posttrain.runtime.worker import die_with
+from posttrain.runtime.context import StepContext
+from posttrain.runtime.faults import Interrupted, StepError
+from posttrain.runtime.worker import die_with_parent
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(name="script", summary="A program of the user's.")
-_PAUSE = 0.2
-_GRACE = 10.0
+_POLL_SECONDS = 0.2
+_GRACE_SECONDS = 10.0
 
 
-def run(context: Context) -> None:
+def run(context: StepContext) -> None:
     folder = context.work / "scratch" / "script"
     folder.mkdir(parents=True, exist_ok=True)
     for name, path in context.files.items():
@@ -28,26 +28,26 @@ def run(context: Context) -> None:
     command = context.params["command"]
     parent = os.getppid()
     # When the run's client dies, there is the program to end first: be asked, rather than killed.
-    die_with(parent, signal.SIGTERM)
+    die_with_parent(parent, signal.SIGTERM)
     try:
         program = subprocess.Popen(command, cwd=folder, env=environment)
     except OSError as error:
-        raise StepFault(f"`{command[0]}` cannot be started: {error.strerror}") from None
-    status = _watch(program, context, parent)
+        raise StepError(f"`{command[0]}` cannot be started: {error.strerror}") from None
+    status = _wait_for_program(program, context, parent)
     if status:
-        raise StepFault(f"`{command[0]}` ended with status {status}", "see `recipe logs STAGE`")
+        raise StepError(f"`{command[0]}` ended with status {status}", "see `recipe logs STAGE`")
 
 
-def _watch(program: subprocess.Popen[bytes], context: Context, parent: int) -> int:
+def _wait_for_program(program: subprocess.Popen[bytes], context: StepContext, parent: int) -> int:
     """Wait for the program's end. A step that is asked to stop asks all that the program has started."""
     while True:
         try:
-            return program.wait(timeout=_PAUSE)
+            return program.wait(timeout=_POLL_SECONDS)
         except subprocess.TimeoutExpired:
-            if context.stop.asked:
+            if context.stop.requested:
                 os.killpg(0, signal.SIGTERM)  # this worker too, which has heard it already
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    program.wait(timeout=_GRACE)
+                    program.wait(timeout=_GRACE_SECONDS)
                 if os.getppid() != parent:  # nobody is left who would clear up after this worker
                     os.killpg(0, signal.SIGKILL)
                 raise Interrupted from None

@@ -10,24 +10,24 @@ class Finding:
     """Something that is not as it was made."""
 
     # product, run or work: whose it is.
-    of: str
+    kind: str
     # The key of the product or of the work; the name of the run.
     name: str
     # What made it, where that can still be told.
     step: str
-    what: str
+    problem: str
     # Puts it right, under the lock that is taken for that; None where nothing can.
-    mend: Callable[[], None] | None = None
+    repair: Callable[[], None] | None = None
     # What that comes to, in words.
-    mended: str = ""
+    repair_note: str = ""
 
 
 @dataclass
-class Looked:
+class VerifyProgress:
     """How much was looked at, by what it is; and what is merely not there."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
     advance: Callable[[int], None] = lambda _: None
 
-    def at(self, what: str, number: int = 1) -> None:
+    def count(self, what: str, number: int = 1) -> None:
         self.counts[what] += number

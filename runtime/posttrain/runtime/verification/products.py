@@ -7,57 +7,59 @@ from pathlib import Path
 from posttrain.runtime import durable
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.store import Product, Store
-from posttrain.runtime.verification.finding import Finding, Looked
+from posttrain.runtime.verification.finding import Finding, VerifyProgress
 
 
-def products(home: Home, looked: Looked) -> Iterator[Finding]:
+def verify_products(home: Home, looked: VerifyProgress) -> Iterator[Finding]:
     for key in home.store.all_keys():
-        looked.at("products")
-        product = home.store.stated(key)
-        what = _wrong(home.store, key, product, looked)
+        looked.count("products")
+        product = home.store.find_manifest(key)
+        what = _find_problem(home.store, key, product, looked)
         if what is not None:
             yield Finding(
-                of="product",
+                kind="product",
                 name=key,
                 step=product.manifest["step"] if product else "?",
-                what=what,
-                mend=partial(_set_aside, home.store, key),
-                mended="set aside: the next run makes it again",
+                problem=what,
+                repair=partial(_quarantine, home.store, key),
+                repair_note="set aside: the next run makes it again",
             )
-        looked.advance(volume(home.store, key))
+        looked.advance(product_bytes(home.store, key))
 
 
-def _wrong(store: Store, key: str, product: Product | None, looked: Looked) -> str | None:
+def _find_problem(store: Store, key: str, product: Product | None, looked: VerifyProgress) -> str | None:
     """What is wrong with one product; None when nothing is."""
     if product is None:
         return "its manifest is missing or damaged"
-    looked.at("files", len(product.manifest["files"]))
-    what = store.damage(product) or _beside(product)
+    looked.count("files", len(product.manifest["files"]))
+    what = store.integrity_problem(product) or _find_stray_file(product)
     if what is None and product.manifest["key"] != key:
         what = f"it belongs under the key {product.manifest['key']}"
-    missing = [base for base in product.stands_on if store.stated(base) is None] if what is None else []
+    missing = (
+        [base for base in product.base_keys if store.find_manifest(base) is None] if what is None else []
+    )
     return f"it stands on the product {missing[0]}, which is not there" if missing else what
 
 
-def _beside(product: Product) -> str | None:
+def _find_stray_file(product: Product) -> str | None:
     """Files that its manifest does not name, and links that lead nowhere."""
-    for name, _ in durable.files_in(product.files):
+    for name, _ in durable.iter_files(product.files):
         if name not in product.manifest["files"]:
             return f"{name} is not among the files that its manifest names"
-    nowhere = next(dangling(product.folder), None)
+    nowhere = next(dangling_links(product.folder), None)
     return None if nowhere is None else f"the link {nowhere.relative_to(product.folder)} leads nowhere"
 
 
-def dangling(folder: Path) -> Iterator[Path]:
+def dangling_links(folder: Path) -> Iterator[Path]:
     """Links below a folder that lead nowhere."""
     return (path for path in sorted(folder.rglob("*")) if path.is_symlink() and not path.exists())
 
 
-def volume(store: Store, key: str) -> int:
+def product_bytes(store: Store, key: str) -> int:
     """The bytes that a product should hold."""
-    product = store.stated(key)
+    product = store.find_manifest(key)
     return sum(item["size"] for item in product.manifest["files"].values()) if product else 0
 
 
-def _set_aside(store: Store, key: str) -> None:
-    store.set_aside(key)
+def _quarantine(store: Store, key: str) -> None:
+    store.quarantine(key)

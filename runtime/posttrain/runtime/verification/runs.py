@@ -8,63 +8,65 @@ from sqlite3 import DatabaseError
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.journal import DamagedJournal, Journal
 from posttrain.runtime.keeping.locks import is_held
-from posttrain.runtime.keeping.runs import plan_digest, plan_of, run_key
-from posttrain.runtime.verification.finding import Finding, Looked
+from posttrain.runtime.keeping.runs import load_plan, plan_digest, run_key
+from posttrain.runtime.verification.finding import Finding, VerifyProgress
 from posttrain.spec.plan import Plan
 
 _JOURNAL = "journal.sqlite"
 
 
-def runs(home: Home, looked: Looked) -> Iterator[Finding]:
+def verify_runs(home: Home, looked: VerifyProgress) -> Iterator[Finding]:
     for run in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
         # A client that died before it had written its plan has left a folder, and nothing in it to hold.
         if not run.is_dir() or not (run / "plan.json").exists():
             continue
-        looked.at("runs")
-        if is_held(home.alive(run)):
-            looked.at("runs under way, left alone")
+        looked.count("runs")
+        if is_held(home.run_lock(run)):
+            looked.count("runs under way, left alone")
             continue
-        yield from _one(home, run, looked)
+        yield from _verify_run(home, run, looked)
 
 
-def _one(home: Home, run: Path, looked: Looked) -> Iterator[Finding]:
-    plan = plan_of(run)
+def _verify_run(home: Home, run: Path, looked: VerifyProgress) -> Iterator[Finding]:
+    plan = load_plan(run)
     if plan is None:
-        yield Finding(of="run", name=run.name, step="plan", what="its plan cannot be read")
+        yield Finding(kind="run", name=run.name, step="plan", problem="its plan cannot be read")
     try:
         journal = Journal(run / _JOURNAL, read=True)
     except (DamagedJournal, DatabaseError, OSError) as error:
-        yield _journal(home, run, plan, str(error))
+        yield _journal_finding(home, run, plan, str(error))
         return
     try:
-        what = journal.damage() or _differs(run, plan, journal, looked)
+        what = journal.integrity_problem() or _find_mismatch(run, plan, journal, looked)
     except DatabaseError as error:
         what = str(error)
     finally:
         journal.close()
     if what is not None:
-        yield _journal(home, run, plan, what)
+        yield _journal_finding(home, run, plan, what)
     elif plan is not None:
-        gone = _gone(home, run, plan)
+        gone = _count_missing_products(home, run, plan)
         if gone:
-            looked.at("products that runs made or found are not in the store: the next run makes them", gone)
+            looked.count(
+                "products that runs made or found are not in the store: the next run makes them", gone
+            )
 
 
-def _journal(home: Home, run: Path, plan: Plan | None, what: str) -> Finding:
-    mend = None if plan is None else partial(_write_anew, home, run, plan)
+def _journal_finding(home: Home, run: Path, plan: Plan | None, what: str) -> Finding:
+    mend = None if plan is None else partial(_rebuild_journal, home, run, plan)
     return Finding(
-        of="run",
+        kind="run",
         name=run.name,
         step="journal",
-        what=what,
-        mend=mend,
-        mended="written anew from the plan and the store; the old one is kept beside it",
+        problem=what,
+        repair=mend,
+        repair_note="written anew from the plan and the store; the old one is kept beside it",
     )
 
 
-def _differs(run: Path, plan: Plan | None, journal: Journal, looked: Looked) -> str | None:
+def _find_mismatch(run: Path, plan: Plan | None, journal: Journal, looked: VerifyProgress) -> str | None:
     entries = journal.entries()
-    looked.at("rows of journals", len(entries))
+    looked.count("rows of journals", len(entries))
     known = journal.get("plan")
     if plan is None:
         return None
@@ -77,7 +79,7 @@ def _differs(run: Path, plan: Plan | None, journal: Journal, looked: Looked) -> 
     return None
 
 
-def _gone(home: Home, run: Path, plan: Plan) -> int:
+def _count_missing_products(home: Home, run: Path, plan: Plan) -> int:
     """Products of the plan that were made once, and that are not in the store now."""
     journal = Journal(run / _JOURNAL, read=True)
     ended = {entry.key for entry in journal.entries() if entry.state in ("done", "cached")}
@@ -85,7 +87,7 @@ def _gone(home: Home, run: Path, plan: Plan) -> int:
     return sum(not (home.store.root / key).exists() for key in ended)
 
 
-def _write_anew(home: Home, run: Path, plan: Plan) -> None:
+def _rebuild_journal(home: Home, run: Path, plan: Plan) -> None:
     """A journal of what the plan and the store still tell: which steps there are, and which are made."""
     old = run / _JOURNAL
     if old.exists():
@@ -100,5 +102,7 @@ def _write_anew(home: Home, run: Path, plan: Plan) -> None:
         made = home.store.find(key)
         if made is not None:
             known = {"facts": dict(made.facts), "cost": dict(made.manifest["cost"])}
-            journal.note(id, "cached", reason="its journal was lost: this is what the store holds", **known)
+            journal.update_step(
+                id, "cached", reason="its journal was lost: this is what the store holds", **known
+            )
     journal.close()

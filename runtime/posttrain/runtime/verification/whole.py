@@ -4,40 +4,42 @@ from collections.abc import Iterator
 
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.locks import Lock, try_lock
-from posttrain.runtime.verification.finding import Finding, Looked
-from posttrain.runtime.verification.products import products, volume
-from posttrain.runtime.verification.runs import runs
-from posttrain.runtime.verification.work import work
+from posttrain.runtime.verification.finding import Finding, VerifyProgress
+from posttrain.runtime.verification.products import product_bytes, verify_products
+from posttrain.runtime.verification.runs import verify_runs
+from posttrain.runtime.verification.work import verify_workdirs
 
 
-def verify(home: Home, looked: Looked) -> Iterator[Finding]:
+def verify_home(home: Home, looked: VerifyProgress) -> Iterator[Finding]:
     """All that is not as it was made. `looked` counts what was looked at."""
-    yield from products(home, looked)
-    yield from runs(home, looked)
-    yield from work(home, looked)
+    yield from verify_products(home, looked)
+    yield from verify_runs(home, looked)
+    yield from verify_workdirs(home, looked)
 
 
-def total(home: Home) -> int:
+def total_bytes(home: Home) -> int:
     """The bytes of all products, for a bar."""
-    return sum(volume(home.store, key) for key in home.store.all_keys())
+    return sum(product_bytes(home.store, key) for key in home.store.all_keys())
 
 
 def repair(home: Home, finding: Finding) -> str:
     """Put it right, unless somebody uses it; what was done, in words."""
-    if finding.mend is None:
+    if finding.repair is None:
         return "left alone: nothing can make it again, and no run needs it"
-    lock = _lock(home, finding)
+    lock = _try_lock_for(home, finding)
     if lock is None:
         return IN_USE
     try:
-        finding.mend()
+        finding.repair()
     finally:
         lock.discard()
-    return finding.mended
+    return finding.repair_note
 
 
 IN_USE = "in use by a run: left alone"
 
 
-def _lock(home: Home, finding: Finding) -> Lock | None:
-    return try_lock(home.alive(home.runs / finding.name) if finding.of == "run" else home.lock(finding.name))
+def _try_lock_for(home: Home, finding: Finding) -> Lock | None:
+    return try_lock(
+        home.run_lock(home.runs / finding.name) if finding.kind == "run" else home.step_lock(finding.name)
+    )

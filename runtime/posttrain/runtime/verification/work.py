@@ -11,51 +11,51 @@ from pathlib import Path
 from posttrain.runtime import checkpoints, durable, workplace
 from posttrain.runtime.keeping.home import Home
 from posttrain.runtime.keeping.locks import is_held
-from posttrain.runtime.keeping.seals import read_sealed
-from posttrain.runtime.verification.finding import Finding, Looked
-from posttrain.runtime.verification.products import dangling
+from posttrain.runtime.keeping.seals import read_checksummed
+from posttrain.runtime.verification.finding import Finding, VerifyProgress
+from posttrain.runtime.verification.products import dangling_links
 
 
-def work(home: Home, looked: Looked) -> Iterator[Finding]:
-    folder = home.work("any").parent
+def verify_workdirs(home: Home, looked: VerifyProgress) -> Iterator[Finding]:
+    folder = home.workdir("any").parent
     for place in sorted(folder.iterdir()) if folder.is_dir() else ():
         if not place.is_dir():
             continue
-        looked.at("steps cut off")
-        if is_held(home.lock(place.name)):
-            looked.at("steps under way, left alone")
+        looked.count("steps cut off")
+        if is_held(home.step_lock(place.name)):
+            looked.count("steps under way, left alone")
             continue
-        yield from _one(place, looked)
+        yield from _verify_workdir(place, looked)
 
 
-def _one(place: Path, looked: Looked) -> Iterator[Finding]:
+def _verify_workdir(place: Path, looked: VerifyProgress) -> Iterator[Finding]:
     step = durable.read_json(place / "record" / "step.json")
     id = str(step["id"]) if isinstance(step, dict) and "id" in step else "?"
-    for path, what in _wrong(place, looked):
+    for path, what in _find_problems(place, looked):
         yield Finding(
-            of="work",
+            kind="work",
             name=place.name,
             step=id,
-            what=what,
-            mend=partial(_remove, path),
-            mended="removed: the step goes on from what is whole",
+            problem=what,
+            repair=partial(_remove, path),
+            repair_note="removed: the step goes on from what is whole",
         )
 
 
-def _wrong(place: Path, looked: Looked) -> Iterator[tuple[Path, str]]:
+def _find_problems(place: Path, looked: VerifyProgress) -> Iterator[tuple[Path, str]]:
     """Each thing that is not what it claims to be, and how."""
-    for checkpoint in checkpoints.sealed_in(place / "checkpoints"):
-        looked.at("checkpoints")
-        if not checkpoints.whole(checkpoint):
+    for checkpoint in checkpoints.complete_checkpoints(place / "checkpoints"):
+        looked.count("checkpoints")
+        if not checkpoints.is_intact(checkpoint):
             yield checkpoint, f"{checkpoint.name} is not as it was sealed"
     receipt = place / "receipt.json"
     if receipt.exists():
-        looked.at("receipts")
-        if read_sealed(receipt) is None:
+        looked.count("receipts")
+        if read_checksummed(receipt) is None:
             yield receipt, "its receipt does not bear out its seal"
-        elif not (place / "commit").exists() and workplace.finished(place, left=True) is None:
+        elif not (place / "commit").exists() and workplace.load_receipt(place, left=True) is None:
             yield receipt, "its product is not what its receipt says"
-    for link in dangling(place):
+    for link in dangling_links(place):
         yield link, f"the link {link.relative_to(place)} leads nowhere"
 
 

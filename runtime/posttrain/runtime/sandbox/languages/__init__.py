@@ -9,36 +9,36 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal
 
-from posttrain.runtime.sandbox.limits import Ended, Verdict
+from posttrain.runtime.sandbox.limits import RunResult, Verdict
 
 _LANGUAGES = {
     "python": "posttrain.runtime.sandbox.languages.python",
 }
-NAMES = tuple(_LANGUAGES)
+LANGUAGE_NAMES = tuple(_LANGUAGES)
 
-Way = Literal["stdin", "call"]
+InputMode = Literal["stdin", "call"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Language:
     name: str
     # Folders that are needed beside /usr, and files beside the program's: name and content.
-    reads: Callable[[], Sequence[str]]
+    read_folders: Callable[[], Sequence[str]]
     files: Callable[[], Mapping[str, bytes]]
     # The name of the program's own file.
-    program: str
+    program_file: str
     # The command, from the folder with the files, how the input is given, and a descriptor. It must write
     # one byte there and close it just before the first line of the program runs: what ends earlier
     # is no fault of the program's.
-    command: Callable[[str, Way, int], Sequence[str]]
+    command: Callable[[str, InputMode, int], Sequence[str]]
     environment: Mapping[str, str]
     # What a status that is neither 0 nor a signal's means, with a word about it; never "passed".
-    fault: Callable[[Ended], tuple[Verdict, str]]
+    describe_failure: Callable[[RunResult], tuple[Verdict, str]]
     # Whether every input ends in this way: a program that does not compile is not run again.
-    hopeless: Callable[[Ended], bool]
+    fails_for_every_input: Callable[[RunResult], bool]
 
 
-def language(name: str) -> Language:
+def load_language(name: str) -> Language:
     found = import_module(_LANGUAGES[name]).LANGUAGE
     assert isinstance(found, Language)
     return found

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from posttrain.runtime.sandbox.languages import Language, Way
-from posttrain.runtime.sandbox.limits import Ended, Verdict
+from posttrain.runtime.sandbox.languages import InputMode, Language
+from posttrain.runtime.sandbox.limits import RunResult, Verdict
 
 _NOT_COMPILED, _NO_MEMORY, _NO_RESULT = 91, 92, 93  # the driver's
 
@@ -18,7 +18,7 @@ def interpreter() -> Path:
 
 
 @cache
-def _reads() -> Sequence[str]:
+def _read_folders() -> Sequence[str]:
     """Where the interpreter and its libraries lie."""
     folders = {sys.base_prefix, sys.base_exec_prefix, str(interpreter().parent)}
     # Its own library may lie elsewhere; one that is part of the interpreter itself is not listed.
@@ -26,10 +26,12 @@ def _reads() -> Sequence[str]:
         if "/libpython" in line:
             folders.add(str(Path(line.split(maxsplit=5)[5]).parent))
     real = sorted({os.path.realpath(folder) for folder in folders} | folders)
-    return [one for one in real if not any(_within(one, other) for other in ("/usr", *real) if other != one)]
+    return [
+        one for one in real if not any(_is_within(one, other) for other in ("/usr", *real) if other != one)
+    ]
 
 
-def _within(folder: str, other: str) -> bool:
+def _is_within(folder: str, other: str) -> bool:
     return folder.startswith(other + "/") or folder == "/usr"
 
 
@@ -37,15 +39,15 @@ def _files() -> Mapping[str, bytes]:
     return {"driver.py": Path(__file__).with_name("python_driver.py").read_bytes()}
 
 
-def _command(folder: str, way: Way, begun: int) -> Sequence[str]:
+def _command(folder: str, way: InputMode, begun: int) -> Sequence[str]:
     # Not -I: it would ignore PYTHONHASHSEED, and a set's order would differ from run to run. What else
     # it ignores is not there: the environment holds nothing but what stands below.
     options = ["-s", "-S", "-P", "-B", "-X", "utf8"]
     return [str(interpreter()), *options, f"{folder}/driver.py", f"{folder}/program.py", way, str(begun)]
 
 
-def _fault(ended: Ended) -> tuple[Verdict, str]:
-    said = ended.last_words
+def _describe_failure(ended: RunResult) -> tuple[Verdict, str]:
+    said = ended.last_error_line
     if ended.status == _NO_MEMORY:
         return "memory", "MemoryError"
     if ended.status == _NOT_COMPILED:
@@ -57,9 +59,9 @@ def _fault(ended: Ended) -> tuple[Verdict, str]:
 
 LANGUAGE = Language(
     name="python",
-    reads=_reads,
+    read_folders=_read_folders,
     files=_files,
-    program="program.py",
+    program_file="program.py",
     command=_command,
     environment={
         "PYTHONHASHSEED": "0",
@@ -68,6 +70,6 @@ LANGUAGE = Language(
         "PATH": "/usr/bin",
         "MALLOC_ARENA_MAX": "2",  # every further one takes 64 MiB of the room for addresses
     },
-    fault=_fault,
-    hopeless=lambda ended: ended.how == "exited" and ended.status == _NOT_COMPILED,
+    describe_failure=_describe_failure,
+    fails_for_every_input=lambda ended: ended.outcome == "exited" and ended.status == _NOT_COMPILED,
 )

@@ -25,7 +25,7 @@ def main(program: str, way: str, begun: int) -> None:
         source = file.read()
     asked, result = None, -1
     if way == "call":
-        asked, result = _asked()
+        asked, result = _read_call()
     # These come with the module `site`, which is not there.
     builtins.exit = builtins.quit = sys.exit
     sys.argv = ["program.py"]
@@ -35,12 +35,12 @@ def main(program: str, way: str, begun: int) -> None:
     os.write(begun, b"1")
     os.close(begun)
     try:
-        _run(source, module, asked, result)
+        _execute(source, module, asked, result)
     except MemoryError:
         os._exit(_NO_MEMORY)
 
 
-def _run(source: bytes, module: ModuleType, asked: "Any", result: int) -> None:
+def _execute(source: bytes, module: ModuleType, asked: "Any", result: int) -> None:
     try:
         code = compile(source, "program.py", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -49,10 +49,10 @@ def _run(source: bytes, module: ModuleType, asked: "Any", result: int) -> None:
         os._exit(_NOT_COMPILED)
     exec(code, module.__dict__)
     if asked is not None:
-        _tell(_function(module, asked["call"])(*asked["args"], **asked["kwargs"]), result)
+        _write_result(_find_function(module, asked["call"])(*asked["args"], **asked["kwargs"]), result)
 
 
-def _asked() -> "tuple[Any, int]":
+def _read_call() -> "tuple[Any, int]":
     import json
 
     asked = json.loads(sys.stdin.buffer.read())
@@ -63,7 +63,7 @@ def _asked() -> "tuple[Any, int]":
     return asked, result
 
 
-def _function(module: ModuleType, name: str) -> "Any":
+def _find_function(module: ModuleType, name: str) -> "Any":
     """`solve`, or `Solution.solve`, for which a Solution is made."""
     first, *rest = name.split(".")
     found = vars(module)[first]
@@ -72,11 +72,11 @@ def _function(module: ModuleType, name: str) -> "Any":
     return found
 
 
-def _tell(value: object, result: int) -> None:
+def _write_result(value: object, result: int) -> None:
     import json
 
     try:
-        text = json.dumps(_plain(value)).encode()
+        text = json.dumps(_to_json(value)).encode()
     except (TypeError, ValueError, RecursionError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.stderr.flush()
@@ -86,7 +86,7 @@ def _tell(value: object, result: int) -> None:
     os._exit(0)
 
 
-def _plain(value: "Any") -> "Any":
+def _to_json(value: "Any") -> "Any":
     """The value as JSON has it: a tuple is a list, a set a list in order, a key of a mapping text."""
     if isinstance(value, (set, frozenset)):
         try:
@@ -94,9 +94,9 @@ def _plain(value: "Any") -> "Any":
         except TypeError:
             value = sorted(value, key=repr)
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_to_json(one) for one in value]
     if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(key): _plain(one) for key, one in value.items()}
+        return {key if isinstance(key, str) else str(key): _to_json(one) for key, one in value.items()}
     return value
 
 
