@@ -37,7 +37,7 @@ APPS := $(VENV)/appworld
 apart: $(ELSEWHERE)/.installed $(APPS)/.installed ## run the tests of W&B, MLflow, Trackio, reasoning-gym, TextArena, AppWorld
 	POSTTRAIN_TEST_APART=1 PYTHONPATH=spec:compiler:runtime POSTTRAIN_TEST_TEXTARENA=$(abspath $(ELSEWHERE))/bin/python \
 	POSTTRAIN_TEST_APPWORLD=$(abspath $(APPS))/bin/python $(ELSEWHERE)/bin/python -m pytest $(PYTEST_ARGS) \
-	tests/runtime/trackers/test_trackers.py tests/runtime/data/test_reasoning_gym.py tests/runtime/environments/test_elsewhere.py
+	tests/runtime/trackers/test_trackers.py tests/runtime/data/test_reasoning_gym.py tests/runtime/environments/test_external_environments.py
 
 N ?= 500
 chaos: $(DEV) $(PACKAGE) ## disturb runs N times (500): kills, full disks, damage, clocks; SEED=7 repeats

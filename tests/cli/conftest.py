@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.language_server import LanguageServer
-from tests.cli.npm import install_npm_package
+from tests.cli.lsp_session import LanguageServer
+from tests.cli.npm_packages import install_npm_package
 from tests.recipe_command import run_command
 
 

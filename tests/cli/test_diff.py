@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.recipe_command import TINY_RECIPE, run_command
 
-from posttrain.cli.loading import compile_file
+from posttrain.cli.compile import compile_file
 from posttrain.cli.main import main
 from posttrain.spec.plan import plan_to_json
 

@@ -1,16 +1,22 @@
 """`recipe explain` knows every code, field and extension; docs/reference says the same."""
 
 import pytest
-from tests.cli.shipped import parse_tree
-from tests.compiler.render.golden import assert_matches_golden
+from tests.cli.recipe_corpus import parse_tree
+from tests.compiler.render.golden_files import assert_matches_golden
 from tests.recipe_command import ROOT, run_command
 
-from posttrain.compiler.reference.find import Reference, build_reference, explain, list_topics, suggest_topic
-from posttrain.compiler.reference.pages import reference_pages
-from posttrain.compiler.reference.values import to_flow_yaml
-from posttrain.compiler.text.tree import node_to_builtins
+from posttrain.compiler.reference.flow_yaml import to_flow_yaml
+from posttrain.compiler.reference.reference_pages import reference_pages
+from posttrain.compiler.reference.topic_lookup import (
+    Reference,
+    build_reference,
+    explain,
+    list_topics,
+    suggest_topic,
+)
+from posttrain.compiler.text.yaml_tree import node_to_builtins
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.declared import keys_of
+from posttrain.spec.declaration_fields import keys_of
 from posttrain.spec.recipe import VERBS, Recipe
 
 KNOWN: Reference = build_reference(CATALOG)

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.cli.shipped import CORRECT_EXAMPLES, OVERLAYS, RECIPES, parse_tree, path_id
-from tests.cli.written import documents
+from tests.cli.recipe_corpus import CORRECT_EXAMPLES, OVERLAYS, RECIPES, parse_tree, path_id
+from tests.cli.yaml_strategies import documents
 from tests.recipe_command import RECIPE_COMMAND, run_command
 
-from posttrain.compiler.format.recipe import format_recipe
-from posttrain.compiler.format.syntax import collect_comments_and_anchors
-from posttrain.compiler.text.source import SourceFile
-from posttrain.compiler.text.tree import node_to_builtins
+from posttrain.compiler.format.format_recipe import format_recipe
+from posttrain.compiler.format.yaml_syntax import collect_comments_and_anchors
+from posttrain.compiler.text.compile_request import SourceFile
+from posttrain.compiler.text.yaml_tree import node_to_builtins
 
 SHIPPED = [path.read_text() for path in (*RECIPES, *OVERLAYS)] + list(
     dict.fromkeys(CORRECT_EXAMPLES.values())

@@ -1,13 +1,13 @@
 """An editor with the YAML language server completes, explains and checks recipes by the schema."""
 
 import pytest
-from tests.cli.language_server import CURSOR, LanguageServer
+from tests.cli.lsp_session import CURSOR, LanguageServer
 from tests.recipe_command import ROOT
 
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.declared import fields_of
+from posttrain.spec.declaration_fields import fields_of
 from posttrain.spec.recipe import VERBS, Recipe
-from posttrain.spec.training import Train
+from posttrain.spec.train_stage import Train
 
 HEAD = "recipe: 1\nname: demo\n"
 STAGE = f"{HEAD}stages:\n  grpo:\n    train: grpo\n    model: base\n    data: sums\n    reward: right\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.recipe_command import RECIPE_COMMAND, run_command
-from tests.runtime.locking.hub_server import fake_hub
+from tests.runtime.lockfile.fake_hub_revisions import fake_hub
 
 from posttrain.spec.lockfile import format_lock, parse_lock
 from posttrain.spec.plan import plan_from_json

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.cli.shipped import STARTERS
+from tests.cli.recipe_corpus import STARTERS
 from tests.recipe_command import run_command
 
 KINDS = sorted(path.name for path in STARTERS.iterdir() if path.is_dir())

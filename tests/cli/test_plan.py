@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.cli.npm import install_npm_package
+from tests.cli.npm_packages import install_npm_package
 from tests.recipe_command import ROOT, TINY_RECIPE, run_command
 
-from posttrain.cli.loading import compile_file
+from posttrain.cli.compile import compile_file
 from posttrain.cli.main import main
 from posttrain.cli.mermaid import flowchart
-from posttrain.cli.tables import print_plan_table
-from posttrain.compiler.locking.wanted import required_entries
-from posttrain.runtime.checkpoints import finalize
-from posttrain.runtime.execution.outlook import StepForecast, forecast_plan
-from posttrain.runtime.keeping.home import Home
+from posttrain.cli.text_tables import print_plan_table
+from posttrain.compiler.lockfile.lock_entries import required_entries
+from posttrain.runtime.execution.dry_run import StepForecast, forecast_plan
+from posttrain.runtime.store.checkpoints import finalize
+from posttrain.runtime.store.home import Home
 from posttrain.spec.lockfile import format_lock
 from posttrain.spec.plan import Plan, plan_from_json
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.cli.shipped import RECIPES
-from tests.compiler.test_cases import CASES, FILES
+from tests.cli.recipe_corpus import RECIPES
+from tests.compiler.test_recipe_corpus import CASES, FILES
 from tests.recipe_command import run_command
 
-from posttrain.cli.loading import compile_file
+from posttrain.cli.compile import compile_file
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.text.source import CompileRequest, SourceFile
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.plan import plan_from_json, plan_to_json
 from posttrain.spec.plan_schema import plan_schema

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.cli.shipped import CORRECT_EXAMPLES, OVERLAYS, RECIPES, parse_tree, path_id
+from tests.cli.recipe_corpus import CORRECT_EXAMPLES, OVERLAYS, RECIPES, parse_tree, path_id
 from tests.recipe_command import run_command
 
-from posttrain.compiler.codes import all_codes
-from posttrain.compiler.data.relational import RELATIONAL_STEPS
-from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE
-from posttrain.compiler.schema.language import language_definitions
-from posttrain.compiler.schema.models import subschemas
-from posttrain.compiler.schema.recipe import recipe_schema
-from posttrain.compiler.text.tree import node_to_builtins
+from posttrain.compiler.data.relational_steps import RELATIONAL_STEPS
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE
+from posttrain.compiler.diagnostic_codes import all_codes
+from posttrain.compiler.schema.schema_declarations import subschemas
+from posttrain.compiler.schema.schema_language import language_definitions
+from posttrain.compiler.schema.schema_recipe import recipe_schema
+from posttrain.compiler.text.yaml_tree import node_to_builtins
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.extension import EXTENSION_KINDS
 from posttrain.spec.recipe import VERBS

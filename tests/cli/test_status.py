@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.recipe_command import TINY_RECIPE, run_command
 
-from posttrain.cli.outcomes import result_data, result_lines
+from posttrain.cli.results import result_data, result_lines
 from posttrain.runtime.events import last_metrics
 
 

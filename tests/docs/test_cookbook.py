@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posttrain.cli.loading import compile_file
+from posttrain.cli.compile import compile_file
 
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.recipe_command import file_digests, run_command
-from tests.runtime.chaos_moments import count_starts
-from tests.runtime.disturbances import FAULTS
-from tests.runtime.scene import RECIPE_FOLDER, ChaosRun, damaged_products
-from tests.runtime.small_disk import can_mount, resizable_tmpfs
+from tests.runtime.chaos_faults import FAULTS
+from tests.runtime.chaos_phases import count_starts
+from tests.runtime.chaos_run import RECIPE_FOLDER, ChaosRun, damaged_products
+from tests.runtime.resizable_tmpfs import can_mount, resizable_tmpfs
 
-from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.runs import find_step_key, last_run, step_ids
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.runs import find_step_key, last_run, step_ids
 
 
 @dataclass

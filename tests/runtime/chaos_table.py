@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.runtime.chaos_moments import PHASES
-from tests.runtime.disturbances import VICTIMS
+from tests.runtime.chaos_faults import VICTIMS
+from tests.runtime.chaos_phases import PHASES
 
 
 def markdown_table(kills: Sequence[dict[str, Any]]) -> Iterable[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import require_service
 from tests.runtime.chaos import ChaosOptions, run_chaos
-from tests.runtime.small_disk import can_mount
+from tests.runtime.resizable_tmpfs import can_mount
 
 pytestmark = pytest.mark.slow
 

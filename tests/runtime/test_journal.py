@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.recipe_command import product_path, run_command
 
-from posttrain.cli.loading import compile_file
+from posttrain.cli.compile import compile_file
 from posttrain.runtime.execution.executor import execute
-from posttrain.runtime.execution.surroundings import RunContext
-from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.journal import Journal
-from posttrain.runtime.keeping.runs import list_runs, new_run
+from posttrain.runtime.execution.run_context import RunContext
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.journal import Journal
+from posttrain.runtime.store.runs import list_runs, new_run
 
 RECIPE = """\
 recipe: 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.recipe_command import TINY_RECIPE, run_command
 
-from posttrain.cli.loading import compile_file
+from posttrain.cli.compile import compile_file
 from posttrain.runtime.execution.selection import (
     Selection,
     SelectionError,

@@ -8,27 +8,27 @@ every mistake; later passes stay silent about what an earlier one has refused.
 
 from collections.abc import Mapping
 
-from posttrain.compiler.check import CheckedRecipe, check_semantics
 from posttrain.compiler.checks.unused import check_unused_variables
-from posttrain.compiler.diagnosis.findings import Diagnostics
-from posttrain.compiler.locking.pins import Pins, apply_pins
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.lockfile.pins import Pins, apply_pins
+from posttrain.compiler.lowering.leg_merge import merge_legs
 from posttrain.compiler.lowering.lower import lower
-from posttrain.compiler.lowering.merge import merge_legs
-from posttrain.compiler.placement.placed import StagePlacement
-from posttrain.compiler.reading.expand import expand
-from posttrain.compiler.reading.interpolate import interpolate
-from posttrain.compiler.reading.matrix import Leg, check_unused_axes, expand_matrix
-from posttrain.compiler.reading.overlay import drop_keys
-from posttrain.compiler.reading.parse import parse
-from posttrain.compiler.reading.shape import build_typed_recipe, legal_sections
-from posttrain.compiler.resolution.names import resolve_names
-from posttrain.compiler.text.source import CompileRequest
-from posttrain.compiler.text.tree import MappingNode
+from posttrain.compiler.parsing.expand import expand
+from posttrain.compiler.parsing.interpolate import interpolate
+from posttrain.compiler.parsing.matrix import Leg, check_unused_axes, expand_matrix
+from posttrain.compiler.parsing.overlay import drop_keys
+from posttrain.compiler.parsing.parse import parse
+from posttrain.compiler.parsing.typed_recipe import build_typed_recipe, legal_sections
+from posttrain.compiler.placement.stage_placement import StagePlacement
+from posttrain.compiler.resolution.name_resolution import resolve_names
+from posttrain.compiler.semantic_checks import CheckedRecipe, check_semantics
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import MappingNode
 from posttrain.spec.diagnostic import Diagnostic, sort_by_location
 from posttrain.spec.lockfile import EntryId
 from posttrain.spec.plan import Plan
 from posttrain.spec.record import record
-from posttrain.spec.training import Train
+from posttrain.spec.train_stage import Train
 
 
 @record(kw_only=True)
@@ -58,14 +58,14 @@ def _load_pins(request: CompileRequest, findings: Diagnostics) -> Pins:
     """The revisions that the lock holds, where the compilation goes by one."""
     if request.lock is None:
         return Pins()
-    from posttrain.compiler.locking.held import load_pins
+    from posttrain.compiler.lockfile.lock_enforcement import load_pins
 
     return load_pins(request.lock, findings)
 
 
 def _enforce_lock(plan: Plan | None, pins: Pins, findings: Diagnostics) -> Plan | None:
     """The plan, if the lock speaks of all that it needs."""
-    from posttrain.compiler.locking.held import enforce_lock
+    from posttrain.compiler.lockfile.lock_enforcement import enforce_lock
 
     enforce_lock(plan, pins, findings)
     return None if findings.has_errors else plan
@@ -90,7 +90,7 @@ def _compile(request: CompileRequest, pins: Pins, findings: Diagnostics) -> Plan
 def _is_foreign_config(tree: MappingNode, findings: Diagnostics) -> bool:
     if not {"recipe", "models", "stages"}.isdisjoint(tree.entries):
         return False
-    from posttrain.compiler.reading.sections import is_foreign_config
+    from posttrain.compiler.parsing.section_names import is_foreign_config
 
     return is_foreign_config(tree, legal_sections(), findings)
 
@@ -116,6 +116,6 @@ def _place_stages(checked: CheckedRecipe, findings: Diagnostics) -> Mapping[str,
         isinstance(stage, Train) and stage.placement != "auto" for stage in recipe.stages.values()
     ):
         return {}
-    from posttrain.compiler.placement.place import place_stages
+    from posttrain.compiler.placement.place_stages import place_stages
 
     return place_stages(checked, findings)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.homes import home_option, resolve_home
-from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage, recipe_file, settings_option
-from posttrain.cli.reporting import compile_or_exit
-from posttrain.runtime.keeping.home import Home
+from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage, recipe_file, settings_option
+from posttrain.cli.diagnostics_output import compile_or_exit
+from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.runtime.store.home import Home
 from posttrain.spec.plan import Plan, Step
 
 
@@ -32,7 +32,7 @@ def command(
     plan = compile_or_exit(file, settings, profiles).plan
     assert plan is not None, "a recipe that compiles has a plan"
     where = resolve_home(home)
-    from posttrain.runtime.keeping.adoption import AdoptionError
+    from posttrain.runtime.store.adoption import AdoptionError
 
     refused = False
     adopted: dict[str, str] = {}
@@ -66,8 +66,8 @@ def _select_steps(plan: Plan, stages: tuple[str, ...]) -> list[Step]:
 
 def _adopt_step(home: Home, step: Step, because: str) -> str:
     """Adopt for one step; what to say of it."""
-    from posttrain.runtime.keeping.adoption import AdoptionError, adopt, find_adoptable
-    from posttrain.runtime.keeping.locks import try_lock
+    from posttrain.runtime.store.adoption import AdoptionError, adopt, find_adoptable
+    from posttrain.runtime.store.file_locks import try_lock
 
     if not step.pinned:
         raise AdoptionError("what goes into it is not pinned: no older product can be held to it")
@@ -82,8 +82,8 @@ def _adopt_step(home: Home, step: Step, because: str) -> str:
 
 def _record_adoption(home: Home, plan: Plan, file: Path, adopted: dict[str, str]) -> None:
     """Write a run that made nothing and names what was adopted."""
-    from posttrain.runtime.keeping.journal import Journal
-    from posttrain.runtime.keeping.runs import finish_run, new_run
+    from posttrain.runtime.store.journal import Journal
+    from posttrain.runtime.store.runs import finish_run, new_run
 
     folder = new_run(home, plan, file.absolute())
     journal = Journal(folder / "journal.sqlite")

@@ -2,8 +2,8 @@
 
 import click
 
-from posttrain.cli.homes import home_option, resolve_home
-from posttrain.cli.loading import settings_option
+from posttrain.cli.compile import settings_option
+from posttrain.cli.home_option import home_option, resolve_home
 
 EXIT_DIFFERENT = 2
 
@@ -32,10 +32,10 @@ def command(
     --set and --profile apply to B, so `recipe diff . . --set seed=1` tells what a change would cost. Steps
     of B whose products the home already has cost nothing.
     """
-    from posttrain.cli.changes import DiffReport, to_json, to_text
-    from posttrain.cli.subjects import read_diff_input
-    from posttrain.compiler.differences.plans import compare_plans
-    from posttrain.runtime.execution.outlook import forecast_plan
+    from posttrain.cli.diff_inputs import read_diff_input
+    from posttrain.cli.diff_report import DiffReport, to_json, to_text
+    from posttrain.compiler.diff.plan_diff import compare_plans
+    from posttrain.runtime.execution.dry_run import forecast_plan
 
     where = resolve_home(home)
     old = read_diff_input(before, where, (), ())

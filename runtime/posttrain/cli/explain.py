@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.loading import InvalidUsage
+from posttrain.cli.compile import InvalidUsage
 
 
 @click.command("explain")
@@ -14,20 +14,20 @@ def command(topic: str | None, pages: str | None) -> None:
     """Explain TOPIC: a diagnostic such as PT0201, a field such as models.init.hidden, an extension such
     as grpo or between, or a field of one such as grpo.temperature. Without TOPIC, list what there is.
     """
-    from posttrain.compiler.codes import all_codes
+    from posttrain.compiler.diagnostic_codes import all_codes
 
     code = next((code for code in all_codes() if topic and code.id == topic.upper()), None)
     if code is not None:  # needs no extension
-        from posttrain.compiler.render.page import render_code_page
+        from posttrain.compiler.render.code_page import render_code_page
 
         click.echo(render_code_page(code), nl=False)
         return
-    from posttrain.compiler.reference.find import build_reference, explain, list_topics, suggest_topic
+    from posttrain.compiler.reference.topic_lookup import build_reference, explain, list_topics, suggest_topic
     from posttrain.runtime.catalog import CATALOG
 
     known = build_reference(CATALOG)
     if pages is not None:
-        from posttrain.compiler.reference.pages import reference_pages as all_pages
+        from posttrain.compiler.reference.reference_pages import reference_pages as all_pages
 
         _write_pages(Path(pages), all_pages(known))
     elif topic is None:
@@ -35,7 +35,7 @@ def command(topic: str | None, pages: str | None) -> None:
     else:
         text = explain(topic, known)
         if text is None:
-            from posttrain.compiler.diagnosis.synonyms import key_location_hint
+            from posttrain.compiler.diagnosis.key_suggestions import key_location_hint
 
             near = suggest_topic(topic, known)
             other = f"did you mean `{near}`?" if near else "`recipe explain` lists what there is"
@@ -45,7 +45,7 @@ def command(topic: str | None, pages: str | None) -> None:
 
 
 def _write_pages(folder: Path, texts: dict[str, str]) -> None:
-    from posttrain.runtime.durable import write_text
+    from posttrain.runtime.atomic_io import write_text
 
     for name, text in texts.items():
         write_text(folder / name, text)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage, recipe_file, use_color
-from posttrain.compiler.format.recipe import FormatResult, format_recipe
-from posttrain.compiler.text.source import SourceFile
+from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage, recipe_file, use_color
+from posttrain.compiler.format.format_recipe import FormatResult, format_recipe
+from posttrain.compiler.text.compile_request import SourceFile
 
 
 @click.command("fmt")
@@ -52,7 +52,7 @@ def _read(file: Path) -> bytes:
 
 
 def _write(file: Path, text: str) -> None:
-    from posttrain.runtime.durable import write_text
+    from posttrain.runtime.atomic_io import write_text
 
     target = file.resolve()  # a link stays one
     mode = target.stat().st_mode
@@ -65,7 +65,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def _print_refusal(outcome: FormatResult, source: SourceFile) -> None:
-    from posttrain.compiler.render.text import Styler, render_text
+    from posttrain.compiler.render.text_diagnostics import Styler, render_text
 
     if outcome.reason:
         click.echo(f"{source.name}: left as it is: {outcome.reason}", err=True)

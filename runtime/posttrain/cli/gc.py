@@ -5,10 +5,10 @@ import time
 
 import click
 
-from posttrain.cli.homes import home_option, resolve_home
-from posttrain.cli.loading import InvalidUsage
-from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.rubbish import GarbageItem
+from posttrain.cli.compile import InvalidUsage
+from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.runtime.store.garbage import GarbageItem
+from posttrain.runtime.store.home import Home
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400}
 
@@ -22,9 +22,9 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400}
 @click.option("--older-than", "age", metavar="AGE", help="Only what is older, such as 30d, 12h or 90m.")
 def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None) -> None:
     """Show what no run names any more, and delete it with --yes."""
-    from posttrain.cli.tables import print_table
-    from posttrain.runtime.keeping.rubbish import UnreadableRun, find_garbage, freed_bytes
-    from posttrain.runtime.report.figures import format_size as shown
+    from posttrain.cli.text_tables import print_table
+    from posttrain.runtime.report.number_format import format_size as shown
+    from posttrain.runtime.store.garbage import UnreadableRun, find_garbage, freed_bytes
 
     where = resolve_home(home)
     older_than = None if age is None else time.time() - parse_age(age)
@@ -55,6 +55,6 @@ def parse_age(age: str) -> float:
 
 def _delete(home: Home, found: list[GarbageItem]) -> int:
     """Delete all of it; how many were in use after all."""
-    from posttrain.runtime.keeping.rubbish import remove_garbage
+    from posttrain.runtime.store.garbage import remove_garbage
 
     return sum(not remove_garbage(home, item) for item in found)

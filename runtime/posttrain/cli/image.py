@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage, recipe_file, settings_option
-from posttrain.cli.reporting import compile_or_exit
+from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage, recipe_file, settings_option
+from posttrain.cli.diagnostics_output import compile_or_exit
 
 
 @click.group("image")
@@ -19,7 +19,7 @@ def command() -> None:
 def check(subject: str, settings: tuple[str, ...], profiles: tuple[str, ...]) -> None:
     """Check that IMAGE, or every image that the recipe at PATH names, holds the stack that plans are
     made for."""
-    from posttrain.runtime.faults import StepError
+    from posttrain.runtime.errors import StepError
 
     images = _images(subject, settings, profiles)
     try:
@@ -46,8 +46,8 @@ def _images(subject: str, settings: tuple[str, ...], profiles: tuple[str, ...]) 
 
 
 def _check_image(image: str) -> bool:
-    from posttrain.cli.tables import print_table
-    from posttrain.runtime.runners.docker_stack import image_versions, version_mismatches
+    from posttrain.cli.text_tables import print_table
+    from posttrain.runtime.runners.image_check import image_versions, version_mismatches
 
     found = version_mismatches(image_versions(image, _print_pull_progress))
     if not found:

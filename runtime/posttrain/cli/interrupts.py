@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from posttrain.runtime.execution.surroundings import RunStop
+from posttrain.runtime.execution.run_context import RunStop
 
 
 @contextmanager

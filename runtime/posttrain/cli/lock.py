@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.loading import EXIT_ERRORS, compile_file, display_path, lock_file, recipe_file
-from posttrain.cli.reporting import report_diagnostics
-from posttrain.compiler.locking.wanted import LockDifference
+from posttrain.cli.compile import EXIT_ERRORS, compile_file, display_path, lock_file, recipe_file
+from posttrain.cli.diagnostics_output import report_diagnostics
+from posttrain.compiler.lockfile.lock_entries import LockDifference
 from posttrain.spec.lockfile import EntryId, Lockfile
 
 
@@ -40,10 +40,10 @@ def command(path: str, check: bool, upgrade: bool, form: str) -> None:
 
 def _required_entries(file: Path) -> dict[EntryId, str | None]:
     """What the recipe needs to be locked, as it stands and with each of its profiles."""
-    from posttrain.compiler.diagnosis.findings import Diagnostics
-    from posttrain.compiler.locking.wanted import required_entries
-    from posttrain.compiler.reading.expand import profile_names
-    from posttrain.compiler.reading.parse import parse
+    from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+    from posttrain.compiler.lockfile.lock_entries import required_entries
+    from posttrain.compiler.parsing.expand import profile_names
+    from posttrain.compiler.parsing.parse import parse
 
     outcome, request = compile_file(file, (), (), tags_taken=True)
     if outcome.plan is None:
@@ -62,7 +62,7 @@ def _required_entries(file: Path) -> dict[EntryId, str | None]:
 
 
 def _check_lock(file: Path, needed: dict[EntryId, str | None], form: str) -> None:
-    from posttrain.compiler.locking.wanted import describe_difference, lock_differences
+    from posttrain.compiler.lockfile.lock_entries import describe_difference, lock_differences
 
     lock = _read_lock(file)
     found = lock_differences(needed, lock)
@@ -106,9 +106,9 @@ def _read_lock(file: Path, anew: bool = False) -> Lockfile:
 
 
 def _write_lock(file: Path, needed: dict[EntryId, str | None], upgrade: bool) -> None:
-    from posttrain.runtime.durable import write_text
-    from posttrain.runtime.faults import StepError
-    from posttrain.runtime.locking.resolve import resolve_entries
+    from posttrain.runtime.atomic_io import write_text
+    from posttrain.runtime.errors import StepError
+    from posttrain.runtime.lockfile.lock_resolver import resolve_entries
     from posttrain.spec.lockfile import format_lock
 
     before = _read_lock(file, anew=True)

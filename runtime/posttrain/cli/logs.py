@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.homes import find_run, home_option, resolve_home
-from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage
+from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage
+from posttrain.cli.home_option import find_run, home_option, resolve_home
 
 
 @click.command("logs")
@@ -17,7 +17,7 @@ from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage
 def command(stage: str, home: str | None, name: str | None, follow: bool) -> None:
     """Print the log of STAGE."""
     from posttrain.compiler.diagnosis.suggest import hint
-    from posttrain.runtime.keeping.runs import find_step_record, step_ids
+    from posttrain.runtime.store.runs import find_step_record, step_ids
 
     where = resolve_home(home)
     folder = find_run(where, name)

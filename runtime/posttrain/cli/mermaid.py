@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from posttrain.cli.estimates import estimate_phrase
-from posttrain.cli.tables import PENDING_STATES
-from posttrain.runtime.execution.outlook import StepForecast
+from posttrain.cli.estimate_text import estimate_phrase
+from posttrain.cli.text_tables import PENDING_STATES
+from posttrain.runtime.execution.dry_run import StepForecast
 from posttrain.spec.plan import Plan, Step
 
 _STYLES = {

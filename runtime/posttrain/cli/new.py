@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.loading import EXIT_USAGE, InvalidUsage
+from posttrain.cli.compile import EXIT_USAGE, InvalidUsage
 
 _STARTERS = Path(__file__).parent / "starters"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
@@ -41,7 +41,7 @@ def _print_kinds(kinds: dict[str, Path]) -> None:
 
 
 def _copy_starter(starter: Path, folder: Path) -> None:
-    from posttrain.runtime.durable import write_text
+    from posttrain.runtime.atomic_io import write_text
 
     files = sorted(file for file in starter.iterdir() if file.is_file())
     taken = [folder / file.name for file in files if (folder / file.name).exists()]

@@ -2,8 +2,8 @@
 
 import click
 
-from posttrain.cli.homes import find_run, home_option, resolve_home
-from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage
+from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage
+from posttrain.cli.home_option import find_run, home_option, resolve_home
 
 
 @click.command("path")
@@ -13,7 +13,7 @@ from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage
 def command(stage: str, home: str | None, name: str | None) -> None:
     """Print the folder that holds the product of STAGE."""
     from posttrain.compiler.diagnosis.suggest import hint
-    from posttrain.runtime.keeping.runs import find_step_product, step_ids
+    from posttrain.runtime.store.runs import find_step_product, step_ids
 
     where = resolve_home(home)
     folder = find_run(where, name)

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.homes import home_option, resolve_home
-from posttrain.cli.loading import InvalidUsage, locked_option, recipe_file, settings_option
-from posttrain.cli.reporting import compile_or_exit, diagnostics_option
-from posttrain.cli.selecting import select_steps, selection_options
+from posttrain.cli.compile import InvalidUsage, locked_option, recipe_file, settings_option
+from posttrain.cli.diagnostics_output import compile_or_exit, diagnostics_option
+from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.cli.selection_options import select_steps, selection_options
 
 if TYPE_CHECKING:
-    from posttrain.runtime.execution.outlook import StepForecast
+    from posttrain.runtime.execution.dry_run import StepForecast
     from posttrain.spec.plan import Plan
 
 EXIT_PENDING = 2
@@ -55,7 +55,7 @@ def command(
     exit_code: bool,
 ) -> None:
     """Compile the recipe at PATH and show its steps: cached, to resume or to run, and why."""
-    from posttrain.runtime.execution.outlook import forecast_plan
+    from posttrain.runtime.execution.dry_run import forecast_plan
 
     plan = compile_or_exit(recipe_file(path), settings, profiles, form, locked).plan
     assert plan is not None, "a recipe that compiles has a plan"
@@ -70,7 +70,7 @@ def command(
     if steps:
         _print_steps(plan, prospects, steps)
     elif shown == "text":
-        from posttrain.cli.tables import print_plan_table
+        from posttrain.cli.text_tables import print_plan_table
 
         print_plan_table(plan, prospects, locked)
     elif shown == "mermaid":
@@ -78,7 +78,7 @@ def command(
 
         click.echo(flowchart(plan, prospects), nl=False)
     if exit_code:
-        from posttrain.cli.tables import PENDING_STATES
+        from posttrain.cli.text_tables import PENDING_STATES
 
         if any(prospect.state in PENDING_STATES for prospect in prospects.values()):
             raise click.exceptions.Exit(EXIT_PENDING)
@@ -86,7 +86,7 @@ def command(
 
 def _print_steps(plan: "Plan", prospects: "Mapping[str, StepForecast]", names: tuple[str, ...]) -> None:
     """The steps of these names, each in full; a name alone means all its legs."""
-    from posttrain.cli.details import print_step_details
+    from posttrain.cli.step_details import print_step_details
 
     for name in names:
         found = [step for step in plan.steps if name in (step.id, step.id.partition("@")[0])]

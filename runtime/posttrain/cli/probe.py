@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.cli.homes import find_run, home_option, resolve_home
-from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage
-from posttrain.runtime.keeping.home import Home
+from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage
+from posttrain.cli.home_option import find_run, home_option, resolve_home
+from posttrain.runtime.store.home import Home
 from posttrain.spec.plan import Plan, Step
 
 if TYPE_CHECKING:
-    from posttrain.runtime.context import StepContext
+    from posttrain.runtime.step_context import StepContext
 
 _MAX_SAMPLE = 160  # characters of a sample that are shown
 
@@ -42,9 +42,9 @@ def command(
     """Sample completions of the training stage STAGE, finished or not, and say what is striking."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    from posttrain.runtime.faults import StepError
-    from posttrain.runtime.keeping.runs import find_step_product, load_plan
-    from posttrain.runtime.training.probing import ProbeOptions, probe
+    from posttrain.runtime.errors import StepError
+    from posttrain.runtime.store.runs import find_step_product, load_plan
+    from posttrain.runtime.training.probe import ProbeOptions, probe
 
     where = resolve_home(home)
     folder = find_run(where, name)
@@ -79,11 +79,11 @@ def _training_step(plan: Plan, stage: str, run: Path) -> Step:
 
 def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> "StepContext":
     """What the stage's own code is given, but for a place to write to."""
-    from posttrain.runtime.context import StepContext
+    from posttrain.runtime.errors import StepError
     from posttrain.runtime.events import EventWriter
-    from posttrain.runtime.faults import StepError
-    from posttrain.runtime.keeping.journal import Journal
-    from posttrain.runtime.keeping.runs import find_step_key, find_step_product
+    from posttrain.runtime.step_context import StepContext
+    from posttrain.runtime.store.journal import Journal
+    from posttrain.runtime.store.runs import find_step_key, find_step_product
 
     inputs: dict[str, Path] = {}
     for role, given in step.inputs.items():
@@ -105,7 +105,7 @@ def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> "StepCont
 
 
 def _print_report(told: Mapping[str, Any]) -> None:
-    from posttrain.cli.tables import print_table
+    from posttrain.cli.text_tables import print_table
 
     click.echo(
         f"{told['completions']} completions of {told['prompts']} prompts, from the {told['from']}:"

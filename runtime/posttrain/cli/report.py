@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from posttrain.cli.homes import find_run, home_option, resolve_home
+from posttrain.cli.home_option import find_run, home_option, resolve_home
 
 
 @click.command("report")
@@ -16,7 +16,7 @@ from posttrain.cli.homes import find_run, home_option, resolve_home
 @click.option("--open", "show", is_flag=True, help="Open it in the browser.")
 def command(home: str | None, name: str | None, file: str | None, show: bool) -> None:
     """Write the report of a run anew, and print where it lies."""
-    from posttrain.runtime.report.write import write_report
+    from posttrain.runtime.report.report_writer import write_report
 
     where = resolve_home(home)
     path = write_report(where, find_run(where, name), Path(file).absolute() if file else None)

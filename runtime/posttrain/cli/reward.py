@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posttrain.cli.loading import (
+from posttrain.cli.compile import (
     EXIT_ERRORS,
     InvalidUsage,
     compile_request,
@@ -16,7 +16,7 @@ from posttrain.cli.loading import (
     settings_option,
 )
 from posttrain.compiler.rewards.graph import RewardGraph as Compiled
-from posttrain.runtime.rewards.graph import Graph, Scores, mean_of_present
+from posttrain.runtime.rewards.engine.graph import Graph, Scores, mean_of_present
 
 _MAX_CELL = 28
 
@@ -49,7 +49,7 @@ def command(
     profiles: tuple[str, ...],
 ) -> None:
     """Score rows by the reward NAME of the recipe at PATH, node by node."""
-    from posttrain.runtime.faults import StepError
+    from posttrain.runtime.errors import StepError
 
     file = recipe_file(path)
     graph = _reward_graph(file, name, settings, profiles)
@@ -71,7 +71,7 @@ def command(
 def _reward_graph(file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]) -> Compiled:
     """The reward's graph; what is wrong is printed and ends the command."""
     from posttrain.compiler.diagnosis.suggest import hint
-    from posttrain.compiler.rewards.alone import compile_reward
+    from posttrain.compiler.rewards.standalone_reward import compile_reward
 
     found = compile_reward(compile_request(file, settings, profiles), name)
     if found.diagnostics:
@@ -148,7 +148,7 @@ def _print_lines(graph: Graph, scores: Scores, count: int) -> None:
 
 
 def _print_table(graph: Graph, scores: Scores, rows: Sequence[Mapping[str, Any]]) -> None:
-    from posttrain.cli.tables import print_table
+    from posttrain.cli.text_tables import print_table
 
     shown = graph.named_nodes
     lines = [

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.homes import home_option, resolve_home
-from posttrain.cli.loading import EXIT_ERRORS, InvalidUsage, locked_option, recipe_file, settings_option
-from posttrain.cli.reporting import compile_or_exit
-from posttrain.cli.selecting import select_steps, selection_options
-from posttrain.runtime.keeping.home import Home
+from posttrain.cli.compile import EXIT_ERRORS, InvalidUsage, locked_option, recipe_file, settings_option
+from posttrain.cli.diagnostics_output import compile_or_exit
+from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.cli.selection_options import select_steps, selection_options
+from posttrain.runtime.store.home import Home
 from posttrain.spec.plan import Plan, Step
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def command(
     where = resolve_home(home)
     selection = select_steps(plan, only, first, last, skip)
     if dry_run:
-        from posttrain.cli.tables import print_plan_table
-        from posttrain.runtime.execution.outlook import forecast_plan
+        from posttrain.cli.text_tables import print_plan_table
+        from posttrain.runtime.execution.dry_run import forecast_plan
 
         print_plan_table(plan, forecast_plan(plan, where, selection))
         return
@@ -87,14 +87,14 @@ def _check_machine(plan: Plan, home: Home, selection: "Selection | None") -> "Ma
 
 
 def _execute(plan: Plan, file: Path, home: Home, selection: "Selection | None", machine: "Machine") -> int:
-    from posttrain.cli.display import ProgressDisplay
     from posttrain.cli.interrupts import handle_interrupts
+    from posttrain.cli.progress_display import ProgressDisplay
     from posttrain.runtime.execution.executor import execute
-    from posttrain.runtime.execution.progress import SATISFIED_STATES
-    from posttrain.runtime.execution.surroundings import RunContext
-    from posttrain.runtime.keeping.journal import Journal
-    from posttrain.runtime.keeping.locks import acquire_lock
-    from posttrain.runtime.keeping.runs import finish_run, new_run
+    from posttrain.runtime.execution.run_context import RunContext
+    from posttrain.runtime.execution.step_progress import SATISFIED_STATES
+    from posttrain.runtime.store.file_locks import acquire_lock
+    from posttrain.runtime.store.journal import Journal
+    from posttrain.runtime.store.runs import finish_run, new_run
 
     folder = new_run(home, plan, file.absolute())
     alive = acquire_lock(home.run_lock(folder))
@@ -130,14 +130,14 @@ def _launch_trackers(
 ) -> AbstractContextManager[object]:
     if not plan.tracking:
         return nullcontext()
-    from posttrain.runtime.trackers.tracking import TrackerLauncher
+    from posttrain.runtime.trackers.tracker_launcher import TrackerLauncher
 
     return TrackerLauncher(plan, home, folder, note)
 
 
 def _write_report(home: Home, folder: Path) -> None:
     """Write the run's page. When that fails, what the run has made and how it ended still stand."""
-    from posttrain.runtime.report.write import write_report
+    from posttrain.runtime.report.report_writer import write_report
 
     try:
         write_report(home, folder)

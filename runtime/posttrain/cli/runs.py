@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from posttrain.cli.homes import home_option, resolve_home
-from posttrain.runtime.keeping.home import Home
+from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.runtime.store.home import Home
 
 
 @click.command("runs")
@@ -17,9 +17,9 @@ from posttrain.runtime.keeping.home import Home
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(home: str | None, as_json: bool) -> None:
     """Show all runs: when, how they ended, their steps, how long they took."""
-    from posttrain.cli.tables import print_table
-    from posttrain.runtime.keeping.runs import list_runs
-    from posttrain.runtime.report.figures import format_duration, format_timestamp
+    from posttrain.cli.text_tables import print_table
+    from posttrain.runtime.report.number_format import format_duration, format_timestamp
+    from posttrain.runtime.store.runs import list_runs
 
     where = resolve_home(home)
     found = [_run_info(where, run) for run in list_runs(where)]
@@ -44,8 +44,8 @@ def command(home: str | None, as_json: bool) -> None:
 
 def _run_info(home: Home, run: Path) -> dict[str, Any]:
     """What the journal of a run says of it."""
-    from posttrain.runtime.keeping.journal import DamagedJournal, Journal
-    from posttrain.runtime.keeping.locks import is_held
+    from posttrain.runtime.store.file_locks import is_held
+    from posttrain.runtime.store.journal import DamagedJournal, Journal
 
     try:
         journal = Journal(run / "journal.sqlite", read=True)

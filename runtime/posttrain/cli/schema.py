@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from posttrain.cli.loading import InvalidUsage
+from posttrain.cli.compile import InvalidUsage
 
 
 @click.command("schema")
@@ -31,7 +31,7 @@ def _json_schema(subject: str, overlay: bool) -> dict[str, Any]:
         from posttrain.spec.plan_schema import plan_schema
 
         return plan_schema()
-    from posttrain.compiler.schema.recipe import recipe_schema
+    from posttrain.compiler.schema.schema_recipe import recipe_schema
     from posttrain.runtime.catalog import CATALOG
 
     return recipe_schema(CATALOG, whole=not overlay)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posttrain.cli.homes import find_run, home_option, resolve_home
+from posttrain.cli.home_option import find_run, home_option, resolve_home
 
 if TYPE_CHECKING:
-    from posttrain.runtime.keeping.home import Home
-    from posttrain.runtime.keeping.journal import JournalEntry
+    from posttrain.runtime.store.home import Home
+    from posttrain.runtime.store.journal import JournalEntry
 
 _MAX_METRICS = 3  # metrics of a step that are told in its line
 
@@ -23,8 +23,8 @@ _MAX_METRICS = 3  # metrics of a step that are told in its line
 )
 def command(home: str | None, name: str | None, form: str) -> None:
     """Show the steps of a run: state, time, what came out."""
-    from posttrain.cli.tables import print_table
-    from posttrain.runtime.keeping.journal import DamagedJournal, Journal
+    from posttrain.cli.text_tables import print_table
+    from posttrain.runtime.store.journal import DamagedJournal, Journal
 
     place = resolve_home(home)
     folder = find_run(place, name)
@@ -52,7 +52,7 @@ def command(home: str | None, name: str | None, form: str) -> None:
 def _step_result(home: "Home", entry: "JournalEntry") -> tuple[dict[str, Any], list[str]]:
     """What came out of a step, as data and in words: by its sealed product where that is still there, and
     for a training with the figures that it told last."""
-    from posttrain.cli.outcomes import metric_lines, result_data, result_lines
+    from posttrain.cli.results import metric_lines, result_data, result_lines
     from posttrain.runtime.events import last_metrics
 
     if entry.state not in ("done", "cached", "running"):
@@ -70,7 +70,7 @@ def _step_result(home: "Home", entry: "JournalEntry") -> tuple[dict[str, Any], l
 
 def _time_and_memory(entry: "JournalEntry") -> tuple[str, str, str, str]:
     """Time and peak memory, each with what the plan expected: of a GPU's memory where one was used."""
-    from posttrain.runtime.report.figures import format_duration, format_short_duration
+    from posttrain.runtime.report.number_format import format_duration, format_short_duration
 
     seconds, expected = entry.cost.get("seconds"), entry.estimate
     peak = entry.cost.get("peak_gpu_mb", entry.cost.get("peak_memory_mb"))

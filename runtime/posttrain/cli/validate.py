@@ -2,8 +2,8 @@
 
 import click
 
-from posttrain.cli.loading import EXIT_ERRORS, compile_file, recipe_file, settings_option
-from posttrain.cli.reporting import diagnostics_option, report_diagnostics
+from posttrain.cli.compile import EXIT_ERRORS, compile_file, recipe_file, settings_option
+from posttrain.cli.diagnostics_output import diagnostics_option, report_diagnostics
 
 
 @click.command("validate")

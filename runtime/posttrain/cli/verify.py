@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posttrain.cli.homes import home_option, resolve_home
-from posttrain.cli.loading import EXIT_ERRORS
-from posttrain.runtime.keeping.home import Home
+from posttrain.cli.compile import EXIT_ERRORS
+from posttrain.cli.home_option import home_option, resolve_home
+from posttrain.runtime.store.home import Home
 
 if TYPE_CHECKING:
-    from posttrain.runtime.verification.finding import Finding, VerifyProgress
+    from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
 
 # What is counted in one word, in the order in which it is told.
 _COUNT_LABELS = {
@@ -31,8 +31,8 @@ _COUNT_LABELS = {
 )
 def command(home: str | None, mend: bool) -> None:
     """Read all products, runs and unfinished steps of a home, and hold them to their digests and seals."""
-    from posttrain.runtime.verification.finding import VerifyProgress
-    from posttrain.runtime.verification.whole import IN_USE, repair
+    from posttrain.runtime.store.verify_findings import VerifyProgress
+    from posttrain.runtime.store.verify_home import IN_USE, repair
 
     where = resolve_home(home)
     looked = VerifyProgress()
@@ -60,7 +60,7 @@ def command(home: str | None, mend: bool) -> None:
 
 
 def _counts_text(looked: "VerifyProgress") -> str:
-    from posttrain.runtime.report.figures import plural
+    from posttrain.runtime.report.number_format import plural
 
     return ", ".join(
         plural(looked.counts[name], word) for name, word in _COUNT_LABELS.items() if looked.counts[name]
@@ -68,7 +68,7 @@ def _counts_text(looked: "VerifyProgress") -> str:
 
 
 def _run_verification(home: Home, looked: "VerifyProgress") -> "list[Finding]":
-    from posttrain.runtime.verification.whole import total_bytes, verify_home
+    from posttrain.runtime.store.verify_home import total_bytes, verify_home
 
     size = total_bytes(home)
     hidden = not sys.stderr.isatty() or size < 1 << 30  # nobody needs a bar for what takes no time

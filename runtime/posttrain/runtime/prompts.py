@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.engines.kept import Prompt
-from posttrain.runtime.engines.texts import render_prompt
-from posttrain.runtime.faults import StepError
-from posttrain.runtime.products import read_rows
+from posttrain.runtime.engines.completion_decoding import render_prompt
+from posttrain.runtime.engines.completion_log import Prompt
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.rows_io import read_rows
+from posttrain.runtime.step_context import StepContext
 
 _PLACEHOLDER = "{prompt}"  # nothing else is filled in: a template may hold braces of its own
 Row = Mapping[str, Any]

@@ -15,11 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from posttrain.runtime import durable
+from posttrain.runtime import atomic_io
 from posttrain.runtime.catalog import load_entry
-from posttrain.runtime.context import StepContext, StopRequest
-from posttrain.runtime.events import EventWriter
-from posttrain.runtime.faults import (
+from posttrain.runtime.errors import (
     FAILED,
     NO_SPACE,
     STOPPED,
@@ -28,7 +26,9 @@ from posttrain.runtime.faults import (
     as_step_error,
     failure_record,
 )
-from posttrain.runtime.keeping.seals import with_checksum
+from posttrain.runtime.events import EventWriter
+from posttrain.runtime.step_context import StepContext, StopRequest
+from posttrain.runtime.store.checksums import with_checksum
 from posttrain.spec.plan import step_from_dict
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def run_step(context: StepContext) -> None:
     if context.step.launch.processes == 1:
         run(context)
         return
-    from posttrain.runtime.launch.ranks import ProcessHooks, run_ranks
+    from posttrain.runtime.distributed.rank_launcher import ProcessHooks, run_ranks
 
     run_ranks(context, run, ProcessHooks(die_with_parent, exit_process, peak_gpu_mb))
 
 
 def create_context(work: Path) -> StepContext:
-    job: dict[str, Any] = durable.read_json(work / "job.json")
+    job: dict[str, Any] = atomic_io.read_json(work / "job.json")
     out = work / "files"
     if out.exists():
         shutil.rmtree(out)  # an earlier attempt's; only checkpoints carry over
@@ -85,7 +85,7 @@ def create_context(work: Path) -> StepContext:
     events = EventWriter(record / "events.jsonl")
     events.emit("started", attempt=job["attempt"])
     return StepContext(
-        step=step_from_dict(durable.read_json(record / "step.json")),
+        step=step_from_dict(atomic_io.read_json(record / "step.json")),
         inputs={role: Path(path) for role, path in job["inputs"].items()},
         files={role: Path(path) for role, path in job["files"].items()},
         out=out,
@@ -103,15 +103,15 @@ def _stop_handler(stop: StopRequest) -> Callable[[int, Any], None]:
 
 def _write_receipt(context: StepContext, cost: dict[str, Any]) -> None:
     """Bring the product to the disk, and then the word that it is whole."""
-    files = durable.sync_and_digest(context.out)
+    files = atomic_io.sync_and_digest(context.out)
     receipt = {"key": context.step.key, "files": files, "facts": context.facts, "cost": cost}
-    durable.write_json(context.work / "receipt.json", with_checksum(receipt))
+    atomic_io.write_json(context.work / "receipt.json", with_checksum(receipt))
 
 
 def _write_failure(work: Path, error: BaseException, cost: dict[str, Any]) -> int:
     """Write down why the step failed; the status that says whether that worked."""
     try:
-        durable.write_json(
+        atomic_io.write_json(
             work / "failure.json", {**failure_record(as_step_error(error)), "cost": cost}, sync=False
         )
         if not isinstance(error, StepError):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, Protocol
 
-from posttrain.spec.declared import Declaration
+from posttrain.spec.column_types import Columns, Interval, Type
+from posttrain.spec.declaration_fields import Declaration
 from posttrain.spec.record import record
-from posttrain.spec.types import Columns, Interval, Type
 
 ExtensionKind = Literal[
     "verb", "method", "reward", "data", "source", "engine", "runner", "environment", "tracker"

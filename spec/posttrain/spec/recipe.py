@@ -6,14 +6,14 @@ explain` and the reference pages all print that line.
 
 from typing import Literal
 
-from posttrain.spec.declared import Declaration, field
-from posttrain.spec.forms import Name, Scalar
+from posttrain.spec.artifact_stages import Export, Generate, Script
+from posttrain.spec.declaration_fields import Declaration, field
+from posttrain.spec.declarations import Dataset, Endpoint, Environment, Reward
+from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
+from posttrain.spec.field_types import Name, Scalar
 from posttrain.spec.hardware import Container, Hardware
-from posttrain.spec.making import Export, Generate, Script
-from posttrain.spec.materials import Dataset, Endpoint, Environment, Reward
-from posttrain.spec.measuring import Benchmark, Evaluate, Gate
-from posttrain.spec.models import Model
-from posttrain.spec.training import Train
+from posttrain.spec.model_declaration import Model
+from posttrain.spec.train_stage import Train
 
 AnyStage = Train | Evaluate | Benchmark | Gate | Export | Generate | Script
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from posttrain.spec.declared import Declaration, field
+from posttrain.spec.declaration_fields import Declaration, field
 from posttrain.spec.hardware import Container, Retry
 
 

@@ -3,12 +3,12 @@
 import pytest
 
 from posttrain.compiler.checks.tags import missing_characters
-from posttrain.compiler.diagnosis.examples import minimal_recipe
+from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.pipeline import compile_recipe
-from posttrain.compiler.text.source import CompileRequest, SourceFile
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.models import Tokenizer
-from posttrain.spec.reading import parse_declaration
+from posttrain.spec.model_declaration import Tokenizer
+from posttrain.spec.validation import parse_declaration
 
 _TOKENIZER = "tokenizer: {init: characters}"
 _COMPLETION = "{of: completion, to: answer}"

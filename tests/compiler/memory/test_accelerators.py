@@ -35,7 +35,7 @@ def test_a_card_has_about_the_memory_on_its_box(name):
 
 
 def test_no_name_stands_for_two_cards():
-    from posttrain.compiler.facts.tables import load_table
+    from posttrain.compiler.facts.fact_tables import load_table
 
     names = [
         "".join(c for c in name.lower() if c.isalnum())

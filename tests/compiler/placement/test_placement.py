@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posttrain.compiler.pipeline import CompileResult, compile_recipe
-from posttrain.compiler.text.source import CompileRequest, SourceFile
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Diagnostic
 from posttrain.spec.plan import Step

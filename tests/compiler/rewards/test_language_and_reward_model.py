@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from tests.runtime.rewards.scoring import compile_yaml_reward
+from tests.runtime.rewards.reward_compilation import compile_yaml_reward
 
-from posttrain.compiler.checks.examples import training_example
+from posttrain.compiler.checks.training_examples import training_example
 from posttrain.compiler.pipeline import CompileResult, compile_recipe
-from posttrain.compiler.text.source import CompileRequest, SourceFile
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
-from posttrain.spec.types import Interval
+from posttrain.spec.column_types import Interval
 
 
 def language(**params: object) -> dict[str, object]:

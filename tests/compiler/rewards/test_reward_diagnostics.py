@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from posttrain.compiler.codes import all_codes
+from posttrain.compiler.diagnostic_codes import all_codes
 from posttrain.compiler.pipeline import CompileResult, compile_recipe
-from posttrain.compiler.rewards.alone import CompiledReward, compile_reward
-from posttrain.compiler.text.source import CompileRequest, SourceFile
+from posttrain.compiler.rewards.standalone_reward import CompiledReward, compile_reward
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.diagnostic import Diagnostic
 

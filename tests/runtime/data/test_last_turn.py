@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.data.making import BuiltDatasets, compile_datasets
+from tests.runtime.data.build_datasets import BuiltDatasets, compile_datasets
 
-from posttrain.runtime.faults import StepError
+from posttrain.runtime.errors import StepError
 
 USER_TURN = {"role": "user", "content": "a"}
 ASSISTANT_TURN = {"role": "assistant", "content": "b"}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from tests.conftest import require_service
-from tests.runtime.data.making import BuiltDatasets, compile_datasets, plan_datasets
-from tests.runtime.rewards.scoring import compiled_graph, evaluate_graph
+from tests.runtime.data.build_datasets import BuiltDatasets, compile_datasets, plan_datasets
+from tests.runtime.rewards.reward_compilation import compiled_graph, evaluate_graph
 
-from posttrain.runtime.faults import StepError
+from posttrain.runtime.errors import StepError
 
 GRADED = {
     "reads": {"completion": "text", "task": "any"},

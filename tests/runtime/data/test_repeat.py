@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.runtime.data.making import BuiltDatasets, build_dataset, compile_datasets
+from tests.runtime.data.build_datasets import BuiltDatasets, build_dataset, compile_datasets
 
 ROWS = [{"q": str(n)} for n in range(5)]
 

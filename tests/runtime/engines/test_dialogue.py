@@ -12,7 +12,13 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 from tests.recipe_command import product_path, run_command, start_command, wait_until
-from tests.runtime.engines.wild_server import Exchange, FakeServer, chat_response, run_server, send_response
+from tests.runtime.engines.misbehaving_server import (
+    Exchange,
+    FakeServer,
+    chat_response,
+    run_server,
+    send_response,
+)
 
 RECIPE = """\
 recipe: 1

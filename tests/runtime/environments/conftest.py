@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.runtime.environments.acting import episode_recipe
-from tests.runtime.methods.workbench import StageHarness, compile_plan
+from tests.runtime.environments.episode_recipe import episode_recipe
+from tests.runtime.methods.stage_harness import StageHarness, compile_plan
 
 from posttrain.runtime.runners.process import ProcessRunner
 

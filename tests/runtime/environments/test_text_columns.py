@@ -1,7 +1,7 @@
 """A text column reaches an environment as text, also where a chat template makes a conversation of it."""
 
 import pytest
-from tests.runtime.methods.workbench import StageHarness, recipe
+from tests.runtime.methods.stage_harness import StageHarness, recipe
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.runtime.methods.workbench import StageHarness, compile_plan, recipe
+from tests.runtime.methods.stage_harness import StageHarness, compile_plan, recipe
 
 from posttrain.runtime.runners.process import ProcessRunner
 

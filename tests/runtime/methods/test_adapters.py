@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.runtime.methods.workbench import StageHarness, compile_plan, metrics, recipe
+from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metrics, recipe
 
-from posttrain.runtime.faults import StepError
-from posttrain.runtime.keeping.store import Product
-from posttrain.runtime.models import adapters, quantized
-from posttrain.runtime.models.agreement import check_merged_logits, probe_tokens
-from posttrain.runtime.models.load import load_model, load_tokenizer
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.models import peft_adapters, quantization
+from posttrain.runtime.models.merge_check import check_merged_logits, probe_tokens
+from posttrain.runtime.models.model_loader import load_model, load_tokenizer
+from posttrain.runtime.store.products import Product
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def test_an_adapter_learns_and_holds_nothing_but_itself(family: str, bench: Stag
     assert "model.safetensors" not in names(product)
     assert {"adapter_model.safetensors", "adapter_config.json", "tokenizer.json"} <= names(product)
     assert "chat_template.jinja" in names(product)
-    assert adapters.base_model_dir(product.files) == base.files
+    assert peft_adapters.base_model_dir(product.files) == base.files
     assert product.facts["trained_parameters"] < product.facts["parameters"] / 10
 
 
@@ -71,7 +71,7 @@ def test_preferences_begin_where_the_adapter_ended(method: str, carry: str, benc
     assert margins[0] == pytest.approx(0.0, abs=1e-6)
     assert margins[-1] > 0.03
     stands_on = made["models.base"] if carry == "continue" else made["lora"]
-    assert adapters.base_model_dir(made["it"].files) == stands_on.files
+    assert peft_adapters.base_model_dir(made["it"].files) == stands_on.files
 
 
 @pytest.mark.parametrize("carry", ["continue", "merge"])
@@ -118,7 +118,7 @@ def test_a_chain_of_merged_adapters_is_read_back(bench: StageHarness) -> None:
             "whole: {export: three}",
         )
     )
-    assert adapters.base_model_dir(made["three"].files) == made["two"].files
+    assert peft_adapters.base_model_dir(made["three"].files) == made["two"].files
     difference = (logits(made["three"].files) - logits(made["whole"].files)).abs().max()
     assert difference < 1e-4
     assert made["whole"].facts["merge_difference"] < 1e-5
@@ -178,26 +178,26 @@ def test_four_bits_need_a_gpu_and_their_library(
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(StepError, match=told):
-        quantized.quantization_arguments("nf4")
-    assert quantized.quantization_arguments("none") == {}
+        quantization.quantization_arguments("nf4")
+    assert quantization.quantization_arguments("none") == {}
 
 
 def test_a_stage_in_four_bits_says_so_before_its_first_step(bench: StageHarness) -> None:
     plan = compile_plan(recipe(f"it: {{train: sft, model: base, adapter: {{type: qlora}}, {_ROWS}}}"))
     step = plan.step("it")
     bench.prepare_step(plan, step)
-    assert quantized.quantization_type(step.params["adapter"], bench.home.root) == "nf4"
+    assert quantization.quantization_type(step.params["adapter"], bench.home.root) == "nf4"
     if bench.wait(step) != 0:  # a machine with a GPU trains it
         assert "weights in nf4 need" in bench.failure(step)["message"]
 
 
 def test_unknown_modules_are_told_with_those_that_exist(bench: StageHarness) -> None:
     model = load_model(bench.run(recipe())["models.base"].files)
-    assert adapters.resolve_target_modules("auto", model) == ["q_proj", "k_proj", "v_proj", "o_proj"]
+    assert peft_adapters.resolve_target_modules("auto", model) == ["q_proj", "k_proj", "v_proj", "o_proj"]
     with pytest.raises(StepError, match="no modules named c_attn") as told:
-        adapters.resolve_target_modules(["c_attn", "q_proj"], model)
+        peft_adapters.resolve_target_modules(["c_attn", "q_proj"], model)
     assert "gate_proj" in told.value.advice
     assert "lm_head" not in told.value.advice
     model.config.model_type = "unheard_of"
     with pytest.raises(StepError, match="knows no modules"):
-        adapters.resolve_target_modules("auto", model)
+        peft_adapters.resolve_target_modules("auto", model)

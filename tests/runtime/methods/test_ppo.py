@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.methods.workbench import StageHarness, compile_plan, metrics, recipe, warnings
+from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metrics, recipe, warnings
 
 from posttrain.runtime.events import read_events
-from posttrain.runtime.keeping.locks import try_lock
-from posttrain.runtime.keeping.runs import run_key
-from posttrain.runtime.keeping.store import Product
-from posttrain.runtime.models.load import load_model
+from posttrain.runtime.models.model_loader import load_model
+from posttrain.runtime.store.file_locks import try_lock
+from posttrain.runtime.store.products import Product
+from posttrain.runtime.store.runs import run_key
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,7 @@
 """Half precision on a CPU: it is what the stage computes in, and not only what the recipe says."""
 
 import pytest
-from tests.runtime.methods.workbench import StageHarness, metrics, recipe
+from tests.runtime.methods.stage_harness import StageHarness, metrics, recipe
 
 pytestmark = pytest.mark.slow
 

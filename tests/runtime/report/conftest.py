@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from posttrain.runtime import durable, workplace
+from posttrain.runtime import atomic_io
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.journal import Journal
-from posttrain.runtime.keeping.runs import finish_run, new_run, run_key
-from posttrain.runtime.report.collect import read_run
 from posttrain.runtime.report.page import render_page
-from posttrain.runtime.report.record import RunRecord, StepRecord
+from posttrain.runtime.report.run_reader import read_run
+from posttrain.runtime.report.run_record import RunRecord, StepRecord
+from posttrain.runtime.store import workdir
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.journal import Journal
+from posttrain.runtime.store.runs import finish_run, new_run, run_key
 from posttrain.spec.keys import digest, key_parts
 from posttrain.spec.plan import Plan, SourceLocation, Step, StepInput
 
@@ -104,7 +105,7 @@ class RunBuilder:
     def work(self, id: str, events: list[tuple[str, dict[str, Any]]] = (), log: str = "") -> Path:
         """The workplace of a step that has said something."""
         work = self.home.workdir(self.key(id))
-        workplace.prepare(work, self.plan.step(id), {}, self.run)
+        workdir.prepare(work, self.plan.step(id), {}, self.run)
         writer = EventWriter(work / "record" / "events.jsonl")
         writer.emit("started", attempt=1)
         for kind, fields in events:
@@ -118,11 +119,11 @@ class RunBuilder:
         (work / "files").mkdir()
         (work / "files" / "model.safetensors").write_bytes(b"weights")
         receipt = {"facts": facts, "cost": {"seconds": 2.5, "peak_memory_mb": 120.0}}
-        workplace.commit(work, self.plan.step(id), self.key(id), receipt, self.home.store)
+        workdir.commit(work, self.plan.step(id), self.key(id), receipt, self.home.store)
         self.settle(id, "done", **receipt)
 
     def cached(self, id: str) -> None:
-        manifest = durable.read_json(self.home.store.root / self.key(id) / "manifest.json")
+        manifest = atomic_io.read_json(self.home.store.root / self.key(id) / "manifest.json")
         self.settle(id, "cached", facts=manifest["facts"], cost=manifest["cost"])
 
     def settle(self, id: str, state: str, reason: str = "", **known: Any) -> None:

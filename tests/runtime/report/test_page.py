@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from posttrain.runtime.report.page import render_page
-from posttrain.runtime.report.record import Sample, StepEvents, StepWarning, Turn
+from posttrain.runtime.report.run_record import Sample, StepEvents, StepWarning, Turn
 
 VOID = {"meta", "link", "input", "br", "hr"}
 HOSTILE = (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from posttrain.runtime.rewards.json_schema import check_schema, text_violation, validator_for
+from posttrain.runtime.rewards.ops.json_schema import check_schema, text_violation, validator_for
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 WITHIN = [

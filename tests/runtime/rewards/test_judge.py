@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.runtime.rewards.model_server import FakeJudge, run_judge
-from tests.runtime.rewards.scoring import codes, compile_yaml_reward
+from tests.runtime.rewards.fake_judge_server import FakeJudge, run_judge
+from tests.runtime.rewards.reward_compilation import codes, compile_yaml_reward
 
-from posttrain.runtime.faults import StepError
-from posttrain.runtime.rewards.graph import Graph, Scores
-from posttrain.runtime.rewards.judge import parse_verdict
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.rewards.engine.graph import Graph, Scores
+from posttrain.runtime.rewards.ops.judge import parse_verdict
+from posttrain.spec.column_types import Interval
 from posttrain.spec.plan import canonical_json
-from posttrain.spec.types import Interval
 
 
 @pytest.fixture

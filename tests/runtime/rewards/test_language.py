@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from tests.conftest import require_service
-from tests.runtime.rewards.scoring import compiled_graph, evaluate_graph
+from tests.runtime.rewards.reward_compilation import compiled_graph, evaluate_graph
 
-from posttrain.runtime.rewards.graph import Scores
-from posttrain.runtime.rewards.language import LANGUAGES, strip_non_prose
-from posttrain.spec.types import Interval
+from posttrain.runtime.rewards.engine.graph import Scores
+from posttrain.runtime.rewards.ops.language import LANGUAGES, strip_non_prose
+from posttrain.spec.column_types import Interval
 
 # By language. All but the Russian one can be told without a hint.
 SENTENCES: dict[str, str] = json.loads(Path(__file__).with_name("sentences.json").read_text("utf-8"))
@@ -96,7 +96,7 @@ def test_no_text_is_too_strange(piece: str):
 
 
 def test_the_declared_codes_are_those_of_the_model():
-    from posttrain.runtime.rewards.language import _MACROLANGUAGES, _load_identifier
+    from posttrain.runtime.rewards.ops.language import _MACROLANGUAGES, _load_identifier
 
     labels = set(_load_identifier().labels)
     assert set(LANGUAGES) == labels - set(_MACROLANGUAGES) - {"zxx"}

@@ -7,15 +7,15 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.runtime.methods.workbench import StageHarness, compile_plan, metrics, recipe
-from tests.runtime.rewards.scoring import compiled_graph as graph_of
+from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metrics, recipe
+from tests.runtime.rewards.reward_compilation import compiled_graph as graph_of
 
-from posttrain.runtime.faults import StepError
-from posttrain.runtime.keeping.store import Product
-from posttrain.runtime.products import read_rows
-from posttrain.runtime.rewards.graph import Graph
-from posttrain.runtime.rewards.scoring_model import RewardModelScorer, load_scorer
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.rewards.engine.graph import Graph
+from posttrain.runtime.rewards.engine.reward_model_inference import RewardModelScorer, load_scorer
+from posttrain.runtime.rows_io import read_rows
 from posttrain.runtime.runners.process import ProcessRunner
+from posttrain.runtime.store.products import Product
 
 pytestmark = pytest.mark.slow
 _LIKED = """\
@@ -138,9 +138,9 @@ def test_loading_it_draws_no_random_number(made: dict[str, Product], monkeypatch
     import numpy
     import torch
 
-    from posttrain.runtime.rewards import scoring_model
+    from posttrain.runtime.rewards.engine import reward_model_inference
 
-    monkeypatch.setattr(scoring_model, "_LOADED", {})
+    monkeypatch.setattr(reward_model_inference, "_LOADED", {})
     random.seed(1)
     before = (random.getstate(), torch.get_rng_state().tolist(), numpy.random.get_state()[1].tolist())
     load_scorer(made["scorer"].files)

@@ -5,10 +5,10 @@ import os
 import pytest
 from tests.conftest import require_service
 
-from posttrain.runtime.sandbox.boxes import select_sandbox as chosen
 from posttrain.runtime.sandbox.bubblewrap import Bubblewrap
 from posttrain.runtime.sandbox.job import Sandbox
 from posttrain.runtime.sandbox.landlock import landlock_abi_version
+from posttrain.runtime.sandbox.sandbox_selection import select_sandbox as chosen
 
 # Root has a way of its own, and can go the others' way.
 _KINDS = ["namespaces", *(["namespaces with users"] if os.getuid() == 0 else []), "landlock"]

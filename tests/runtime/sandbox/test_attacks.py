@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from tests.conftest import require_service
 from tests.runtime.sandbox.attacks import ATTACKS, LIMITS, Attack, attack_table
-from tests.runtime.sandbox.boxed import leftover_processes, make_world_readable, run_in_sandbox
+from tests.runtime.sandbox.sandbox_runs import leftover_processes, make_world_readable, run_in_sandbox
 
-from posttrain.runtime.sandbox.calls import SYSCALL_NUMBERS
 from posttrain.runtime.sandbox.job import Sandbox
 from posttrain.runtime.sandbox.limits import RunResult
-from posttrain.runtime.sandbox.testing import ProgramTestResult
+from posttrain.runtime.sandbox.program_tests import ProgramTestResult
+from posttrain.runtime.sandbox.syscalls import SYSCALL_NUMBERS
 
 DOCS = Path(__file__).parents[3] / "docs" / "sandbox.md"
 _ANSWER = "an answer that only the test knows"

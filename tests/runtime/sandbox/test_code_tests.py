@@ -4,13 +4,18 @@ import json
 from typing import Any
 
 import pytest
-from tests.runtime.rewards.scoring import codes, compile_yaml_reward, compiled_graph, evaluate_graph
+from tests.runtime.rewards.reward_compilation import (
+    codes,
+    compile_yaml_reward,
+    compiled_graph,
+    evaluate_graph,
+)
 
-from posttrain.runtime.faults import StepError
-from posttrain.runtime.sandbox import running, testing
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.sandbox import process_runner, program_tests
 from posttrain.runtime.sandbox.languages import load_language
 from posttrain.runtime.sandbox.limits import Limits, RunResult
-from posttrain.runtime.sandbox.testing import (
+from posttrain.runtime.sandbox.program_tests import (
     InvalidTests,
     ProgramTestSettings,
     judge_run,
@@ -18,7 +23,7 @@ from posttrain.runtime.sandbox.testing import (
     read_tests,
     values_match,
 )
-from posttrain.spec.types import Interval
+from posttrain.spec.column_types import Interval
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
@@ -64,8 +69,8 @@ def test_the_share_of_tests_passed():
 
 def test_all_or_nothing_stops_at_the_first_failure(monkeypatch: pytest.MonkeyPatch):
     runs: list[Any] = []
-    real = running.run
-    monkeypatch.setattr(testing, "run", lambda *given: runs.append(given) or real(*given))
+    real = process_runner.run
+    monkeypatch.setattr(program_tests, "run", lambda *given: runs.append(given) or real(*given))
     tests = [{"stdin": "1", "stdout": "2"}, {"stdin": "2", "stdout": "5"}, {"stdin": "3", "stdout": "6"}]
     assert scores([DOUBLE_PROGRAM], [tests], score="all")[0] == [0.0]
     assert len(runs) == 2
@@ -74,8 +79,8 @@ def test_all_or_nothing_stops_at_the_first_failure(monkeypatch: pytest.MonkeyPat
 
 def test_equal_pairs_and_programs_that_do_not_compile_run_once(monkeypatch: pytest.MonkeyPatch):
     runs: list[Any] = []
-    real = running.run
-    monkeypatch.setattr(testing, "run", lambda *given: runs.append(given) or real(*given))
+    real = process_runner.run
+    monkeypatch.setattr(program_tests, "run", lambda *given: runs.append(given) or real(*given))
     values, reasons = scores(
         [DOUBLE_PROGRAM, DOUBLE_PROGRAM, "print("], [DOUBLE_TESTS, DOUBLE_TESTS, DOUBLE_TESTS * 5], at_once=1
     )

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from tests.conftest import require_service
 from tests.recipe_command import wait_until
-from tests.runtime.trackers.home import STEP, FakeTrainingRun
+from tests.runtime.trackers.fake_training_step import STEP, FakeTrainingRun
 
-from posttrain.runtime.trackers import follow
-from posttrain.runtime.trackers.tracking import TrackerLauncher
+from posttrain.runtime.trackers import tracker_process
+from posttrain.runtime.trackers.tracker_launcher import TrackerLauncher
 
 pytestmark = pytest.mark.slow
 LOSSES = [(step, 1.0 / step) for step in (1, 2, 3, 4)]
@@ -173,5 +173,5 @@ def test_a_server_that_is_gone_is_told_and_harms_nothing(tmp_path: Path) -> None
             underway.finish()
     assert any(note.startswith("tracking: sft: mlflow did not take all figures") for note in notes)
     assert not any("tensorboard" in note for note in notes)
-    sent = json.loads(follow.feed_state_path(underway.home, STEP.key, "tensorboard").read_text())
+    sent = json.loads(tracker_process.feed_state_path(underway.home, STEP.key, "tensorboard").read_text())
     assert sent == {"mark": [2, 1], "final": True}

@@ -6,12 +6,12 @@ Liger runs on GPUs alone: here it is held to the table of TRL's arguments, and n
 from pathlib import Path
 
 import pytest
-from tests.runtime.methods.workbench import StageHarness, compile_plan, metrics, recipe
+from tests.runtime.methods.stage_harness import StageHarness, compile_plan, metrics, recipe
 
-from posttrain.compiler.checks.owned import reserved_args
-from posttrain.compiler.checks.trl import config_arguments
+from posttrain.compiler.checks.reserved_trl_args import reserved_args
+from posttrain.compiler.checks.trl_args import config_arguments
 from posttrain.runtime.catalog import CATALOG
-from posttrain.runtime.faults import StepError
+from posttrain.runtime.errors import StepError
 from posttrain.runtime.methods.sft import SftParams
 from posttrain.runtime.training import kernels
 from posttrain.runtime.training.kernels import kernel_arguments, merge_trl_arguments

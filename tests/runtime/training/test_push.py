@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.methods.workbench import StageHarness, compile_plan, recipe
+from tests.runtime.methods.stage_harness import StageHarness, compile_plan, recipe
 
-from posttrain.runtime.verbs.push import MARKER_FILE
+from posttrain.runtime.verbs.model_push import MARKER_FILE
 from posttrain.spec.plan import Step
 
 pytestmark = pytest.mark.slow

@@ -3,19 +3,19 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from posttrain.compiler.diagnosis.examples import minimal_recipe
-from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.diagnosis.suggest import closest_match
 from posttrain.compiler.resolution.lineage import Lineage
-from posttrain.compiler.resolution.names import ResolvedRecipe
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.rewards.graph import RewardGraph
-from posttrain.compiler.text.source import ReadFile
-from posttrain.compiler.text.tree import KeyPath, ScalarNode, node_at, walk_nodes
+from posttrain.compiler.text.compile_request import ReadFile
+from posttrain.compiler.text.yaml_tree import KeyPath, ScalarNode, node_at, walk_nodes
+from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.diagnostic import Code, Label
-from posttrain.spec.making import Generate
-from posttrain.spec.measuring import Evaluate
-from posttrain.spec.models import Model, Tokenizer
-from posttrain.spec.training import Train
+from posttrain.spec.eval_stages import Evaluate
+from posttrain.spec.model_declaration import Model, Tokenizer
+from posttrain.spec.train_stage import Train
 
 _TOKENIZER = "tokenizer: {init: characters}"
 _LETTERS = 'tokenizer: {init: characters, alphabet: "0123456789+=?"%s}'

@@ -1,10 +1,10 @@
 """The trackers that `tracking` names exist."""
 
-from posttrain.compiler.diagnosis.examples import minimal_recipe
-from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.reading.shape import TypedRecipe
-from posttrain.compiler.text.source import CompileRequest
+from posttrain.compiler.parsing.typed_recipe import TypedRecipe
+from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.spec.diagnostic import Code
 
 UNKNOWN_TRACKER = Code(

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from posttrain.compiler.diagnosis.examples import MINIMAL_RECIPE, minimal_recipe
-from posttrain.compiler.diagnosis.findings import Diagnostics
-from posttrain.compiler.resolution.names import ResolvedRecipe
-from posttrain.compiler.text.tree import MappingNode
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.text.yaml_tree import MappingNode
+from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.making import Generate
-from posttrain.spec.measuring import Evaluate
-from posttrain.spec.training import Train
+from posttrain.spec.eval_stages import Evaluate
+from posttrain.spec.train_stage import Train
 
 UNUSED_DECLARATION = Code(
     "PT0304",

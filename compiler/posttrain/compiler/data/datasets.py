@@ -4,21 +4,21 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any, cast
 
-from posttrain.compiler.data import codes
-from posttrain.compiler.data.generated import generated_columns
-from posttrain.compiler.data.steps import check_part, check_step_names, lower_step, table_after_error
-from posttrain.compiler.data.tables import TableSchema
-from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.data import data_codes
+from posttrain.compiler.data.data_steps import check_part, check_step_names, lower_step, table_after_error
+from posttrain.compiler.data.generated_columns import generated_columns
+from posttrain.compiler.data.table_schema import TableSchema
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.files import large_user_file
-from posttrain.compiler.reading.validate import validate
-from posttrain.compiler.resolution.names import Ref, ResolvedRecipe
+from posttrain.compiler.parsing.validation_diagnostics import validate
+from posttrain.compiler.resolution.name_resolution import Ref, ResolvedRecipe
 from posttrain.compiler.seeds import seed_for
-from posttrain.compiler.text.source import CompileRequest
-from posttrain.compiler.text.tree import KeyPath, node_at
-from posttrain.spec.declared import dump_declaration
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath, node_at
+from posttrain.compiler.user_files import large_user_file
+from posttrain.spec.artifact_stages import Generate
+from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.extension import Extension, Params, Source
-from posttrain.spec.making import Generate
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
 
@@ -163,7 +163,7 @@ def _estimated_table(found: CompiledDataset, size: int | None) -> TableSchema:
     """The table with the number of rows that estimates go by, where one is given or published."""
     count, about = size, "as `size` says"
     if count is None and found.source is not None and found.source.name == "hub":
-        from posttrain.compiler.facts.rows import published_row_count
+        from posttrain.compiler.facts.published_rows import published_row_count
 
         count, about = published_row_count(found.params), "as published"
     if count is None:
@@ -177,14 +177,14 @@ def _from_source(
     catalog = request.catalog
     if not isinstance(given, dict) or len(cast(dict[str, Any], given)) != 1:
         message = "`from` is a name, or one source with its parameters"
-        findings.add(codes.UNKNOWN_SOURCE, path, message, help="such as {files: rows.jsonl}")
+        findings.add(data_codes.UNKNOWN_SOURCE, path, message, help="such as {files: rows.jsonl}")
         return None
     kind = str(next(iter(cast(dict[str, Any], given))))
     source = catalog.find("source", kind)
     if not isinstance(source, Source):
         help, meant = hint(kind, catalog.names("source"), what="sources")
         message = f"there is no source `{kind}`"
-        findings.add(codes.UNKNOWN_SOURCE, (*path, kind), message, key=True, help=help, replace=meant)
+        findings.add(data_codes.UNKNOWN_SOURCE, (*path, kind), message, key=True, help=help, replace=meant)
         return None
     params = validate(source.params, node_at(findings.root, (*path, kind))[0], (*path, kind), findings)
     if params is None:
@@ -220,7 +220,7 @@ def _source_table(
     try:
         told = source.infer(params, contents)
     except ValueError as error:
-        findings.add(codes.UNSUITABLE_ROWS, path, str(error))
+        findings.add(data_codes.UNSUITABLE_ROWS, path, str(error))
         return None
     return TableSchema(columns=told.columns, parts={"all": told.rows}, null_counts=told.nulls)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from posttrain.spec.types import Columns, Type
+from posttrain.spec.column_types import Columns, Type
 
 _TO_SQL = {
     "text": "VARCHAR",

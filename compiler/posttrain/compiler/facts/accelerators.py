@@ -8,7 +8,7 @@ and a recipe's hardware may say its own.
 import functools
 from typing import Literal, NamedTuple
 
-from posttrain.compiler.facts.tables import load_table
+from posttrain.compiler.facts.fact_tables import load_table
 
 MIB = 1024**2
 GIB = 1024**3

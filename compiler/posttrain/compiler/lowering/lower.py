@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from posttrain.compiler.check import CheckedRecipe
-from posttrain.compiler.lowering.drafting import Draft, step_id
-from posttrain.compiler.lowering.drafts import apply_placement, draft_step
-from posttrain.compiler.placement.placed import StagePlacement
+from posttrain.compiler.lowering.draft_parts import Draft, step_id
+from posttrain.compiler.lowering.step_drafts import apply_placement, draft_step
+from posttrain.compiler.placement.stage_placement import StagePlacement
+from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.stages.branches import gates_before
-from posttrain.compiler.text.source import CompileRequest
-from posttrain.compiler.text.tree import key_span
-from posttrain.spec.declared import dump_declaration
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import key_span
+from posttrain.spec.declaration_fields import dump_declaration
 from posttrain.spec.keys import key_from_parts, key_parts
 from posttrain.spec.plan import Plan, Resources, SourceLocation, Step
 from posttrain.spec.stage import Stage

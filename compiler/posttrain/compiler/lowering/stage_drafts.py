@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from posttrain.compiler.check import CheckedRecipe
-from posttrain.compiler.checks.during import round_up_to_boundary
-from posttrain.compiler.lowering.drafting import (
+from posttrain.compiler.checks.inloop_eval import round_up_to_boundary
+from posttrain.compiler.lowering.draft_parts import (
     Draft,
     Json,
     compute_resources,
@@ -21,14 +20,15 @@ from posttrain.compiler.lowering.drafting import (
 )
 from posttrain.compiler.resolution.lineage import trains_in_float32
 from posttrain.compiler.seeds import seed_for
+from posttrain.compiler.semantic_checks import CheckedRecipe
 from posttrain.compiler.stages.branches import lower_branch
-from posttrain.spec.asking import Sampling
-from posttrain.spec.declared import dump_declaration
-from posttrain.spec.making import Export, Generate, Script
-from posttrain.spec.measuring import Benchmark, Evaluate, Gate
-from posttrain.spec.models import Adapter
+from posttrain.spec.artifact_stages import Export, Generate, Script
+from posttrain.spec.declaration_fields import dump_declaration
+from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
+from posttrain.spec.inference import Sampling
+from posttrain.spec.model_declaration import Adapter
 from posttrain.spec.plan import Resources, StepInput
-from posttrain.spec.training import Train
+from posttrain.spec.train_stage import Train
 
 
 def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:

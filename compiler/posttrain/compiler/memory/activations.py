@@ -3,12 +3,13 @@ from forward to backward, what the layer under way adds, and its gradients part 
 
 from typing import NamedTuple
 
-from posttrain.compiler.facts import parameters
-from posttrain.compiler.facts.parameters import Block
-from posttrain.compiler.facts.shapes import Shape
-from posttrain.compiler.memory import loss, state
-from posttrain.compiler.memory.graph import ActivationGraph, build_activation_graph
-from posttrain.compiler.memory.layers import (
+from posttrain.compiler.facts import parameter_counts
+from posttrain.compiler.facts.model_shapes import Shape
+from posttrain.compiler.facts.parameter_counts import Block
+from posttrain.compiler.memory import loss_memory, model_states
+from posttrain.compiler.memory.activation_graph import ActivationGraph, build_activation_graph
+from posttrain.compiler.memory.backward_peak import dequantized_bytes, layer_backward_bytes
+from posttrain.compiler.memory.saved_tensors import (
     dropout_bytes,
     needs_attention_mask,
     norm_bytes,
@@ -16,7 +17,6 @@ from posttrain.compiler.memory.layers import (
     sum_fixed,
     sum_per_token,
 )
-from posttrain.compiler.memory.passing import dequantized_bytes, layer_backward_bytes
 from posttrain.compiler.memory.workload import Workload
 
 
@@ -40,25 +40,25 @@ class MicroBatchMemory(NamedTuple):
 
 def micro_batch_memory(workload: Workload, shape: Shape) -> MicroBatchMemory:
     g = build_activation_graph(workload, shape)
-    blocks = parameters.layer_blocks(shape)
+    blocks = parameter_counts.layer_blocks(shape)
     tokens = workload.tokens
     kept, under_way = _layer_memory(workload, g, blocks)
-    element = state.trained_element_size(workload) if g.trains_base else 0
+    element = model_states.trained_element_size(workload) if g.trains_base else 0
     scores = workload.loss == "scores"
     return MicroBatchMemory(
         saved_activations=kept,
         saved_per_layer=kept / shape.layers,
         layer_backward_peak=under_way,
         head_activations=tokens * norm_bytes(g, shape.hidden, g.residual_element_size)
-        + loss.saved_loss_bytes(workload, g),
+        + loss_memory.saved_loss_bytes(workload, g),
         batch_tensors=tokens * (40 + dropout_bytes(g) + _mask_bytes(g))
         + 2 * g.length * shape.head_dim * g.residual_element_size,
         autocast_copies=_autocast_weight_copies(workload, g, blocks),
-        loss_forward=loss.loss_forward_bytes(workload, g),
-        loss_backward=loss.loss_backward_bytes(workload, g),
-        gradients=state.gradient_bytes(workload, shape),
-        layer_gradient=element * max(b.elements for b in blocks) / state.shard_count(workload, 2),
-        early_gradient=element * _early_gradient_elements(g, blocks) / state.shard_count(workload, 2),
+        loss_forward=loss_memory.loss_forward_bytes(workload, g),
+        loss_backward=loss_memory.loss_backward_bytes(workload, g),
+        gradients=model_states.gradient_bytes(workload, shape),
+        layer_gradient=element * max(b.elements for b in blocks) / model_states.shard_count(workload, 2),
+        early_gradient=element * _early_gradient_elements(g, blocks) / model_states.shard_count(workload, 2),
         embedding_gradient=element * shape.vocab * shape.hidden,
         head_gradient=0 if scores else element * shape.vocab * shape.hidden,
     )
@@ -102,7 +102,7 @@ def _mask_bytes(g: ActivationGraph) -> float:
         return g.residual_element_size * g.shape.heads * g.length
     if g.attention == "eager":
         return g.residual_element_size * g.length
-    kinds = {b.mixer for b in parameters.layer_blocks(g.shape) if needs_attention_mask(g, b)}
+    kinds = {b.mixer for b in parameter_counts.layer_blocks(g.shape) if needs_attention_mask(g, b)}
     return len(kinds) * g.length
 
 

@@ -8,11 +8,11 @@ Either way a layer costs the time to launch its kernels, which is what small mod
 
 from typing import NamedTuple
 
-from posttrain.compiler.facts import parameters
+from posttrain.compiler.facts import parameter_counts
 from posttrain.compiler.facts.accelerators import Device
-from posttrain.compiler.facts.shapes import Shape
-from posttrain.compiler.memory.generation import BF16_BYTES, kv_cache_bytes
-from posttrain.compiler.memory.terms import format_count
+from posttrain.compiler.facts.model_shapes import Shape
+from posttrain.compiler.memory.generation_memory import BF16_BYTES, kv_cache_bytes
+from posttrain.compiler.memory.memory_terms import format_count
 from posttrain.compiler.memory.workload import RolloutWorkload, Workload
 
 # Shares of the dense bf16 speed that training reaches, worst and best: full, LoRA, QLoRA
@@ -88,17 +88,17 @@ def _training_share(workload: Workload, device: Device, schedule: ExpectedWork) 
 
 def active_trained_parameters(workload: Workload) -> int:
     """Parameters that a trained token passes through."""
-    value = parameters.active_parameters(workload.value) if workload.value else 0
-    return parameters.active_parameters(workload.model) + value
+    value = parameter_counts.active_parameters(workload.value) if workload.value else 0
+    return parameter_counts.active_parameters(workload.model) + value
 
 
 def _effective_parameters(shape: Shape, length: float) -> float:
     """Parameters, and attention as if it were some: each token meets half of the row."""
-    full = sum(b.layers for b in parameters.layer_blocks(shape) if b.mixer == "full")
+    full = sum(b.layers for b in parameter_counts.layer_blocks(shape) if b.mixer == "full")
     seen = min(length, shape.window) if shape.window else 0
-    windowed = sum(b.layers for b in parameters.layer_blocks(shape) if b.mixer == "window")
+    windowed = sum(b.layers for b in parameter_counts.layer_blocks(shape) if b.mixer == "window")
     attention = shape.query_width * (full * length + windowed * seen)
-    return parameters.computed_parameters(shape) + attention
+    return parameter_counts.computed_parameters(shape) + attention
 
 
 def _mfu_range(workload: Workload, device: Device) -> tuple[float, float]:
@@ -123,7 +123,7 @@ def _frozen_model_shares(workload: Workload, device: Device, schedule: ExpectedW
             f"{model.role} model",
             2 * tokens * _effective_parameters(model.shape, schedule.tokens_per_row) / speed / best,
             2 * tokens * _effective_parameters(model.shape, schedule.tokens_per_row) / speed / worst,
-            f"2 x {format_count(parameters.active_parameters(model.shape))} x {format_count(tokens)} tokens",
+            f"2 x {format_count(parameter_counts.active_parameters(model.shape))} x {format_count(tokens)} tokens",
         )
         for model in workload.frozen
     )
@@ -159,11 +159,11 @@ def _decode_step_seconds(
 ) -> tuple[float, float]:
     """Seconds for one more token of each sequence: at best, at worst."""
     shape = workload.model
-    weights = BF16_BYTES * parameters.active_parameters(shape) / rollout.tensor_parallel_size
+    weights = BF16_BYTES * parameter_counts.active_parameters(shape) / rollout.tensor_parallel_size
     average = rollout.prompt_tokens + int(length / 2)
     held = at_once * kv_cache_bytes(shape, average)
     reading = (weights + held) / (device.gb_per_s * 1e9)
-    computing = 2 * at_once * parameters.active_parameters(shape) / (device.tflops * 1e12)
+    computing = 2 * at_once * parameter_counts.active_parameters(shape) / (device.tflops * 1e12)
     work = max(reading, computing)
     slow, fast = (0.0, 0.0) if device.kind == "cpu" else LAYER_DECODE_SECONDS[rollout.engine]
     return (

@@ -2,7 +2,7 @@
 keep them named, and correct them here when a machine says otherwise."""
 
 from posttrain.compiler.facts.accelerators import Device
-from posttrain.compiler.memory.terms import GIB, MemoryTerm, memory_term
+from posttrain.compiler.memory.memory_terms import GIB, MemoryTerm, memory_term
 from posttrain.compiler.memory.workload import Workload
 
 CUDA_CONTEXT_BYTES = 0.6 * GIB  # CUDA context, loaded kernels, cuBLAS workspaces

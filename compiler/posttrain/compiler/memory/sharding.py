@@ -3,10 +3,10 @@ a sharded model gathers for the moment in which it needs them."""
 
 from dataclasses import replace
 
-from posttrain.compiler.facts import parameters
-from posttrain.compiler.facts.shapes import Shape
-from posttrain.compiler.memory import state
-from posttrain.compiler.memory.terms import MemoryTerm, format_count, memory_term
+from posttrain.compiler.facts import parameter_counts
+from posttrain.compiler.facts.model_shapes import Shape
+from posttrain.compiler.memory import model_states
+from posttrain.compiler.memory.memory_terms import MemoryTerm, format_count, memory_term
 from posttrain.compiler.memory.workload import Workload
 
 # DeepSpeed's own defaults, in elements: a bucket of gradients, and how much stage 3 keeps gathered
@@ -19,7 +19,7 @@ def backward_sharding_terms(workload: Workload, shape: Shape) -> tuple[MemoryTer
     if workload.gpus == 1:
         return ()
     if workload.strategy == "ddp":
-        size = learning * state.trained_element_size(workload)
+        size = learning * model_states.trained_element_size(workload)
         return (memory_term("gradient buckets", size, "DDP keeps a flat copy of every gradient"),)
     if workload.strategy in ("zero1", "zero2", "zero3"):
         size = 2 * min(REDUCE_BUCKET_SIZE, learning)
@@ -30,10 +30,12 @@ def backward_sharding_terms(workload: Workload, shape: Shape) -> tuple[MemoryTer
 
 def _trainable_parameters(workload: Workload, shape: Shape) -> int:
     """Parameters whose gradients are exchanged: the model's, and those of the values beside it."""
-    own = state.trainable_parameters(workload, shape)
+    own = model_states.trainable_parameters(workload, shape)
     if workload.value is None:
         return own
-    return own + state.trainable_parameters(replace(workload, value=None, loss="scores"), workload.value)
+    return own + model_states.trainable_parameters(
+        replace(workload, value=None, loss="scores"), workload.value
+    )
 
 
 def gathered_weight_terms(workload: Workload, shape: Shape) -> tuple[MemoryTerm, ...]:
@@ -41,13 +43,13 @@ def gathered_weight_terms(workload: Workload, shape: Shape) -> tuple[MemoryTerm,
     if workload.gpus == 1:
         return ()
     if workload.strategy == "zero3":
-        size = 2 * min(parameters.count_parameters(shape), MAX_LIVE_PARAMETERS)
+        size = 2 * min(parameter_counts.count_parameters(shape), MAX_LIVE_PARAMETERS)
         return (memory_term("gathered weights", size, "ZeRO-3 keeps up to 1B parameters at hand"),)
     if workload.strategy == "fsdp":
         # this layer and the next, and their gradients before they are scattered
-        layer = max(b.elements for b in parameters.layer_blocks(shape))
-        root = parameters.embedding_parameters(shape) + (
-            0 if shape.tied else parameters.head_parameters(shape)
+        layer = max(b.elements for b in parameter_counts.layer_blocks(shape))
+        root = parameter_counts.embedding_parameters(shape) + (
+            0 if shape.tied else parameter_counts.head_parameters(shape)
         )
         size = 2 * (2 * layer + root) + 4 * layer
         return (memory_term("gathered weights", size, "two layers, the embeddings, their gradients"),)
@@ -56,10 +58,10 @@ def gathered_weight_terms(workload: Workload, shape: Shape) -> tuple[MemoryTerm,
 
 def optimizer_step_terms(workload: Workload, shape: Shape) -> tuple[MemoryTerm, ...]:
     """DeepSpeed steps on fp32 gradients of its share, then gathers the new weights."""
-    if not state.has_master_weights(workload):
+    if not model_states.has_master_weights(workload):
         return ()
     learning = _trainable_parameters(workload, shape)
-    wide = 4 * learning / state.shard_count(workload, 1)
+    wide = 4 * learning / model_states.shard_count(workload, 1)
     terms = (memory_term("fp32 gradients", wide, "DeepSpeed steps on an fp32 copy", passing=True),)
     if workload.gpus == 1 or workload.strategy == "zero3":
         return terms
@@ -69,7 +71,7 @@ def optimizer_step_terms(workload: Workload, shape: Shape) -> tuple[MemoryTerm, 
 
 def full_weight_terms(workload: Workload, shape: Shape) -> tuple[MemoryTerm, ...]:
     """Generating with transformers needs the whole model on every GPU."""
-    if workload.gpus == 1 or state.shard_count(workload, 3) == 1:
+    if workload.gpus == 1 or model_states.shard_count(workload, 3) == 1:
         return ()
-    size = 2 * parameters.count_parameters(shape)
+    size = 2 * parameter_counts.count_parameters(shape)
     return (memory_term("gathered weights", size, "generation needs the whole model on every GPU"),)

@@ -6,7 +6,7 @@ micro-batch holds; PPO adds a value model that is trained too, and a reward mode
 
 from typing import Literal
 
-from posttrain.compiler.facts.shapes import Shape
+from posttrain.compiler.facts.model_shapes import Shape
 from posttrain.spec.record import record
 
 Strategy = Literal["single", "ddp", "zero1", "zero2", "zero3", "fsdp"]

@@ -3,8 +3,8 @@
 import re
 from typing import NamedTuple
 
-from posttrain.compiler.diagnosis.examples import minimal_recipe
-from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.diagnosis.suggest import hint
 from posttrain.compiler.facts.accelerators import Device, accelerator_names, find_accelerator
 from posttrain.spec.diagnostic import Code

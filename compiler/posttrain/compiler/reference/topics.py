@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from posttrain.compiler.reference.values import to_flow_yaml
-from posttrain.compiler.schema.examples import with_examples
-from posttrain.compiler.schema.language import language_definitions
-from posttrain.compiler.schema.models import Definitions, Schema, subschemas
-from posttrain.compiler.schema.recipe import OVERLAY_SECTIONS
-from posttrain.compiler.schema.words import describe_schema
+from posttrain.compiler.reference.flow_yaml import to_flow_yaml
+from posttrain.compiler.schema.schema_declarations import Definitions, Schema, subschemas
+from posttrain.compiler.schema.schema_examples import with_examples
+from posttrain.compiler.schema.schema_language import language_definitions
+from posttrain.compiler.schema.schema_recipe import OVERLAY_SECTIONS
+from posttrain.compiler.schema.schema_wording import describe_schema
 from posttrain.spec.extension import Catalog
 from posttrain.spec.recipe import SECTIONS, VERBS
 

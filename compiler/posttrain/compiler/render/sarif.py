@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posttrain.compiler.render.page import render_code_page
+from posttrain.compiler.render.code_page import render_code_page
 from posttrain.spec.diagnostic import Code, Diagnostic, Edit, Label, Span
 from posttrain.spec.version import VERSION
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from posttrain.compiler.render.columns import DisplayLine, display_line, truncate_line
+from posttrain.compiler.render.display_width import DisplayLine, display_line, truncate_line
 from posttrain.spec.diagnostic import Span
 
 # A piece of a line and the kind of its colour; "" for none.

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from posttrain.compiler.resolution.names import ResolvedRecipe
-from posttrain.compiler.text.tree import KeyPath
-from posttrain.spec.models import Adapter, Model
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.model_declaration import Adapter, Model
 from posttrain.spec.record import record
-from posttrain.spec.training import Train
+from posttrain.spec.train_stage import Train
 
 
 @record

@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.compiler.diagnosis.findings import Diagnostics
-from posttrain.compiler.endpoints import endpoint_identity
-from posttrain.compiler.rewards import codes
-from posttrain.compiler.rewards.builder import GraphBuilder
-from posttrain.compiler.rewards.varying import check_constant
-from posttrain.compiler.text.source import CompileRequest
-from posttrain.compiler.text.tree import KeyPath
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.endpoint_params import endpoint_identity
+from posttrain.compiler.rewards import reward_codes
+from posttrain.compiler.rewards.constant_rewards import check_constant
+from posttrain.compiler.rewards.graph_builder import GraphBuilder
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.column_types import Interval, Type, is_type
+from posttrain.spec.declarations import Endpoint, Reward
 from posttrain.spec.extension import RewardOp
-from posttrain.spec.materials import Endpoint, Reward
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
-from posttrain.spec.types import Interval, Type, is_type
 
 
 @record(kw_only=True)
@@ -95,11 +95,11 @@ def _check_types(reward: Reward, path: KeyPath, findings: Diagnostics) -> bool:
     good = True
     for name, type in reward.reads.items():
         if not is_type(type):
-            from posttrain.compiler.diagnosis.synonyms import key_hint
+            from posttrain.compiler.diagnosis.key_suggestions import key_hint
 
             types = ("text", "integer", "number", "boolean", "messages", "any")
             help, meant = key_hint(type, types, what="types")
             message = f"`{type}` is no type"
-            findings.add(codes.BAD_TYPE, (*path, "reads", name), message, help=help, replace=meant)
+            findings.add(reward_codes.BAD_TYPE, (*path, "reads", name), message, help=help, replace=meant)
             good = False
     return good

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from posttrain.compiler.rewards import codes
-from posttrain.compiler.rewards.body import OpArguments
-from posttrain.compiler.rewards.values import Value
-from posttrain.compiler.text.tree import KeyPath
+from posttrain.compiler.rewards import reward_codes
+from posttrain.compiler.rewards.op_arguments import OpArguments
+from posttrain.compiler.rewards.operand_values import Value
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.column_types import Type
 from posttrain.spec.extension import Operand, RewardOp
 from posttrain.spec.record import record
-from posttrain.spec.types import Type
 
 
 @record
@@ -43,7 +43,7 @@ class OperandReader:
     ) -> bool:
         if operand.required:
             if field not in body.intended:  # a misspelt one was reported as such
-                self.fail(codes.BAD_NODE, body.path, f"the operand `{field}` is missing")
+                self.fail(reward_codes.BAD_NODE, body.path, f"the operand `{field}` is missing")
             return False
         if operand.default is not None:
             value = self.build_expression(operand.default, body.path, field, operand.type)
@@ -58,7 +58,7 @@ class OperandReader:
             return self.build_expression(given, path, id, operand.type)
         if not isinstance(given, list) or not given:
             wanted = f": [{given}], say" if isinstance(given, str) else ""
-            return self.fail(codes.BAD_NODE, path, f"a list of nodes is wanted here{wanted}")
+            return self.fail(reward_codes.BAD_NODE, path, f"a list of nodes is wanted here{wanted}")
         items = cast(list[Any], given)
         values = [
             self.build_expression(item, (*path, index), f"{id}.{index}", operand.type)
@@ -75,12 +75,12 @@ class OperandReader:
         form = "{" + ", ".join(f"{key}: ..." for key in keys) + "}"
         rows, path = body.written[field], body.operand_path(field)
         if not isinstance(rows, list) or not rows:
-            return bool(self.fail(codes.BAD_NODE, path, f"a list of {form} is wanted here"))
+            return bool(self.fail(reward_codes.BAD_NODE, path, f"a list of {form} is wanted here"))
         columns: dict[str, list[Value | None]] = {key: [] for key in keys}
         for index, row in enumerate(cast(list[Any], rows)):
             where = (*path, index)
             if not isinstance(row, dict) or set(cast(dict[str, Any], row)) != set(keys):
-                return bool(self.fail(codes.BAD_NODE, where, f"each of these is written {form}"))
+                return bool(self.fail(reward_codes.BAD_NODE, where, f"each of these is written {form}"))
             for key, inner in operand.fields.items():
                 given = cast(dict[str, Any], row)[key]
                 value = self.build_expression(given, (*where, key), f"{id}.{field}.{index}.{key}", inner.type)
@@ -95,7 +95,9 @@ class OperandReader:
         """An operand that is a mapping from names of the user's own."""
         given, path = body.written[field], body.operand_path(field)
         if not isinstance(given, dict) or not given:
-            return bool(self.fail(codes.BAD_NODE, path, "a mapping from names to nodes is wanted here"))
+            return bool(
+                self.fail(reward_codes.BAD_NODE, path, "a mapping from names to nodes is wanted here")
+            )
         good = True
         for name, item in cast(dict[str, Any], given).items():
             value = self.build_expression(item, (*path, name), f"{id}.{field}.{name}", operand.type)

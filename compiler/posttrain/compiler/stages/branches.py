@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from posttrain.compiler.diagnosis.examples import minimal_recipe
-from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.resolution.names import ResolvedRecipe
-from posttrain.compiler.text.tree import KeyPath
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.text.yaml_tree import KeyPath
 from posttrain.spec.diagnostic import Code
-from posttrain.spec.measuring import Branch, Gate
+from posttrain.spec.eval_stages import Branch, Gate
 from posttrain.spec.recipe import AnyStage
 
 _BRANCHED = (

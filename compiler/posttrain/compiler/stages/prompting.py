@@ -4,22 +4,22 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from posttrain.compiler.data import codes as data_codes
+from posttrain.compiler.data import data_codes
 from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
-from posttrain.compiler.diagnosis.findings import Diagnostics
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.compiler.diagnosis.suggest import hint
-from posttrain.compiler.files import user_file
-from posttrain.compiler.resolution.names import ResolvedRecipe
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
 from posttrain.compiler.seeds import seed_for
-from posttrain.compiler.stages.asking_codes import BAD_FEW_SHOT, BAD_PROMPT_TEMPLATE
-from posttrain.compiler.text.source import CompileRequest
-from posttrain.compiler.text.tree import KeyPath
-from posttrain.spec.asking import FewShot
-from posttrain.spec.making import Generate
-from posttrain.spec.measuring import Evaluate
+from posttrain.compiler.stages.inference_codes import BAD_FEW_SHOT, BAD_PROMPT_TEMPLATE
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.compiler.user_files import user_file
+from posttrain.spec.artifact_stages import Generate
+from posttrain.spec.column_types import Columns
+from posttrain.spec.eval_stages import Evaluate
+from posttrain.spec.inference import FewShot
 from posttrain.spec.plan import UserFile
 from posttrain.spec.record import record
-from posttrain.spec.types import Columns
 
 PROMPT_PLACEHOLDER = "{prompt}"
 _ANSWER_TYPES = ("text", "integer", "number", "any")

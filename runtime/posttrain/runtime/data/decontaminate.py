@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from posttrain.runtime.data.row_tables import check_columns, drop_rows, read_texts
 from posttrain.runtime.data.shingles import shingles, split_words
-from posttrain.runtime.data.tables import check_columns, drop_rows, read_texts
-from posttrain.spec.declared import field
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
-from posttrain.spec.types import Columns
 
 
 class Decontaminate(Params):

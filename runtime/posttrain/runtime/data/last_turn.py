@@ -3,11 +3,11 @@
 from typing import Any
 
 from posttrain.compiler.data.sql import quote_identifier
-from posttrain.runtime.data.tables import check_columns, replace_rows
-from posttrain.runtime.faults import StepError
-from posttrain.spec.declared import field
+from posttrain.runtime.data.row_tables import check_columns, replace_rows
+from posttrain.runtime.errors import StepError
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
-from posttrain.spec.types import Columns
 
 _MIN_TURNS = 2  # a turn that is answered, and the answer
 

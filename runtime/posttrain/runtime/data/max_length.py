@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from posttrain.runtime.data.lengths import LengthParams, check_length_columns, length_expression
-from posttrain.runtime.data.tables import replace_rows
-from posttrain.spec.declared import field
+from posttrain.runtime.data.row_length import LengthParams, check_length_columns, length_expression
+from posttrain.runtime.data.row_tables import replace_rows
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp
 
 

@@ -8,11 +8,11 @@ that agree in all places of some band are compared in full, so that nothing is l
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from posttrain.runtime.data.row_tables import check_columns, drop_rows, read_texts
 from posttrain.runtime.data.shingles import shingles
-from posttrain.runtime.data.tables import check_columns, drop_rows, read_texts
-from posttrain.spec.declared import field
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
-from posttrain.spec.types import Columns
 
 _NUM_PERMUTATIONS = 128
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from posttrain.runtime.data.tables import replace_rows
-from posttrain.spec.declared import field
+from posttrain.runtime.data.row_tables import replace_rows
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
-from posttrain.spec.types import Columns
 
 
 class Repeat(Params):

@@ -3,10 +3,10 @@
 from typing import Any
 
 from posttrain.compiler.data.sql import quote_identifier
-from posttrain.runtime.data.tables import check_columns, replace_rows
-from posttrain.spec.declared import field
+from posttrain.runtime.data.row_tables import check_columns, replace_rows
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
-from posttrain.spec.types import Columns
 
 
 class Unpair(Params):

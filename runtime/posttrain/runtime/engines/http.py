@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.engines.asking import CompletionRequest, EndpointClient, RetryPolicy
-from posttrain.runtime.engines.forms import SamplingParams
-from posttrain.runtime.engines.kept import Completion
-from posttrain.runtime.engines.many import complete_each
-from posttrain.runtime.engines.writing import GenerationRequest
-from posttrain.runtime.faults import Interrupted, StepError
+from posttrain.runtime.engines.batch_client import complete_each
+from posttrain.runtime.engines.completion_log import Completion
+from posttrain.runtime.engines.endpoint_client import CompletionRequest, EndpointClient, RetryPolicy
+from posttrain.runtime.engines.engine_protocol import GenerationRequest
+from posttrain.runtime.engines.providers import SamplingParams
+from posttrain.runtime.errors import Interrupted, StepError
+from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
 from posttrain.spec.keys import digest
 

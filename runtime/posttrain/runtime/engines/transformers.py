@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from posttrain.runtime.context import StepContext
+from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
 
 if TYPE_CHECKING:
-    from posttrain.runtime.engines.local import TransformersGenerator
+    from posttrain.runtime.engines.transformers_generator import TransformersGenerator
 
 EXTENSION = Engine(
     name="transformers",
@@ -21,8 +21,8 @@ EXTENSION = Engine(
 def run(context: StepContext, subject: Mapping[str, Any]) -> "TransformersGenerator":
     import torch
 
-    from posttrain.runtime.engines.local import TransformersGenerator
-    from posttrain.runtime.models.load import load_model, load_tokenizer
+    from posttrain.runtime.engines.transformers_generator import TransformersGenerator
+    from posttrain.runtime.models.model_loader import load_model, load_tokenizer
 
     folder = context.inputs[subject["role"]]
     model = load_model(folder)

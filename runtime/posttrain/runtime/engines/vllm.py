@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.engines.kept import Completion
-from posttrain.runtime.engines.texts import render_prompt
-from posttrain.runtime.engines.writing import GenerationRequest
-from posttrain.runtime.faults import Interrupted, StepError
-from posttrain.runtime.launch.rollouts import NO_USAGE_STATS
+from posttrain.runtime.distributed.vllm_rollouts import NO_USAGE_STATS
+from posttrain.runtime.engines.completion_decoding import render_prompt
+from posttrain.runtime.engines.completion_log import Completion
+from posttrain.runtime.engines.engine_protocol import GenerationRequest
+from posttrain.runtime.errors import Interrupted, StepError
+from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Engine
 from posttrain.spec.keys import digest
 
@@ -28,7 +28,7 @@ _GPU_MEMORY_UTILIZATION = 0.9  # of a GPU's memory
 def run(context: StepContext, subject: Mapping[str, Any]) -> "VllmGenerator":
     import torch
 
-    from posttrain.runtime.models.load import full_weights_dir, load_tokenizer
+    from posttrain.runtime.models.model_loader import full_weights_dir, load_tokenizer
 
     os.environ |= NO_USAGE_STATS
     try:

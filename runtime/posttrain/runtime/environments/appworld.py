@@ -6,9 +6,9 @@ one task a process.
 
 from pathlib import Path
 
-from posttrain.runtime.environments.hosted import EpisodeProcessSpec, isolated_episodes
-from posttrain.runtime.environments.protocol import EpisodeFactory, EpisodeResources
-from posttrain.spec.declared import field
+from posttrain.runtime.environments.environment_protocol import EpisodeFactory, EpisodeResources
+from posttrain.runtime.environments.episode_processes import EpisodeProcessSpec, isolated_episodes
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Environment, Params
 
 

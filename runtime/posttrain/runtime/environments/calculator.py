@@ -2,10 +2,10 @@
 
 from fractions import Fraction
 
-from posttrain.runtime.environments.protocol import Action, EpisodeFactory, EpisodeResources, Row
-from posttrain.runtime.environments.reckoning import evaluate_expression
-from posttrain.runtime.rewards.numerals import find_numbers, read_number
-from posttrain.spec.declared import field
+from posttrain.runtime.environments.environment_protocol import Action, EpisodeFactory, EpisodeResources, Row
+from posttrain.runtime.environments.safe_arithmetic import evaluate_expression
+from posttrain.runtime.rewards.text_parsing.number_parsing import find_numbers, read_number
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Environment, Params
 
 

@@ -2,8 +2,8 @@
 
 import re
 
-from posttrain.runtime.environments.protocol import Action, EpisodeFactory, EpisodeResources, Row
-from posttrain.spec.declared import field
+from posttrain.runtime.environments.environment_protocol import Action, EpisodeFactory, EpisodeResources, Row
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Environment, Params
 
 

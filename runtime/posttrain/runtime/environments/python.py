@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-from posttrain.runtime.environments.hosted import EpisodeProcessSpec, pooled_episodes
-from posttrain.runtime.environments.protocol import EpisodeFactory, EpisodeResources
-from posttrain.spec.declared import field
+from posttrain.runtime.environments.environment_protocol import EpisodeFactory, EpisodeResources
+from posttrain.runtime.environments.episode_processes import EpisodeProcessSpec, pooled_episodes
+from posttrain.spec.column_types import Interval, check_column_types
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Environment, Params
-from posttrain.spec.types import Interval, check_column_types
 
 
 class Python(Params):

@@ -11,22 +11,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime import workplace
-from posttrain.runtime.execution.progress import (
+from posttrain.runtime.errors import STOPPED, StepError, failure_record
+from posttrain.runtime.execution.resource_pool import ResourcePool, required_resources
+from posttrain.runtime.execution.run_context import RunContext
+from posttrain.runtime.execution.step_progress import (
     SATISFIED_STATES,
     TERMINAL_STATES,
     StepDependencies,
     StepProgress,
 )
-from posttrain.runtime.execution.slots import ResourcePool, required_resources
-from posttrain.runtime.execution.surroundings import RunContext
-from posttrain.runtime.faults import STOPPED, StepError, failure_record
-from posttrain.runtime.keeping.custody import Damage, IntegrityChecker
-from posttrain.runtime.keeping.locks import try_lock
-from posttrain.runtime.keeping.runs import run_key
-from posttrain.runtime.keeping.store import Product
 from posttrain.runtime.machine import unmet_requirements
-from posttrain.runtime.runners.by_step import StepHandle
+from posttrain.runtime.runners.dispatch import StepHandle
+from posttrain.runtime.store import workdir
+from posttrain.runtime.store.file_locks import try_lock
+from posttrain.runtime.store.integrity import Damage, IntegrityChecker
+from posttrain.runtime.store.products import Product
+from posttrain.runtime.store.runs import run_key
 from posttrain.spec.plan import Plan
 
 _POLL_SECONDS = 0.05  # seconds between two looks, at most
@@ -151,7 +151,7 @@ class _Execution:
             progress.inherited = True
             self._mark_running(progress, left, "an earlier client left it running")
             return True
-        receipt = workplace.load_receipt(work, left=True)
+        receipt = workdir.load_receipt(work, left=True)
         if receipt is not None:
             self._commit(progress, receipt)
             return True
@@ -168,7 +168,7 @@ class _Execution:
                 return self._rebuild_damaged(progress, given.step, damage)
             inputs[role] = product.files
         try:
-            workplace.prepare(work, step, inputs, self.context.recipe_dir)
+            workdir.prepare(work, step, inputs, self.context.recipe_dir)
         except StepError as told:
             self._fail(progress, failure_record(told))
             return True
@@ -217,17 +217,17 @@ class _Execution:
                 self.context.on_state_change(progress.step.id, "progress", latest)
             if progress.is_timed_out():
                 self.context.runner.stop(progress.handle, now=True)
-                self._fail(progress, workplace.timeout_failure(progress.step))
+                self._fail(progress, workdir.timeout_failure(progress.step))
             return
         # One that was killed may have been done: what a signal cuts off after the receipt is not lost.
-        receipt = workplace.load_receipt(work, left=progress.inherited or status < 0) if status <= 0 else None
+        receipt = workdir.load_receipt(work, left=progress.inherited or status < 0) if status <= 0 else None
         if receipt is not None:
             self._commit(progress, receipt)
         elif status == STOPPED or self.context.stop_request.level:
             self._release(progress)
             self._set_state(progress, "interrupted", "stopped; it goes on from its last checkpoint")
         else:
-            self._retry_or_fail(progress, workplace.read_failure(work, status, progress.step))
+            self._retry_or_fail(progress, workdir.read_failure(work, status, progress.step))
 
     def _retry_or_fail(self, progress: StepProgress, failure: dict[str, Any]) -> None:
         step = progress.step
@@ -248,7 +248,7 @@ class _Execution:
 
     def _commit(self, progress: StepProgress, receipt: Mapping[str, Any]) -> None:
         home, key = self.context.home, progress.key
-        progress.product = workplace.commit(home.workdir(key), progress.step, key, receipt, home.store)
+        progress.product = workdir.commit(home.workdir(key), progress.step, key, receipt, home.store)
         self._release(progress, for_good=True)
         self._set_state(progress, "done", "", facts=dict(receipt["facts"]), cost=dict(receipt["cost"]))
 

@@ -5,18 +5,18 @@ TRL keeps it in its experimental part; should a release drop it, this file is wh
 
 from typing import ClassVar, Literal
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.training.params import (
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.preference_training import PAIR_COLUMNS, import_experimental, train_on_pairs
+from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
     STACK,
     RowParams,
     key_neutral_params,
     row_schedule,
 )
-from posttrain.runtime.training.preferences import PAIR_COLUMNS, import_experimental, train_on_pairs
-from posttrain.spec.declared import field
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method
-from posttrain.spec.reading import parse_declaration
+from posttrain.spec.validation import parse_declaration
 
 
 class CpoParams(RowParams):

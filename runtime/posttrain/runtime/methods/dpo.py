@@ -2,8 +2,9 @@
 
 from typing import ClassVar, Literal
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.training.params import (
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.preference_training import PAIR_COLUMNS, train_on_pairs
+from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
     STACK,
     ReferenceParams,
@@ -13,10 +14,9 @@ from posttrain.runtime.training.params import (
     reference_arguments,
     row_schedule,
 )
-from posttrain.runtime.training.preferences import PAIR_COLUMNS, train_on_pairs
-from posttrain.spec.declared import field
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.reading import parse_declaration
+from posttrain.spec.validation import parse_declaration
 
 Loss = Literal[
     "sigmoid",

@@ -3,18 +3,18 @@ how each is rewarded beside the others."""
 
 from typing import Any, ClassVar, Literal
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.training.params import STACK, key_neutral_params
-from posttrain.runtime.training.rollouts import (
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.rollout_training import (
     ROLLOUT_FOOTPRINT,
     ROLLOUT_HEAVY_IMPORTS,
     RolloutParams,
     rollout_schedule,
     train_on_rollouts,
 )
-from posttrain.spec.declared import field
+from posttrain.runtime.training.training_params import STACK, key_neutral_params
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Method, Schedule
-from posttrain.spec.reading import parse_declaration
+from posttrain.spec.validation import parse_declaration
 
 
 class GrpoParams(RolloutParams):

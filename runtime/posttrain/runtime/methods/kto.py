@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar, Literal
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.training.params import (
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
     STACK,
     ReferenceParams,
@@ -13,9 +13,9 @@ from posttrain.runtime.training.params import (
     row_arguments,
     row_schedule,
 )
-from posttrain.spec.declared import field
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.reading import parse_declaration
+from posttrain.spec.validation import parse_declaration
 
 
 class KtoParams(RowParams, ReferenceParams):
@@ -69,11 +69,11 @@ def run(context: StepContext) -> None:
     from trl.trainer.kto_config import KTOConfig
     from trl.trainer.kto_trainer import KTOTrainer
 
-    from posttrain.runtime.models.load import load_for_training
-    from posttrain.runtime.training.fitting import context_length
-    from posttrain.runtime.training.loop import TrainingLoop, resolve_schedule
-    from posttrain.runtime.training.reference import load_named_reference
-    from posttrain.runtime.training.rows import has_pairs, label_rows, prepare_rows, to_dataset
+    from posttrain.runtime.models.model_loader import load_for_training
+    from posttrain.runtime.training.reference_model import load_named_reference
+    from posttrain.runtime.training.trainer_dataset import has_pairs, label_rows, prepare_rows, to_dataset
+    from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
+    from posttrain.runtime.training.validate_tokenized import context_length
 
     params = parse_declaration(KtoParams, context.params["params"])
     start = load_for_training(context)

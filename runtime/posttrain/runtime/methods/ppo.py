@@ -6,8 +6,8 @@ TRL has had no PPO trainer since 1.13: this one is posttrain's own, in `runtime/
 
 from typing import ClassVar, Literal
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.training.params import (
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
     STACK,
     PromptParams,
@@ -17,10 +17,10 @@ from posttrain.runtime.training.params import (
     key_neutral_params,
     resolve_learning_rate,
 )
-from posttrain.spec.asking import MAX_TOKENS_DESCRIPTION
-from posttrain.spec.declared import field
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.reading import parse_declaration
+from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
+from posttrain.spec.validation import parse_declaration
 
 # Values are learnt by regression, which bears, and wants, a higher rate than the policy.
 _CRITIC_LEARNING_RATE_FACTOR = 10.0
@@ -126,15 +126,15 @@ EXTENSION = Method(
 
 
 def run(context: StepContext) -> None:
-    from posttrain.runtime.environments.opening import environment_columns
-    from posttrain.runtime.models.load import load_for_training
-    from posttrain.runtime.models.save import parameter_counts
-    from posttrain.runtime.ppo.making import build_ppo_trainer
-    from posttrain.runtime.rewards.graph import Graph
-    from posttrain.runtime.training.fitting import check_prompts
-    from posttrain.runtime.training.loop import TrainingLoop, resolve_schedule
-    from posttrain.runtime.training.rewards import score_function
-    from posttrain.runtime.training.rows import training_dataset
+    from posttrain.runtime.environments.environment_factory import environment_columns
+    from posttrain.runtime.models.model_loader import load_for_training
+    from posttrain.runtime.models.model_saver import parameter_counts
+    from posttrain.runtime.ppo.actor_factory import build_ppo_trainer
+    from posttrain.runtime.rewards.engine.graph import Graph
+    from posttrain.runtime.training.reward_function import score_function
+    from posttrain.runtime.training.trainer_dataset import training_dataset
+    from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
+    from posttrain.runtime.training.validate_tokenized import check_prompts
 
     params = parse_declaration(PpoParams, context.params["params"])
     start = load_for_training(context)

@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar, Literal
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.training.params import (
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.training_params import (
     HEAVY_IMPORTS,
     STACK,
     RowParams,
@@ -11,9 +11,9 @@ from posttrain.runtime.training.params import (
     row_arguments,
     row_schedule,
 )
-from posttrain.spec.declared import field
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Footprint, Method, Schedule
-from posttrain.spec.reading import parse_declaration
+from posttrain.spec.validation import parse_declaration
 
 
 class SftParams(RowParams):
@@ -59,10 +59,10 @@ def run(context: StepContext) -> None:
     from trl.trainer.sft_config import SFTConfig
     from trl.trainer.sft_trainer import SFTTrainer
 
-    from posttrain.runtime.models.load import load_for_training
-    from posttrain.runtime.training.fitting import context_length
-    from posttrain.runtime.training.loop import TrainingLoop, resolve_schedule
-    from posttrain.runtime.training.rows import training_dataset
+    from posttrain.runtime.models.model_loader import load_for_training
+    from posttrain.runtime.training.trainer_dataset import training_dataset
+    from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
+    from posttrain.runtime.training.validate_tokenized import context_length
 
     params = parse_declaration(SftParams, context.params["params"])
     start = load_for_training(context)
@@ -86,7 +86,7 @@ def _check_assistant_mask(tokenizer: Any) -> None:
     """Whether it can be told from the chat template which tokens are the assistant's."""
     from trl.chat_template_utils import get_training_chat_template, has_generation_markers
 
-    from posttrain.runtime.faults import StepError
+    from posttrain.runtime.errors import StepError
 
     if has_generation_markers(tokenizer.chat_template):
         return

@@ -4,18 +4,18 @@ import base64
 import hashlib
 from importlib import resources
 
-from posttrain.runtime.report.chart import curves_json
-from posttrain.runtime.report.curves import CurveCollector, curves_section
-from posttrain.runtime.report.endings import failures_section, failures_title, warnings_section
-from posttrain.runtime.report.gates import gates_section
+from posttrain.runtime.report.failures import failures_section, failures_title, warnings_section
+from posttrain.runtime.report.gate_results import gates_section
+from posttrain.runtime.report.line_chart import curves_json
 from posttrain.runtime.report.markup import Markup, script_json, tag
-from posttrain.runtime.report.metrics import metrics_section
-from posttrain.runtime.report.picture import plan_section
+from posttrain.runtime.report.metrics_table import metrics_section
+from posttrain.runtime.report.plan_graph import plan_section
 from posttrain.runtime.report.provenance import provenance_section, steps_section
-from posttrain.runtime.report.record import RunRecord
-from posttrain.runtime.report.samples import samples_section
-from posttrain.runtime.report.summary import page_header, summary_cards
+from posttrain.runtime.report.run_record import RunRecord
+from posttrain.runtime.report.run_summary import page_header, summary_cards
+from posttrain.runtime.report.sample_browser import samples_section
 from posttrain.runtime.report.timeline import timeline_section
+from posttrain.runtime.report.training_curves import CurveCollector, curves_section
 from posttrain.spec.version import VERSION
 
 _ICON = (

@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from posttrain.runtime.report.estimates import expected_memory, expected_time
-from posttrain.runtime.report.figures import (
+from posttrain.runtime.report.expected_vs_measured import expected_memory, expected_time
+from posttrain.runtime.report.markup import SCROLL_ROWS, Markup, join_markup, preformatted, scroll_frame, tag
+from posttrain.runtime.report.number_format import (
     finite_or_none,
     format_duration,
     format_number,
@@ -16,9 +17,8 @@ from posttrain.runtime.report.figures import (
     mapping_or_empty,
     plural,
 )
-from posttrain.runtime.report.markup import SCROLL_ROWS, Markup, join_markup, preformatted, scroll_frame, tag
-from posttrain.runtime.report.record import RunRecord, StepRecord
-from posttrain.runtime.report.states import known_state, state_icon, state_label
+from posttrain.runtime.report.run_record import RunRecord, StepRecord
+from posttrain.runtime.report.step_states import known_state, state_icon, state_label
 from posttrain.spec.version import VERSION
 
 _MAX_KEY_TEXT = 20_000

@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 
-from posttrain.runtime.report.estimates import estimates_table, expected_seconds, expected_time
-from posttrain.runtime.report.figures import finite_or_none, format_duration, format_short_duration, plural
+from posttrain.runtime.report.axis_scale import ticks
+from posttrain.runtime.report.expected_vs_measured import estimates_table, expected_seconds, expected_time
 from posttrain.runtime.report.markup import SCROLL_ROWS, Markup, join_markup, scroll_frame, tag
-from posttrain.runtime.report.record import RunRecord, StepRecord
-from posttrain.runtime.report.scale import ticks
-from posttrain.runtime.report.states import known_state, state_icon, state_label
+from posttrain.runtime.report.number_format import (
+    finite_or_none,
+    format_duration,
+    format_short_duration,
+    plural,
+)
+from posttrain.runtime.report.run_record import RunRecord, StepRecord
+from posttrain.runtime.report.step_states import known_state, state_icon, state_label
 
 _ROW = 30
 _BAR = 14

@@ -1,1 +1,1 @@
-"""Reward ops: one file each."""
+"""Reward graphs: the ops, the engine that runs a graph, and the parsers that ops share."""

@@ -11,10 +11,9 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
+from posttrain.runtime.errors import FAILED, STOPPED, Interrupted, StepError
 from posttrain.runtime.events import EventWriter
-from posttrain.runtime.faults import FAILED, STOPPED, Interrupted, StepError
-from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.runners import docker_container, docker_ending
+from posttrain.runtime.runners import docker_container, exit_status
 from posttrain.runtime.runners.docker_engine import (
     connect,
     engine_address,
@@ -22,6 +21,7 @@ from posttrain.runtime.runners.docker_engine import (
     translate_engine_errors,
 )
 from posttrain.runtime.runners.docker_images import ensure_image
+from posttrain.runtime.store.home import Home
 from posttrain.spec.extension import Runner
 from posttrain.spec.plan import Plan, Step
 
@@ -88,7 +88,7 @@ class DockerRunner:
                 state = container.attrs["State"]
                 if state["Status"] in ("running", "paused", "restarting"):
                     return ContainerHandle(work, step)
-                if state["Status"] == "exited" and docker_ending.has_result(state, work):
+                if state["Status"] == "exited" and exit_status.has_result(state, work):
                     return ContainerHandle(work, step)
                 container.remove(force=True)
         except StepError:
@@ -167,7 +167,7 @@ class DockerRunner:
         except Interrupted:
             status = STOPPED
         except StepError as fault:
-            docker_ending.write_failure(handle.work, fault)
+            exit_status.write_failure(handle.work, fault)
         except BaseException:
             handle.status = FAILED
             raise
@@ -192,8 +192,8 @@ class DockerRunner:
             handle.unreachable_since = None
             state = container.attrs["State"]
             if state["Status"] in ("exited", "dead"):
-                docker_ending.append_container_log(container, state, handle.work)
-                status = docker_ending.process_status(
+                exit_status.append_container_log(container, state, handle.work)
+                status = exit_status.process_status(
                     state, handle.work, handle.step, docker_container.memory_limit_gb(container)
                 )
                 container.remove(force=True)
@@ -202,7 +202,7 @@ class DockerRunner:
             gone = StepError(
                 "the step's container was removed while it ran", "run again: it goes on", retriable=True
             )
-            docker_ending.write_failure(handle.work, gone)
+            exit_status.write_failure(handle.work, gone)
             handle.status = _KILLED
         except Exception as error:
             if not (is_unreachable(error) or isinstance(error, StepError)):
@@ -219,7 +219,7 @@ class DockerRunner:
             f"the Docker engine at {engine_address()} is gone; the container {handle.container_name} may still run",
             "start the engine and run again: what still runs is watched further, what was ended goes on",
         )
-        docker_ending.write_failure(handle.work, fault)
+        exit_status.write_failure(handle.work, fault)
         handle.status = FAILED
 
     def _stop_container(self, handle: ContainerHandle, now: bool) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posttrain.runtime.keeping.home import Home
-from posttrain.runtime.keeping.locks import try_lock
 from posttrain.runtime.runners.docker_engine import translate_engine_errors
 from posttrain.runtime.runners.process import step_environment
+from posttrain.runtime.store.file_locks import try_lock
+from posttrain.runtime.store.home import Home
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Resources, Step
 
@@ -50,7 +50,7 @@ def container_options(
     return {
         "image": image,
         "name": container_name(work),
-        "entrypoint": ["python", "-m", "posttrain.runtime.runners.docker_inside"],
+        "entrypoint": ["python", "-m", "posttrain.runtime.runners.entrypoint"],
         "command": [str(work)],
         "working_dir": str(work),
         "user": f"{os.getuid()}:{os.getgid()}",

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from posttrain.runtime.faults import StepError
+from posttrain.runtime.errors import StepError
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from posttrain.runtime.faults import Interrupted, StepError
+from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.runners.docker_engine import translate_engine_errors
 
 if TYPE_CHECKING:

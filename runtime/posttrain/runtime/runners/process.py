@@ -133,7 +133,13 @@ class _ForkserverClient:
         }
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "posttrain.runtime.warm", str(theirs.fileno()), str(os.getpid())],
+                [
+                    sys.executable,
+                    "-m",
+                    "posttrain.runtime.forkserver",
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

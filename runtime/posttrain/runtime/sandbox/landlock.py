@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posttrain.runtime.sandbox.job import Job, JobDescriptors
-from posttrain.runtime.sandbox.languages.python import interpreter
+from posttrain.runtime.sandbox.languages.python_language import interpreter
 from posttrain.runtime.sandbox.limits import Limits
 from posttrain.runtime.sandbox.seccomp import Policy, compile_filter
 

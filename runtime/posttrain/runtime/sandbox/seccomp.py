@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from posttrain.runtime.sandbox.calls import ALLOWED, FORBIDDEN, OWN_FILES_ONLY, SELF_ONLY, SYSCALL_NUMBERS
+from posttrain.runtime.sandbox.syscalls import ALLOWED, FORBIDDEN, OWN_FILES_ONLY, SELF_ONLY, SYSCALL_NUMBERS
 
 # Instructions of the classic packet filter, and where seccomp keeps what they look at.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06

@@ -3,10 +3,10 @@
 import random
 from typing import Any
 
-from posttrain.runtime.context import StepContext
-from posttrain.spec.declared import field
+from posttrain.runtime.step_context import StepContext
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Params, Source
-from posttrain.spec.types import Columns
 
 
 class Arithmetic(Params):

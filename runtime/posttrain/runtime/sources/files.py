@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.sources.inference import (
+from posttrain.runtime.sources.file_preview import preview_file
+from posttrain.runtime.sources.type_inference import (
     check_declared_columns,
     find_gaps,
     infer_columns,
     is_readable_as,
 )
-from posttrain.runtime.sources.parsing import preview_file
-from posttrain.spec.declared import field
+from posttrain.runtime.step_context import StepContext
+from posttrain.spec.column_types import Columns, check_column_types
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import InferredSchema, NullStats, Params, Source
-from posttrain.spec.types import Columns, check_column_types
 
 _FORMATS_BY_SUFFIX = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "csv": "csv", "parquet": "parquet"}
 
@@ -75,7 +75,7 @@ def infer(params: Files, contents: Sequence[bytes]) -> InferredSchema:
 
 def _parquet_gaps(params: Files, kinds: Sequence[str], contents: Sequence[bytes]) -> dict[str, NullStats]:
     """The nulls that Parquet files count themselves. ValueError for a column that one does not have."""
-    from posttrain.runtime.sources.footer import footer_gaps, read_footer
+    from posttrain.runtime.sources.parquet_footer import footer_gaps, read_footer
 
     found: dict[str, NullStats] = {}
     for path, kind, data in zip(params.path, kinds, contents, strict=True):
@@ -136,7 +136,7 @@ EXTENSION = Source(
 
 def run(params: Files, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
-    from posttrain.runtime.sources.reading import read_files
+    from posttrain.runtime.sources.duckdb_reader import read_files
 
     paths = [context.files[f"rows{index}"] for index in range(len(params.path))]
     formats = [format_of(path, params.format) for path in params.path]

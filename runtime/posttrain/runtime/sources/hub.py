@@ -3,11 +3,11 @@
 import re
 from typing import Any
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.faults import StepError
-from posttrain.spec.declared import field
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.step_context import StepContext
+from posttrain.spec.column_types import check_column_types
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Params, Source
-from posttrain.spec.types import check_column_types
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -40,7 +40,7 @@ EXTENSION = Source(
 
 def run(params: Hub, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
-    from posttrain.runtime.sources.casting import load_typed_columns
+    from posttrain.runtime.sources.column_casting import load_typed_columns
 
     context.events.emit("phase", name="downloading")
     data = _load_dataset(params)

@@ -4,11 +4,11 @@ import json
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.faults import StepError
-from posttrain.spec.declared import dump_declaration, field
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.step_context import StepContext
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import dump_declaration, field
 from posttrain.spec.extension import Params, Source
-from posttrain.spec.types import Columns
 
 # Tried one by one: not the same from the same seed, raising, or graded wrongly.
 _UNRELIABLE_TASKS = (
@@ -51,7 +51,7 @@ EXTENSION = Source(
 
 def run(params: ReasoningGym, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
-    from posttrain.runtime.sources.values import load_python_rows
+    from posttrain.runtime.sources.python_rows import load_python_rows
 
     made = create_tasks(params.task, params.count, params.seed, params.config)
     load_python_rows(

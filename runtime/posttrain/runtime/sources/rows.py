@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.sources.inference import check_declared_columns, find_gaps, infer_columns
-from posttrain.spec.declared import field
+from posttrain.runtime.sources.type_inference import check_declared_columns, find_gaps, infer_columns
+from posttrain.runtime.step_context import StepContext
+from posttrain.spec.column_types import Columns, check_column_types
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import InferredSchema, Params, Source
-from posttrain.spec.types import Columns, check_column_types
 
 
 class InlineRows(Params, bare="rows"):
@@ -46,6 +46,6 @@ EXTENSION = Source(
 
 def run(params: InlineRows, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
-    from posttrain.runtime.sources.values import load_python_rows
+    from posttrain.runtime.sources.python_rows import load_python_rows
 
     load_python_rows(connection, params.rows, columns(params))

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from posttrain.runtime.context import StepContext
-from posttrain.spec.declared import field
+from posttrain.runtime.step_context import StepContext
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import InferredSchema, Params, Source
-from posttrain.spec.types import Columns
 
 _BLANK = re.compile(r"\n[ \t\r\f]*\n\s*")
 
@@ -49,7 +49,7 @@ EXTENSION = Source(
 
 def run(params: Text, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
-    from posttrain.runtime.sources.values import load_python_rows
+    from posttrain.runtime.sources.python_rows import load_python_rows
 
     contents = [context.files[f"rows{index}"].read_bytes() for index in range(len(params.path))]
     load_python_rows(connection, passage_rows(params, contents), _COLUMNS)

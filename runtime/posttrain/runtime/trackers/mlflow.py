@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.trackers.topic import MetricSink, TrackedStep, flatten_params
+from posttrain.runtime.trackers.tracker_protocol import MetricSink, TrackedStep, flatten_params
 from posttrain.spec.extension import Tracker
 
 EXTENSION = Tracker(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from posttrain.runtime.trackers.topic import MetricSink, TrackedStep
+from posttrain.runtime.trackers.tracker_protocol import MetricSink, TrackedStep
 from posttrain.spec.extension import Tracker
 
 EXTENSION = Tracker(

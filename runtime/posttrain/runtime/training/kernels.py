@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime.faults import StepError
-from posttrain.runtime.training.params import TrainingParams
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.training.training_params import TrainingParams
 
 _REMOVE_ADVICE = "or take `%s: true` out"
 

@@ -1,7 +1,7 @@
 """Puts lm-eval's tasks to models, and gives their metrics in the form that evals have."""
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.faults import StepError
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
@@ -17,6 +17,6 @@ def run(context: StepContext) -> None:
 
     if find_spec("lm_eval") is None:
         raise StepError("lm-eval is not installed", "install it: pip install 'posttrain[benchmarks]'")
-    from posttrain.runtime.benchmarks.benchmark import run_benchmark
+    from posttrain.runtime.evaluation.lm_eval.benchmark_stage import run_benchmark
 
     run_benchmark(context)

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.runtime.catalog import CATALOG, load_entry
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.faults import StepError
-from posttrain.runtime.products import dataset_parts
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.rows_io import dataset_parts
+from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
-from posttrain.spec.reading import parse_declaration
+from posttrain.spec.validation import parse_declaration
 
 EXTENSION = Verb(name="data", summary="Rows as Parquet, a file for each part.", stack=("duckdb",))
 

@@ -1,6 +1,6 @@
 """Samples completions of models on data, scores them by a reward graph, and gives the metrics."""
 
-from posttrain.runtime.context import StepContext
+from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
@@ -12,6 +12,6 @@ EXTENSION = Verb(
 
 
 def run(context: StepContext) -> None:
-    from posttrain.runtime.evals.evaluation import run_eval
+    from posttrain.runtime.evaluation.eval_stage import run_eval
 
     run_eval(context)

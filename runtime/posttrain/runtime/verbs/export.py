@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime import durable
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.models import adapters, origin
-from posttrain.runtime.verbs import card, push
+from posttrain.runtime import atomic_io
+from posttrain.runtime.models import model_origin, peft_adapters
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.verbs import model_card, model_push
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
@@ -25,16 +25,16 @@ EXTENSION = Verb(
 
 def run(context: StepContext) -> None:
     source = context.inputs["model"]
-    push.check_target(context)
-    if not adapters.is_adapter(source):
+    model_push.check_target(context)
+    if not peft_adapters.is_adapter(source):
         _copy(source, context.out)
     elif context.params["merge"]:
         _merge(context, source)
     else:
         _copy(source, context.out)
         _note_base(source, context.out)
-    card.write_card(source, context.out)
-    push.push_model(context)
+    model_card.write_card(source, context.out)
+    model_push.push_model(context)
     context.facts["files"] = len(list(context.out.iterdir()))
 
 
@@ -46,8 +46,8 @@ def _copy(source: Path, out: Path) -> None:
 
 def _merge(context: StepContext, source: Path) -> None:
     """Write the base with the adapter in it, and read it back to see that it answers alike."""
-    from posttrain.runtime.models.agreement import check_merged_logits, probe_tokens
-    from posttrain.runtime.models.load import load_model, load_tokenizer
+    from posttrain.runtime.models.merge_check import check_merged_logits, probe_tokens
+    from posttrain.runtime.models.model_loader import load_model, load_tokenizer
 
     context.events.emit("phase", name="merging")
     tokenizer = load_tokenizer(source)
@@ -72,11 +72,11 @@ def _logits(model: Any, tokens: Any) -> Any:
 
 def _note_base(source: Path, out: Path) -> None:
     """Say where the base is: on the hub, if it is what was taken from there, else in the store."""
-    base = adapters.base_model_dir(source)
-    published = origin.read_origin(base)
-    note = {"key": adapters.product_key(base), **{k: published.get(k) for k in ("from", "revision")}}
-    durable.write_json(out / adapters.BASE_FILE, note)
+    base = peft_adapters.base_model_dir(source)
+    published = model_origin.read_origin(base)
+    note = {"key": peft_adapters.product_key(base), **{k: published.get(k) for k in ("from", "revision")}}
+    atomic_io.write_json(out / peft_adapters.BASE_FILE, note)
     if published.get("from"):
-        config = durable.read_json(out / "adapter_config.json")
+        config = atomic_io.read_json(out / "adapter_config.json")
         config |= {"base_model_name_or_path": published["from"], "revision": published.get("revision")}
-        durable.write_json(out / "adapter_config.json", config)
+        atomic_io.write_json(out / "adapter_config.json", config)

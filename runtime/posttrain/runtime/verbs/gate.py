@@ -1,12 +1,12 @@
 """Decides a gate: every condition is shown to hold, shown not to hold, or left open by the data."""
 
-from posttrain.runtime.context import StepContext
+from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(name="gate", summary="A verdict over metrics: pass, fail or inconclusive.", version=3)
 
 
 def run(context: StepContext) -> None:
-    from posttrain.runtime.evals.ruling import run_gate
+    from posttrain.runtime.evaluation.gate_decision import run_gate
 
     run_gate(context)

@@ -1,6 +1,6 @@
 """Writes completions of a dataset's rows, or conversations about them, as rows of their own."""
 
-from posttrain.runtime.context import StepContext
+from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
@@ -12,6 +12,6 @@ EXTENSION = Verb(
 
 
 def run(context: StepContext) -> None:
-    from posttrain.runtime.generation.rows import run_generate
+    from posttrain.runtime.evaluation.sample_completions.generate_stage import run_generate
 
     run_generate(context)

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from posttrain.runtime import durable
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.faults import StepError
+from posttrain.runtime import atomic_io
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.step_context import StepContext
 from posttrain.spec.extension import Verb
 
 EXTENSION = Verb(
@@ -31,7 +31,7 @@ def run(context: StepContext) -> None:
 
 def _initialize_random(context: StepContext) -> None:
     """A model with random weights."""
-    from posttrain.runtime.models.scratch import random_model
+    from posttrain.runtime.models.random_init import random_model
 
     params = context.params
     tokenizer = _tokenizer(params["tokenizer"])
@@ -49,7 +49,7 @@ def _initialize_random(context: StepContext) -> None:
 
 def _copy_published(context: StepContext) -> None:
     """A copy of a published model, with the tokenizer, template and precision that the recipe wants."""
-    from posttrain.runtime.models import origin
+    from posttrain.runtime.models import model_origin
 
     params = context.params
     given = {
@@ -67,12 +67,12 @@ def _copy_published(context: StepContext) -> None:
         tokenizer.save_pretrained(context.out)
     if params["dtype"] != "auto":
         _convert(context.out, params["dtype"])
-    origin.write_origin(context.out, params, revision)
+    model_origin.write_origin(context.out, params, revision)
     context.facts["revision"] = revision
 
 
 def _tokenizer(declared: dict[str, Any]) -> Any:
-    from posttrain.runtime.models.tokenizer import build_character_tokenizer
+    from posttrain.runtime.models.character_tokenizer import build_character_tokenizer
 
     if declared["init"] == "characters":
         return build_character_tokenizer(declared["alphabet"], declared["words"])
@@ -82,20 +82,20 @@ def _tokenizer(declared: dict[str, Any]) -> Any:
 
 
 def _own_tokenizer(folder: Path) -> Any:
-    from posttrain.runtime.models.load import load_tokenizer
+    from posttrain.runtime.models.model_loader import load_tokenizer
 
     return load_tokenizer(folder)
 
 
 def _set_template(context: StepContext, tokenizer: Any) -> None:
-    from posttrain.runtime.models.template import check_chat_template, read_chat_template
+    from posttrain.runtime.models.chat_template import check_chat_template, read_chat_template
 
     template = context.files.get("chat_template")
     if template is not None:
         tokenizer.chat_template = read_chat_template(template)
         check_chat_template(tokenizer, template.name)
     elif context.params["tags"] is not None:
-        from posttrain.runtime.models.tagged import tag_chat_template
+        from posttrain.runtime.models.tag_template import tag_chat_template
 
         tokenizer.chat_template = tag_chat_template(context.params["tags"])
 
@@ -112,7 +112,7 @@ def _convert(folder: Path, dtype: str) -> None:
 
 def check_published(folder: Path, name: str) -> None:
     """Refuse what only code of its own, or pickled weights, could load."""
-    config = durable.read_json(folder / "config.json")
+    config = atomic_io.read_json(folder / "config.json")
     if not isinstance(config, dict):
         found = "is damaged" if (folder / "config.json").exists() else "is missing, so it is no model"
         advice = "check its name and revision, or fetch it again"

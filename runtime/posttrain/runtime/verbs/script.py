@@ -5,8 +5,8 @@ import os
 import signal
 import subprocess
 
-from posttrain.runtime.context import StepContext
-from posttrain.runtime.faults import Interrupted, StepError
+from posttrain.runtime.errors import Interrupted, StepError
+from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.worker import die_with_parent
 from posttrain.spec.extension import Verb
 

@@ -12,7 +12,7 @@ from typing import Literal
 from posttrain.runtime.sandbox.limits import RunResult, Verdict
 
 _LANGUAGES = {
-    "python": "posttrain.runtime.sandbox.languages.python",
+    "python": "posttrain.runtime.sandbox.languages.python_language",
 }
 LANGUAGE_NAMES = tuple(_LANGUAGES)
 

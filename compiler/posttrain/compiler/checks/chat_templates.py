@@ -1,0 +1,159 @@
+"""Chat templates: whether a model that learns by one learns to stop, and learns its own turns alone."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from posttrain.compiler.checks.trained_model import TrainedModel
+from posttrain.compiler.checks.training_examples import MINIMAL_RECIPE
+from posttrain.compiler.data.datasets import CompiledDataset, table_of
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.text.compile_request import ReadFile
+from posttrain.spec.column_types import Columns
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.model_declaration import Model
+
+_TOKENIZER = "tokenizer: {init: characters}"
+_WITH = _TOKENIZER + "\n    chat_template: "
+_ENDS = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+_NEVER = "{% for m in messages %}{{ m.content }}{% endfor %}"
+_MARKED = (
+    "{% for m in messages %}{% generation %}{{ m.content }}{{ eos_token }}{% endgeneration %}{% endfor %}"
+)
+_TEMPLATES = (("ends.jinja", _ENDS), ("never.jinja", _NEVER), ("marked.jinja", _MARKED))
+NO_END_TOKEN = Code(
+    "PT0813",
+    "a chat template that never ends a turn",
+    "warning",
+    "A model learns to stop from the end token after the assistant's turns. A template that writes none"
+    " teaches it to go on, until its completions are cut. `{{ eos_token }}` after the turn's text is it.",
+    wrong=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "never.jinja"),
+    right=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "ends.jinja"),
+    files=_TEMPLATES,
+)
+_STEPS = "    steps:\n"
+_CONVERSATIONS = (
+    _STEPS,
+    _STEPS
+    + "      - chat: {turns: [{user: prompt}, {assistant: completion}]}\n"
+    + "      - select: [prompt, answer, messages]\n",
+)
+NO_GENERATION_MARKERS = Code(
+    "PT0814",
+    "a chat template that does not say what the assistant writes",
+    "warning",
+    "From whole conversations a model learns the assistant's turns, and the template has to say which"
+    " tokens those are: between {% generation %} and {% endgeneration %}. TRL knows where they belong in"
+    " some published templates, and refuses all others without them.",
+    wrong=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "ends.jinja").replace(*_CONVERSATIONS),
+    right=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "marked.jinja").replace(*_CONVERSATIONS),
+    files=_TEMPLATES,
+)
+NO_CHAT_TEMPLATE = Code(
+    "PT0816",
+    "conversations for a model without a chat template",
+    "error",
+    "Turns become text by the chat template. A model made from nothing has none but the one that the recipe"
+    " gives it, by `chat_template` or `tags`. Text columns (prompt, completion) need none.",
+    wrong=MINIMAL_RECIPE.replace(*_CONVERSATIONS),
+    right=MINIMAL_RECIPE.replace(_TOKENIZER, _WITH + "marked.jinja").replace(*_CONVERSATIONS),
+    files=_TEMPLATES,
+)
+CODES = (NO_END_TOKEN, NO_GENERATION_MARKERS, NO_CHAT_TEMPLATE)
+# How the templates of published models end a turn, and how a tokenizer of characters does.
+_END_TOKENS = (
+    *("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<turn|>", "</s>", "<|end|>"),
+    "<|endoftext|>",
+)
+_CHARACTER_EOS = "<|end|>"
+_GENERATION_BLOCK = re.compile(r"\{%-?\s*generation\s*-?%\}")
+
+
+def check_chat_templates(
+    named: ResolvedRecipe,
+    trained: Sequence[TrainedModel],
+    rows: Mapping[str, CompiledDataset],
+    read: ReadFile,
+    findings: Diagnostics,
+) -> None:
+    """Each template once, by the first stage that learns by it."""
+    for subject in trained:
+        _check_template_exists(subject, named, rows, findings)
+    told: set[tuple[str, str]] = set()
+    for subject, name, text in _template_users(named, trained, read):
+        origin = subject.base_model
+        assert origin is not None, "a template belongs to a model"
+        path = ("models", name, "chat_template")
+        if not _writes_end_token(text, origin) and ("end", name) not in told:
+            told.add(("end", name))
+            message = f"the template never writes an end token, so `{subject.name}` does not teach to stop"
+            findings.add(NO_END_TOKEN, path, message, help="write {{ eos_token }} after the assistant's text")
+        if (
+            _trains_on_conversations(subject, named, rows)
+            and not _GENERATION_BLOCK.search(text)
+            and ("marks", name) not in told
+        ):
+            told.add(("marks", name))
+            message = f"`{subject.name}` learns the assistant's turns, and the template does not mark them"
+            help = (
+                "write {% generation %} before the assistant's text, {% endgeneration %} after its end token"
+            )
+            findings.add(NO_GENERATION_MARKERS, path, message, help=help)
+
+
+def _check_template_exists(
+    subject: TrainedModel, named: ResolvedRecipe, rows: Mapping[str, CompiledDataset], findings: Diagnostics
+) -> None:
+    """Whether a model made from nothing has the template that the rows need."""
+    origin = subject.base_model
+    if origin is None or origin.init is None or origin.chat_template is not None or origin.tags is not None:
+        return
+    ref = named.refs.get((f"stage:{subject.name}", "data"))
+    table = table_of(ref, rows, named) if ref is not None else None
+    wanted = _columns_read(subject, table.columns) if table is not None else {}
+    talks = [name for name, type in wanted.items() if type == "messages"]
+    if talks:
+        message = f"`{talks[0]}` holds conversations, and the model has no chat template"
+        help = "give the model a `chat_template` or `tags`, or train on columns of text"
+        findings.add(NO_CHAT_TEMPLATE, (*subject.path, "data"), message, help=help)
+
+
+def _columns_read(subject: TrainedModel, columns: Columns) -> Columns:
+    """The first of the method's column sets that the rows have."""
+    for wanted in subject.method.accepts:
+        if all(name in columns and columns[name] == type for name, type in wanted.items()):
+            return wanted
+    return {}
+
+
+def _template_users(
+    named: ResolvedRecipe, trained: Sequence[TrainedModel], read: ReadFile
+) -> Iterator[tuple[TrainedModel, str, str]]:
+    """The stages that learn from written text through a template of the recipe's, with that text."""
+    names = {id(m): name for name, m in named.recipe.models.items() if m.chat_template is not None}
+    for subject in trained if names else ():
+        origin = subject.base_model
+        if origin is None or origin.chat_template is None or subject.stage.prompts == "plain":
+            continue
+        data = None if subject.method.needs_reward else read(origin.chat_template)
+        if data is not None:
+            yield subject, names[id(origin)], data.decode("utf-8", "replace")
+
+
+def _writes_end_token(text: str, model: Model) -> bool:
+    own = model.tokenizer is not None and model.tokenizer.init is not None
+    return "eos_token" in text or any(mark in text for mark in ((_CHARACTER_EOS,) if own else _END_TOKENS))
+
+
+def _trains_on_conversations(
+    subject: TrainedModel, named: ResolvedRecipe, rows: Mapping[str, CompiledDataset]
+) -> bool:
+    """Whether the stage learns from whole conversations, and from the assistant's turns in them alone."""
+    ref = named.refs.get((f"stage:{subject.name}", "data"))
+    table = table_of(ref, rows, named) if ref is not None else None
+    return (
+        subject.param_value("loss_on") == "completion"
+        and table is not None
+        and "messages" in table.columns
+        and "completion" not in table.columns
+    )

@@ -1,0 +1,93 @@
+"""What a target without GPUs cannot do, and what half precision cannot."""
+
+from collections.abc import Iterator, Sequence
+
+from posttrain.compiler.checks.trained_model import TrainedModel
+from posttrain.compiler.checks.training_examples import training_example
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.artifact_stages import Generate
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.eval_stages import Evaluate
+from posttrain.spec.hardware import Placement
+
+_GPU = ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")
+_VLLM = ("{eval: sft,", "{eval: sft, engine: vllm,")
+_STAGE = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch_size: 4%s}}"
+NEEDS_GPU = Code(
+    "PT1011",
+    "a stage that needs a GPU, for a target without one",
+    "warning",
+    "Weights in 8 and 4 bits are computed with by bitsandbytes, Liger computes, and vLLM writes its"
+    " completions, on GPUs alone. `hardware: {gpus: ...}` names those of the target; without it the stage"
+    " gets none, and stops when it begins.",
+    wrong=minimal_recipe(_VLLM),
+    right=minimal_recipe(_GPU, _VLLM),
+)
+FLOAT16_LIMITS = Code(
+    "PT1012",
+    "half precision that cannot be",
+    "warning",
+    "float16 reaches no further than 65504, so small gradients are scaled up first and down again later."
+    " Without a GPU that is not done: the stage computes in float32, whatever it says. On a GPU it cannot be"
+    " done to weights that are kept in float16 themselves: torch refuses to scale their gradients. bfloat16"
+    " has no such limits.",
+    wrong=training_example(_STAGE % ", precision: float16"),
+    right=training_example(_STAGE % ", precision: float32"),
+)
+CODES = (NEEDS_GPU, FLOAT16_LIMITS)
+
+
+def check_gpu_requirements(
+    named: ResolvedRecipe, trained: Sequence[TrainedModel], findings: Diagnostics
+) -> None:
+    gpus = named.recipe.hardware.gpus is not None
+    for subject in trained:
+        _check_float16(subject, gpus, findings)
+    for path, what in _gpu_features(named, trained) if not gpus else ():
+        help = "name the target's: `hardware: {gpus: 1xH100-80GB}`"
+        findings.add(NEEDS_GPU, path, f"{what} needs a GPU, and the target has none", help=help)
+
+
+def _gpu_features(named: ResolvedRecipe, trained: Sequence[TrainedModel]) -> Iterator[tuple[KeyPath, str]]:
+    """What works on GPUs alone, and where the recipe asks for it."""
+    for subject in trained:
+        adapter, placement = subject.adapter, subject.stage.placement
+        if adapter is not None and adapter.type == "qlora":
+            yield (*subject.adapter_path, "type"), "a QLoRA"
+        elif subject.base_model is not None and subject.base_model.quantize != "none" and subject.has_adapter:
+            yield (*subject.path, "model"), f"training over weights in {subject.base_model.quantize}"
+        if subject.param_value("use_liger_kernel"):
+            yield subject.param_path("use_liger_kernel"), "Liger"
+        if isinstance(placement, Placement) and placement.rollouts.engine == "vllm":
+            yield (*subject.path, "placement", "rollouts", "engine"), "vLLM"
+    for name, stage in named.recipe.stages.items():
+        if isinstance(stage, Evaluate | Generate) and stage.engine == "vllm":
+            yield ("stages", name, "engine"), "vLLM"
+
+
+def _check_float16(subject: TrainedModel, gpus: bool, findings: Diagnostics) -> None:
+    if subject.param_value("precision") != "float16":
+        return
+    path = subject.param_path("precision")
+    if not gpus:
+        message = "without a GPU, float16 has no effect: the stage computes in float32"
+        findings.add(FLOAT16_LIMITS, path, message, help="write `precision: float32`, or leave it out")
+    elif _has_float16_weights(subject):
+        message = "the weights are kept in float16, and their gradients cannot be scaled"
+        help = "write `precision: bfloat16`, or `dtype: float32` for the model"
+        findings.add(FLOAT16_LIMITS, path, message, help=help, severity="error")
+
+
+def _has_float16_weights(subject: TrainedModel) -> bool:
+    """Whether float16 weights are trained themselves. DeepSpeed keeps a copy of its own in float32."""
+    placement = subject.stage.placement
+    divided = isinstance(placement, Placement) and placement.strategy.startswith("zero")
+    return (
+        subject.base_model is not None
+        and subject.base_model.dtype == "float16"
+        and not subject.has_adapter
+        and not divided
+    )

@@ -1,0 +1,75 @@
+"""Learning rates far from what people use with a method, an adapter and a size of model."""
+
+from collections.abc import Mapping
+
+from posttrain.compiler.checks.trained_model import TrainedModel
+from posttrain.compiler.checks.training_examples import published_example
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.spec.diagnostic import Code
+
+UNUSUAL_LEARNING_RATE = Code(
+    "PT0631",
+    "a learning rate far from practice",
+    "warning",
+    "The rate lies well outside of what is used with this method on published models. Too high, and the"
+    " model forgets how to write; too low, and the run ends where it began. All weights of a model of"
+    " billions of parameters take 1e-5 to 5e-5 in sft and 5e-7 to 1e-6 in dpo; an adapter about ten"
+    " times as much, and models of a few hundred million parameters too. Models that start from random"
+    " weights are not judged.",
+    wrong=published_example(
+        ("params: {epochs: 1, batch_size: 4}", "params: {batch_size: 4, learning_rate: 0.05}")
+    ),
+    right=published_example(
+        ("params: {epochs: 1, batch_size: 4}", "params: {batch_size: 4, learning_rate: 2.0e-5}")
+    ),
+)
+CODES = (UNUSUAL_LEARNING_RATE,)
+# The rates for all weights of a model of billions of parameters beyond which one should have a
+# reason, and a rate that is usual.
+_TYPICAL_RATES: Mapping[str, tuple[float, float, float]] = {
+    "sft": (1e-6, 2e-4, 2e-5),
+    "reward_model": (5e-7, 1e-4, 1e-5),
+    "dpo": (5e-8, 1e-5, 1e-6),
+    "ipo": (5e-8, 1e-5, 1e-6),
+    "kto": (5e-8, 2e-5, 1e-6),
+    "orpo": (5e-7, 5e-5, 8e-6),
+    "cpo": (5e-8, 2e-5, 1e-6),
+    "simpo": (5e-8, 1e-5, 1e-6),
+    "grpo": (5e-8, 1e-5, 1e-6),
+    "rloo": (5e-8, 1e-5, 1e-6),
+    "ppo": (5e-8, 1e-5, 1e-6),
+}
+_ADAPTER_FACTOR = 10.0
+_SMALL_MODEL_FACTOR = 10.0  # for models below this many parameters, and those whose size is not known
+_SMALL_MODEL_PARAMETERS = 800_000_000
+
+
+def check_learning_rate(subject: TrainedModel, findings: Diagnostics) -> None:
+    rate = subject.param_value("learning_rate")
+    usual = _TYPICAL_RATES.get(subject.method.name)
+    if rate is None or usual is None or subject.from_scratch or subject.base_model is None:
+        return
+    low, high, common = usual
+    if subject.has_adapter:
+        # An adapter at the rate of all weights learns slowly, and is not yet far off.
+        low, high, common = low * 4, high * _ADAPTER_FACTOR, common * _ADAPTER_FACTOR
+    if subject.num_parameters is None or subject.num_parameters < _SMALL_MODEL_PARAMETERS:
+        high *= _SMALL_MODEL_FACTOR
+    if low <= rate <= high:
+        return
+    what = "an adapter" if subject.has_adapter else "all weights"
+    side = "high" if rate > high else "low"
+    message = (
+        f"a learning rate of {rate:g} is very {side} for {subject.method.name} on {what}"
+        f"{_size_text(subject.num_parameters)}: {low:g} to {high:g} is used"
+    )
+    findings.add(
+        UNUSUAL_LEARNING_RATE,
+        subject.param_path("learning_rate"),
+        message,
+        help=f"{common:g} is a common choice",
+    )
+
+
+def _size_text(size: int | None) -> str:
+    return f" of {size / 1e9:.2g}B parameters" if size else ""

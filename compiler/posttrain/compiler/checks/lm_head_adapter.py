@@ -1,0 +1,40 @@
+"""Adapters on the layer that gives the words: most of TRL's trainers read its weights past the adapter."""
+
+from posttrain.compiler.checks.trained_model import TrainedModel
+from posttrain.compiler.checks.training_examples import training_example
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.spec.diagnostic import Code
+
+_STAGE = "{train: sft, model: base, data: sums.train, adapter: {target_modules: [%s]}}"
+_OWN = "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n    tokenizer: {init: characters}\n"
+_OTHER = "    from: someone/a-model\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n"
+LM_HEAD_ADAPTER = Code(
+    "PT0647",
+    "an adapter on the output layer",
+    "error",
+    "These methods compute the log-probabilities from the weights of `lm_head` itself, a piece at a time, to"
+    " save memory. An adapter there would have no part in it and learn nothing, and TRL refuses it.",
+    wrong=training_example(_STAGE % "q_proj, lm_head").replace(_OWN, _OTHER),
+    right=training_example(_STAGE % "q_proj, v_proj").replace(_OWN, _OTHER),
+)
+CODES = (LM_HEAD_ADAPTER,)
+# The configuration classes of the trainers that refuse it.
+_REFUSING_CONFIGS = frozenset({"SFTConfig", "DPOConfig", "KTOConfig", "GRPOConfig", "RLOOConfig"})
+
+
+def check_lm_head_adapter(subject: TrainedModel, findings: Diagnostics) -> None:
+    adapter = subject.adapter
+    if (
+        adapter is None
+        or not subject.has_adapter
+        or subject.shape is not None
+        or isinstance(adapter.target_modules, str)
+    ):
+        return  # of a known shape, the modules that an adapter can go on are listed
+    if subject.method.trl not in _REFUSING_CONFIGS:
+        return
+    for index, target in enumerate(adapter.target_modules):
+        if target.rpartition(".")[2] == "lm_head":
+            message = f"`{subject.method.name}` cannot train an adapter on `{target}`"
+            path = (*subject.adapter_path, "target_modules", index)
+            findings.add(LM_HEAD_ADAPTER, path, message, help="leave it out")

@@ -1,0 +1,79 @@
+"""Programs that models write, in a stage that runs in a container: which sandbox can be made there."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.artifact_stages import Generate
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.eval_stages import Evaluate
+from posttrain.spec.recipe import AnyStage
+from posttrain.spec.train_stage import Train
+
+_IMAGE = f"registry.example/posttrain-cpu@sha256:{'6d4c7a3f0e1b2958' * 4}"
+_NODE = "{code_tests: {of: completion, tests: {text: '[]'}%s}}"
+
+
+def _example(more: str) -> str:
+    right = "returns: {score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}"
+    held = ("datasets:", f"container: {{image: '{_IMAGE}'}}\ndatasets:")
+    return minimal_recipe(held, (right, f"returns: {_NODE % more}"), ("text, answer: text", "text"))
+
+
+NO_SANDBOX = Code(
+    "PT0903",
+    "a sandbox that cannot be made in a container",
+    "error",
+    "`code_tests` runs programs in namespaces of their own unless told otherwise, and a container that is"
+    " not privileged may make none: the stage would fail at its first program. Write `containment: landlock`"
+    " for stages that run in a container; docs/sandbox.md says what it keeps from a program and what not. Or"
+    " let the stage run outside: a container can be named for the other stages alone.",
+    wrong=_example(""),
+    right=_example(", containment: landlock"),
+)
+CODES = (NO_SANDBOX,)
+
+
+def check_sandboxes(named: ResolvedRecipe, graphs: Mapping[str, RewardGraph], findings: Diagnostics) -> None:
+    """Report rewards whose programs would have no sandbox, once for each node."""
+    reported: set[tuple[str, str]] = set()
+    for stage, reward in _container_rewards(named):
+        for node in _code_test_nodes(graphs.get(reward)):
+            if (reward, node["id"]) not in reported:
+                reported.add((reward, node["id"]))
+                _report(stage, reward, str(node["id"]).partition(".")[0], named, findings)
+
+
+def _report(stage: str, reward: str, node: str, named: ResolvedRecipe, findings: Diagnostics) -> None:
+    path: KeyPath = ("rewards", reward, "nodes", node)
+    if node not in named.recipe.rewards[reward].nodes:
+        path = ("rewards", reward, "returns")
+    message = f"the stage `{stage}` scores with this in a container, where its sandbox cannot be made"
+    findings.add(NO_SANDBOX, path, message, help="add `containment: landlock` to `code_tests`")
+
+
+def _code_test_nodes(graph: RewardGraph | None) -> Iterator[Mapping[str, Any]]:
+    for node in graph.nodes if graph is not None else ():
+        if node["op"] == "code_tests" and node["params"]["containment"] == "namespaces":
+            yield node
+
+
+def _container_rewards(named: ResolvedRecipe) -> Iterator[tuple[str, str]]:
+    """The stages that run in a container, each with the rewards that it scores with."""
+    stages = named.recipe.stages
+    for name, stage in stages.items():
+        if (stage.container or named.recipe.container) is None:
+            continue
+        during = stage.evaluate.evals if isinstance(stage, Train) and stage.evaluate is not None else ()
+        for one in (stage, *(stages[each] for each in during if each in stages)):
+            reward = _stage_reward(one)
+            if reward is not None:
+                yield name, reward
+
+
+def _stage_reward(stage: AnyStage) -> str | None:
+    return stage.reward if isinstance(stage, Train | Evaluate | Generate) else None

@@ -1,0 +1,123 @@
+"""A training stage as the checks see it: with the model that its line begins with, and its adapter."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from posttrain.compiler.facts import parameter_counts
+from posttrain.compiler.facts.model_shapes import Shape
+from posttrain.compiler.resolution.lineage import Lineage
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.stages.train_stage import CheckedTraining
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.declaration_fields import is_explicitly_set
+from posttrain.spec.extension import Method
+from posttrain.spec.hardware import Placement, Rollouts
+from posttrain.spec.model_declaration import Adapter, Model
+from posttrain.spec.record import record
+from posttrain.spec.train_stage import Train
+
+
+@record(kw_only=True)
+class TrainedModel:
+    name: str
+    training: CheckedTraining
+    # The declared model that the line begins with; None when it is mistaken, or a script made it.
+    base_model: Model | None
+    # Its shape: known for models made from nothing, and for published ones of the table.
+    shape: Shape | None
+    adapter: Adapter | None
+    # Where the adapter is declared.
+    adapter_path: KeyPath
+    # The stage that the model comes from, when it is a training stage.
+    previous_stage: str | None
+    # Whether the target has GPUs.
+    has_gpus: bool
+
+    @property
+    def stage(self) -> Train:
+        return self.training.stage
+
+    @property
+    def method(self) -> Method:
+        return self.training.method
+
+    @property
+    def path(self) -> KeyPath:
+        return ("stages", self.name)
+
+    def param_path(self, param: str) -> KeyPath:
+        """The path of one of the method's parameters."""
+        return (*self.path, "params", param)
+
+    def param_value(self, param: str) -> Any:
+        """A parameter's value; None for those that the method does not have."""
+        return getattr(self.training.params, param, None)
+
+    def is_param_given(self, param: str) -> bool:
+        """Whether the recipe gives the parameter itself."""
+        return is_explicitly_set(self.training.params, param)
+
+    @property
+    def from_scratch(self) -> bool:
+        """Whether the model began with random weights: practice with published ones says nothing."""
+        return self.base_model is not None and self.base_model.init is not None
+
+    @property
+    def has_adapter(self) -> bool:
+        return self.adapter is not None and self.adapter.type != "full"
+
+    def choose_rollout_engine(self, wanted: str, gpus: bool) -> str:
+        """What writes the completions that the stage learns from: what is wanted, or else what can."""
+        if wanted != "auto":
+            return wanted
+        able = "vllm" in self.method.footprint.engines and not self.is_int8
+        return "vllm" if gpus and able else "transformers"
+
+    @property
+    def rollout_engine(self) -> str:
+        """That engine; a server of vLLM's is another one."""
+        placement = self.stage.placement
+        rollouts = placement.rollouts if isinstance(placement, Placement) else Rollouts()
+        engine = self.choose_rollout_engine(rollouts.engine, self.has_gpus)
+        return "server" if engine == "vllm" and rollouts.mode == "server" else engine
+
+    @property
+    def is_int8(self) -> bool:
+        return self.base_model is not None and self.base_model.quantize == "int8"
+
+    @property
+    def num_parameters(self) -> int | None:
+        return parameter_counts.count_parameters(self.shape) if self.shape else None
+
+    @property
+    def context_length(self) -> int | None:
+        """The longest sequence that the model takes."""
+        return self.shape.positions if self.shape else None
+
+
+def trained_models(
+    named: ResolvedRecipe,
+    trainings: Mapping[str, CheckedTraining],
+    known: Mapping[str, Lineage],
+    shapes: Mapping[str, Shape],
+) -> tuple[TrainedModel, ...]:
+    """The training stages whose model is not mistaken, with what their lines begin with."""
+    found: list[TrainedModel] = []
+    for name, training in trainings.items():
+        line = known.get(f"stage:{name}")
+        if line is None:
+            continue
+        ref = named.refs.get((f"stage:{name}", "model"))
+        found.append(
+            TrainedModel(
+                name=name,
+                training=training,
+                base_model=named.recipe.models.get(line.origin) if line.origin else None,
+                shape=shapes.get(line.origin) if line.origin else None,
+                adapter=line.adapter,
+                adapter_path=line.adapter_path,
+                previous_stage=ref.name if ref is not None and ref.name in trainings else None,
+                has_gpus=named.recipe.hardware.gpus is not None,
+            )
+        )
+    return tuple(found)

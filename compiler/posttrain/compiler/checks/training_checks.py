@@ -1,0 +1,64 @@
+"""All checks over training stages, in one list: adding one is its file and its line here."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from posttrain.compiler.checks import (
+    adapter_config,
+    adapter_handoff,
+    checkpoint_alignment,
+    context_length,
+    hyperparameter_ranges,
+    learning_rates,
+    lm_head_adapter,
+    trl_args,
+)
+from posttrain.compiler.checks.trained_model import TrainedModel
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.stages.train_stage import CheckedTraining
+from posttrain.spec.extension import Catalog
+
+Check = Callable[[TrainedModel, Diagnostics], None]
+_CHECKS: tuple[Check, ...] = (
+    trl_args.check_trl_args,
+    learning_rates.check_learning_rate,
+    hyperparameter_ranges.check_beta,
+    hyperparameter_ranges.check_batch_size,
+    hyperparameter_ranges.check_num_generations,
+    hyperparameter_ranges.check_temperature,
+    context_length.check_training_lengths,
+    checkpoint_alignment.check_save_steps,
+    adapter_config.check_target_modules,
+    adapter_config.check_lora_scale,
+    adapter_config.check_quantized_training,
+    adapter_config.check_lora_dropout,
+    lm_head_adapter.check_lm_head_adapter,
+    adapter_handoff.check_reference,
+)
+CODES = (
+    *trl_args.CODES,
+    *learning_rates.CODES,
+    *hyperparameter_ranges.CODES,
+    *context_length.CODES,
+    *checkpoint_alignment.CODES,
+    *adapter_config.CODES,
+    *lm_head_adapter.CODES,
+    *adapter_handoff.CODES,
+)
+
+
+def check_training_stages(
+    named: ResolvedRecipe,
+    trainings: Mapping[str, CheckedTraining],
+    trained: Sequence[TrainedModel],
+    catalog: Catalog,
+    findings: Diagnostics,
+) -> None:
+    """Hold every training stage, beside what it comes from, to all checks."""
+    found = {subject.name: subject for subject in trained}
+    for subject in trained:
+        for check in _CHECKS:
+            check(subject, findings)
+        adapter_handoff.check_existing_adapter(subject, found.get(subject.previous_stage or ""), findings)
+    adapter_handoff.check_generative_models(named, trainings, findings)
+    adapter_handoff.check_scoring_models(named, trainings, catalog, findings)

@@ -1,0 +1,23 @@
+"""The recipes that the pages of these checks vary: over a published model, and over pairs."""
+
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+
+_FROM_SCRATCH = "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n    tokenizer: {init: characters}\n"
+_PUBLISHED = "    from: Qwen/Qwen2.5-0.5B-Instruct\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n"
+_TRAIN = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch_size: 4}}"
+_STEPS = "      - split: {test: 100}\n"
+_PAIRS = "      - derive: {chosen: completion, rejected: \"'7'\"}\n"
+
+
+def published_example(*changes: tuple[str, str]) -> str:
+    """The small recipe over a published model."""
+    return minimal_recipe((_FROM_SCRATCH, _PUBLISHED), *changes)
+
+
+def training_example(stage: str, *, hub: bool = False) -> str:
+    """The small recipe with another training stage, over data that also holds pairs."""
+    changes = ((_STEPS, _PAIRS + _STEPS), (_TRAIN, stage))
+    return published_example(*changes) if hub else minimal_recipe(*changes)
+
+
+__all__ = ["MINIMAL_RECIPE", "published_example", "training_example"]

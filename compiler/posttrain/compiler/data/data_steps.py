@@ -1,0 +1,184 @@
+"""One data step of a dataset: held to the columns before it, and lowered to operations."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from posttrain.compiler.data import data_codes
+from posttrain.compiler.data.relational_steps import RELATIONAL_STEPS
+from posttrain.compiler.data.table_schema import StepError, TableSchema
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.parsing.validation_diagnostics import validate
+from posttrain.compiler.resolution.references import Ref
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath, ScalarNode, node_at
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import dump_declaration
+from posttrain.spec.diagnostic import Label, Span
+from posttrain.spec.extension import DataOp, Extension
+
+_CODE_OF_ERROR = {
+    "column": data_codes.UNKNOWN_COLUMN,
+    "form": data_codes.BAD_STEP,
+    "sql": data_codes.BAD_SQL,
+    "rows": data_codes.TOO_FEW_ROWS,
+}
+# Steps that leave the columns as they are: what comes after a mistaken one can still be checked.
+_COLUMN_PRESERVING = ("where", "sort", "dedup", "sample", "split")
+LoweredStep = tuple[list[dict[str, Any]], TableSchema, Extension | None]
+
+
+def lower_step(
+    step: Mapping[str, Any],
+    path: KeyPath,
+    table: TableSchema,
+    seed: int,
+    others: Mapping[str, TableSchema],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> LoweredStep | None:
+    """The operations of a step with what comes of it; None when it is mistaken, which is reported."""
+    if len(step) != 1:
+        findings.add(data_codes.UNKNOWN_STEP, path, "a data step is one key, its name, with its value")
+        return None
+    name, value = next(iter(step.items()))
+    relational = RELATIONAL_STEPS.get(name)
+    if relational is not None:
+        try:
+            operations, after = relational(value, table, seed, others)
+            return operations, _with_nulls(name, value, table, after), None
+        except StepError as error:
+            _report(error, (*path, name, *error.path), findings)
+            return None
+    op = request.catalog.find("data", name)
+    if not isinstance(op, DataOp):
+        _report_unknown_step(name, (*path, name), request, findings)
+        return None
+    return _lower_extension_step(op, (*path, name), table, seed, others, request, findings)
+
+
+def _with_nulls(name: str, value: Any, before: TableSchema, after: TableSchema) -> TableSchema:
+    """The table after a relational step, with the empty places that can still be spoken of."""
+    if not before.null_counts:
+        return after
+    from posttrain.compiler.data.nullability import nulls_after_step
+
+    return nulls_after_step(name, value, before, after)
+
+
+def table_after_error(step: Mapping[str, Any], table: TableSchema) -> TableSchema | None:
+    """What later steps can be held to after a mistaken one; None when that is not known."""
+    name = next(iter(step), "") if len(step) == 1 else ""
+    if name not in _COLUMN_PRESERVING:
+        return None
+    parts: dict[str, int | None] = dict.fromkeys(table.parts)
+    if name == "split" and isinstance(step[name], dict):
+        parts = dict.fromkeys(["train", *(str(part) for part in step[name])])
+    return replace(table, parts=parts, exact=False)
+
+
+def check_step_names(
+    steps: Sequence[Mapping[str, Any]],
+    first: int,
+    path: KeyPath,
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> None:
+    """Report the unknown ones of steps that cannot be held to columns, since those are not known."""
+    for index, step in enumerate(steps[first:], first):
+        for name in step:
+            if name not in RELATIONAL_STEPS and not isinstance(request.catalog.find("data", name), DataOp):
+                _report_unknown_step(name, (*path, index, name), request, findings)
+
+
+def _report_unknown_step(name: str, path: KeyPath, request: CompileRequest, findings: Diagnostics) -> None:
+    from posttrain.compiler.diagnosis.key_suggestions import key_hint
+
+    help, meant = key_hint(name, (*RELATIONAL_STEPS, *request.catalog.names("data")), what="data steps")
+    message = f"there is no data step `{name}`"
+    findings.add(data_codes.UNKNOWN_STEP, path, message, key=True, help=help, replace=meant)
+
+
+def _report(error: StepError, path: KeyPath, findings: Diagnostics) -> None:
+    code = _CODE_OF_ERROR.get(error.kind)
+    if code is None:  # reported where the other dataset is
+        return
+    leaf, taken = node_at(findings.root, path)
+    span = (
+        _word_span(leaf, error.word)
+        if taken == len(path) and isinstance(leaf, ScalarNode) and error.word
+        else None
+    )
+    if span is None:
+        findings.add(code, path, str(error), help=error.help)
+    else:
+        labels: tuple[Label, ...] = leaf.via
+        findings.add_at_span(code, span, str(error), help=error.help, labels=labels)
+
+
+def _word_span(leaf: ScalarNode, word: str) -> Span | None:
+    """Where a word stands in a text, if the text stands in one line just as it is."""
+    span, found = leaf.span, re.search(rf"(?<!\w){re.escape(word)}(?!\w)", leaf.text)
+    quotes = span.end_column - span.column - len(leaf.text)
+    if found is None or span.line != span.end_line or quotes != (0 if leaf.plain else 2):
+        return None
+    start = span.column + quotes // 2 + found.start()
+    return Span(span.file, span.line, start, span.line, start + len(word))
+
+
+def _lower_extension_step(
+    op: DataOp,
+    path: KeyPath,
+    table: TableSchema,
+    seed: int,
+    others: Mapping[str, TableSchema],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> tuple[list[dict[str, Any]], TableSchema, Extension | None] | None:
+    params = validate(op.params, node_at(findings.root, path)[0], path, findings)
+    other = op.other_dataset(params) if params is not None else None
+    if params is None or (other is not None and not _check_other_dataset(other, others, path, findings)):
+        return None
+    try:
+        columns: Columns = op.columns(params, table.columns)
+        if other is not None:
+            op.check_other_columns(params, others[other].columns)
+    except ValueError as error:
+        findings.add(data_codes.BAD_STEP, path, str(error))
+        return None
+    operation = {
+        "op": op.name,
+        "entry": request.catalog.entry("data", op.name),
+        "params": dump_declaration(params),
+        "seed": seed,
+        **({"other": other} if other is not None else {}),
+    }
+    parts = {part: op.rows(params, rows) for part, rows in table.parts.items()}
+    exact = table.exact and op.exact
+    return [operation], replace(table, columns=columns, parts=parts, exact=exact, gaps={}), op
+
+
+def check_part(
+    ref: Ref, table: TableSchema, path: KeyPath, findings: Diagnostics, *, key: bool = False
+) -> bool:
+    """Whether the part that a reference names is there."""
+    if ref.part is None or ref.part in table.parts:
+        return True
+    parts = [part for part in table.parts if part != "all"]
+    help, meant = hint(ref.part, parts, what="parts")
+    replace = f"{ref.name}.{meant}" if meant else None
+    message = f"`{ref.name}` has no part `{ref.part}`"
+    help = help if parts else "the data is not split; add a step `split`"
+    findings.add(data_codes.UNKNOWN_PART, path, message, key=key, help=help, replace=replace)
+    return False
+
+
+def _check_other_dataset(
+    other: str, others: Mapping[str, TableSchema], path: KeyPath, findings: Diagnostics
+) -> bool:
+    """Whether the rows that a step looks against are known, and have the part that is named."""
+    name, _, part = other.partition(".")
+    ref = Ref("dataset", name, part or None)
+    return other in others and check_part(ref, others[other], (*path, "against"), findings)

@@ -1,0 +1,62 @@
+"""Columns as other tools write their rows, and the step that makes of them what a method reads."""
+
+from collections.abc import Sequence
+
+from posttrain.compiler.diagnosis.suggest import closest_match
+from posttrain.spec.column_types import Columns, is_assignable
+
+_CONVERSIONS = {
+    ("instruction", "input", "output"): "derive: {prompt: \"instruction || chr(10) || coalesce(input, '')\","
+    " completion: output}",
+    ("instruction", "output"): "rename: {instruction: prompt, output: completion}",
+    ("conversations",): "conversations: {column: conversations}",
+    ("conversation",): "conversations: {column: conversation}",
+    ("question", "answer"): "rename: {question: prompt, answer: completion}",
+    ("prompt", "response"): "rename: {response: completion}",
+    ("query", "response"): "rename: {query: prompt, response: completion}",
+    ("input", "output"): "rename: {input: prompt, output: completion}",
+    ("problem", "solution"): "rename: {problem: prompt, solution: completion}",
+}
+# What the steps above make.
+_CONVERTED_COLUMNS = {"prompt", "completion", "messages"}
+
+
+def column_advice(columns: Columns, accepted: Sequence[Columns]) -> str:
+    """How rows of these columns become rows that a method reads."""
+    for wanted in accepted:
+        misspelt = _misspelled_column(columns, wanted)
+        if misspelt:
+            return f"add the step `rename: {{{misspelt}}}`"
+    for wanted in accepted:
+        if wanted.keys() <= columns.keys():
+            types = ", ".join(f"{name}: {type}" for name, type in wanted.items())
+            return f"declare their types in the source: `columns: {{{types}}}`"
+    if columns.get("messages") == "messages" and any(
+        _from_conversation(columns, wanted) for wanted in accepted
+    ):
+        return "add the step `last_turn: {}`: the assistant's last turn is the completion"
+    readable = any(set(wanted) <= _CONVERTED_COLUMNS for wanted in accepted)
+    if "question" in columns and any(set(wanted) == {"prompt"} for wanted in accepted):
+        return "add the step `rename: {question: prompt}`"
+    for names, step in _CONVERSIONS.items():
+        if readable and all(name in columns for name in names):
+            return f"add the step `{step}`"
+    return "rename or derive columns in the dataset's steps"
+
+
+def _from_conversation(columns: Columns, wanted: Columns) -> bool:
+    """Whether a conversation parted before its last turn gives what a method reads."""
+    made = {**columns, "prompt": "messages", "completion": "messages"}
+    return "chosen" not in wanted and all(
+        is_assignable(type, made.get(name, "")) for name, type in wanted.items()
+    )
+
+
+def _misspelled_column(columns: Columns, wanted: Columns) -> str:
+    """The one column of a set that stands under a name near to its own, as `rename` takes it."""
+    missing = [name for name in wanted if name not in columns]
+    if len(missing) != 1 or any(n in columns and not is_assignable(t, columns[n]) for n, t in wanted.items()):
+        return ""
+    others = [name for name, type in columns.items() if name not in wanted and type == wanted[missing[0]]]
+    meant = closest_match(missing[0], others)
+    return f"{meant}: {missing[0]}" if meant else ""

@@ -1,0 +1,109 @@
+"""Relational data steps, each to one SQL query over the table `rows`.
+
+Rows carry `__row`, their place, and after a split `__part`. Queries keep both, so that order never
+depends on how they were carried out.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from posttrain.compiler.data.sampling_steps import join, mix, sample, split
+from posttrain.compiler.data.sql import quote_identifier
+from posttrain.compiler.data.table_schema import (
+    HIDDEN_COLUMNS,
+    OtherTables,
+    StepError,
+    StepResult,
+    TableSchema,
+    bind_query,
+    parse_columns,
+    parse_expression,
+    parse_mapping,
+    require_column,
+    sql_operation,
+)
+
+
+def where(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
+    """Keep the rows for which the expression is true."""
+    condition = parse_expression(value)
+    query = f"SELECT * FROM rows WHERE ({condition}\n)"
+    bind_query(query, table)
+    type = bind_query(f"SELECT ({condition}\n) AS x FROM rows", table)["x"]
+    if type not in ("boolean", "any"):
+        raise StepError("sql", f"`where` takes a condition; this is {type}", "such as length(prompt) < 500")
+    return sql_operation(query), replace(table, exact=False)
+
+
+def derive(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
+    """Add or replace columns, all computed from the columns before the step."""
+    made = parse_mapping(value, "derive", "{column: expression}")
+    for name, expression in made.items():
+        bind_query(f"SELECT ({parse_expression(expression, (name,))}\n) AS x FROM rows", table, (name,))
+    kept = ", ".join(quote_identifier(c) for c in (*table.columns, *HIDDEN_COLUMNS) if c not in made)
+    new = ", ".join(f"({expression}\n) AS {quote_identifier(name)}" for name, expression in made.items())
+    query = f"SELECT {kept}, {new} FROM rows"
+    return sql_operation(query), replace(table, columns=bind_query(query, table))
+
+
+def select(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
+    """Keep only these columns."""
+    names = parse_columns(value, "select")
+    for index, name in enumerate(names):
+        require_column(table.columns, name, (index,) if isinstance(value, list) else ())
+    query = f"SELECT {', '.join(quote_identifier(n) for n in (*names, *HIDDEN_COLUMNS))} FROM rows"
+    return sql_operation(query), replace(table, columns={name: table.columns[name] for name in names})
+
+
+def rename(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
+    """Give columns other names: {old: new}."""
+    pairs = parse_mapping(value, "rename", "{old: new}")
+    for old, new in pairs.items():
+        require_column(table.columns, old, (old,))
+        if not isinstance(new, str):
+            raise StepError("form", "a column's new name is text", at=(old,))
+    names = [pairs.get(column, column) for column in table.columns]
+    if len(set(names)) < len(names):
+        raise StepError("form", "two columns would have one name")
+    listed = ", ".join(f"{quote_identifier(c)} AS {quote_identifier(pairs.get(c, c))}" for c in table.columns)
+    query = f"SELECT {listed}, __row, __part FROM rows"
+    columns = dict(zip(names, table.columns.values(), strict=True))
+    return sql_operation(query), replace(table, columns=columns)
+
+
+def sort(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
+    """Order the rows by an expression, ascending unless it ends in DESC; ties keep their order."""
+    text = value if isinstance(value, str) else ""
+    descending = text.lower().endswith(" desc")
+    expression = parse_expression(text.rsplit(None, 1)[0] if descending else value)
+    way = "DESC NULLS LAST" if descending else "ASC NULLS LAST"
+    query = (
+        f"SELECT * REPLACE (row_number() OVER (ORDER BY ({expression}\n) {way}, __row) AS __row) FROM rows"
+    )
+    bind_query(query, table)
+    return sql_operation(query), table
+
+
+def dedup(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
+    """Keep the first row of those that agree in these columns; all columns when none is named."""
+    names = list(table.columns) if value is None else parse_columns(value, "dedup")
+    for index, name in enumerate(names):
+        require_column(table.columns, name, (index,) if isinstance(value, list) else ())
+    keys = ", ".join(quote_identifier(name) for name in names)
+    query = f"SELECT * FROM rows QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY __row) = 1"
+    return sql_operation(query), replace(table, exact=False)
+
+
+RELATIONAL_STEPS: dict[str, Callable[[Any, TableSchema, int, OtherTables], StepResult]] = {
+    "where": where,
+    "derive": derive,
+    "select": select,
+    "rename": rename,
+    "sort": sort,
+    "dedup": dedup,
+    "sample": sample,
+    "join": join,
+    "mix": mix,
+    "split": split,
+}

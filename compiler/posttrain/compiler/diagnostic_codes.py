@@ -1,0 +1,87 @@
+"""All diagnostic codes, from the files that define them."""
+
+from posttrain.compiler import model_checks, user_files
+from posttrain.compiler.benchmarks import benchmark_codes as benchmarks
+from posttrain.compiler.checks import (
+    chat_templates,
+    container_image,
+    export_from_container,
+    gpu_requirements,
+    inloop_eval,
+    nulls,
+    sandbox_in_container,
+    tags,
+    tracking,
+    training_checks,
+    unused,
+)
+from posttrain.compiler.data import data_codes as data
+from posttrain.compiler.environments import environment_codes as environments
+from posttrain.compiler.lockfile import lockfile_codes as locking
+from posttrain.compiler.parsing import (
+    expand,
+    interpolate,
+    matrix,
+    section_names,
+    typed_recipe,
+    validation_diagnostics,
+)
+from posttrain.compiler.parsing import parse_codes as reading
+from posttrain.compiler.placement import out_of_memory, target
+from posttrain.compiler.placement import training_placement as placement
+from posttrain.compiler.resolution import name_resolution
+from posttrain.compiler.rewards import reward_codes as rewards
+from posttrain.compiler.stages import (
+    branches,
+    eval_stage,
+    gate_stage,
+    inference_codes,
+    statistical_power,
+    train_stage,
+)
+from posttrain.spec.diagnostic import Code
+
+_CODE_MODULES = (
+    reading,
+    section_names,
+    expand,
+    interpolate,
+    matrix,
+    locking,
+    unused,
+    validation_diagnostics,
+    typed_recipe,
+    name_resolution,
+    data,
+    nulls,
+    user_files,
+    rewards,
+    train_stage,
+    training_checks,
+    inference_codes,
+    eval_stage,
+    gate_stage,
+    branches,
+    statistical_power,
+    environments,
+    benchmarks,
+    model_checks,
+    inloop_eval,
+    tags,
+    chat_templates,
+    gpu_requirements,
+    container_image,
+    sandbox_in_container,
+    export_from_container,
+    tracking,
+    target,
+    placement,
+    out_of_memory,
+)
+
+
+def all_codes() -> list[Code]:
+    """Every code, by its number."""
+    found = [code for module in _CODE_MODULES for code in module.CODES]
+    assert len({code.id for code in found}) == len(found), "two diagnostics share a code"
+    return sorted(found, key=lambda code: code.id)

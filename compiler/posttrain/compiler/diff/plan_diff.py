@@ -1,0 +1,131 @@
+"""Two plans side by side: for each step of the newer one, whether its product stands, and if not, why."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from posttrain.compiler.diff.step_diff import step_differences
+from posttrain.compiler.diff.value_diff import Difference, value_differences
+from posttrain.spec.plan import Plan, Step, StepInput
+from posttrain.spec.record import record
+
+# `changed`: what the step itself says differs; `downstream`: only what it reads is made anew.
+StepStatus = Literal["same", "changed", "downstream", "new"]
+
+
+@record(kw_only=True)
+class StepChange:
+    """A step of the newer plan, beside the one that it was."""
+
+    step: Step
+    before: Step | None
+    status: StepStatus
+    # What the step itself says differently. With `same`, none of it touches the product.
+    differences: tuple[Difference, ...] = ()
+    # The steps that it reads and that are made anew.
+    changed_inputs: tuple[str, ...] = ()
+
+
+@record(kw_only=True)
+class PlanDiff:
+    steps: tuple[StepChange, ...]
+    # Steps of the older plan that the newer one has no more.
+    removed_steps: tuple[Step, ...] = ()
+    # What concerns the plan as a whole: its seed, its target, its trackers.
+    plan_differences: tuple[Difference, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing at all differs."""
+        quiet = all(change.status == "same" and not change.differences for change in self.steps)
+        return quiet and not self.removed_steps and not self.plan_differences
+
+
+def compare_plans(before: Plan, after: Plan) -> PlanDiff:
+    pairs = _match_steps(before, after)
+    made = {step.key for step in before.steps}
+    seeds = before.seed, after.seed
+    found: dict[str, StepChange] = {}
+    for step in after.steps:
+        found[step.id] = _step_change(step, pairs.get(step.id), pairs, seeds, made, found)
+    kept = {step.id for step in pairs.values()}
+    return PlanDiff(
+        steps=tuple(found.values()),
+        removed_steps=tuple(step for step in before.steps if step.id not in kept),
+        plan_differences=tuple(_plan_field_differences(before, after)),
+    )
+
+
+def _match_steps(before: Plan, after: Plan) -> Mapping[str, Step]:
+    """The older step of each newer one: of the same id, else of the same key, else of the same stage."""
+    by_id = {step.id: step for step in before.steps}
+    by_key = {step.key: step for step in before.steps}
+    by_name: dict[str, Step] = {}
+    for step in before.steps:
+        by_name.setdefault(_stage_name(step), step)
+    found: dict[str, Step] = {}
+    for step in after.steps:
+        older = by_id.get(step.id) or by_key.get(step.key) or by_name.get(_stage_name(step))
+        if older is not None and older.kind == step.kind:
+            found[step.id] = older
+    return found
+
+
+def _stage_name(step: Step) -> str:
+    """Its name without the leg of the matrix."""
+    return step.id.partition("@")[0]
+
+
+def _step_change(
+    step: Step,
+    before: Step | None,
+    pairs: Mapping[str, Step],
+    seeds: tuple[int, int],
+    made: set[str],
+    others: Mapping[str, StepChange],
+) -> StepChange:
+    def same(old: StepInput, new: StepInput) -> bool:
+        paired = pairs.get(new.step)
+        return paired is not None and paired.id == old.step and old.part == new.part
+
+    own = tuple(step_differences(before, step, seeds, same)) if before else ()
+    anew = [given.step for given in step.inputs.values() if others[given.step].status != "same"]
+    return StepChange(
+        step=step,
+        before=before,
+        status=_step_status(step, before, made),
+        differences=own,
+        changed_inputs=tuple(dict.fromkeys(anew)),
+    )
+
+
+def _step_status(step: Step, before: Step | None, made: set[str]) -> StepStatus:
+    if step.key in made:
+        return "same"
+    if before is None:
+        return "new"
+    parts = {*step.key_parts, *before.key_parts}
+    differing = {name for name in parts if step.key_parts.get(name) != before.key_parts.get(name)}
+    own = any(not name.startswith("input.") for name in differing) or _inputs_changed(step, before)
+    return "changed" if own else "downstream"
+
+
+def _inputs_changed(step: Step, before: Step) -> bool:
+    """Whether it reads other things than before, not only other products of the same."""
+    return _input_sources(step) != _input_sources(before)
+
+
+def _input_sources(step: Step) -> Sequence[tuple[str, str, str | None]]:
+    inputs = sorted(step.inputs.items())
+    return [(role, given.step.partition("@")[0], given.part) for role, given in inputs]
+
+
+def _plan_field_differences(before: Plan, after: Plan) -> list[Difference]:
+    """The plan's own fields; the target's stand where the recipe has them."""
+    fields = {
+        "name": (before.name, after.name),
+        "description": (before.description, after.description),
+        "seed": (before.seed, after.seed),
+        "hardware": (before.target, after.target),
+        "tracking": (list(before.tracking), list(after.tracking)),
+    }
+    return [d for name, (old, new) in fields.items() for d in value_differences(old, new, (name,))]

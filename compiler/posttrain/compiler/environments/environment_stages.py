@@ -1,0 +1,116 @@
+"""Stages that act in an environment: what they name exists, suits them, and has the rows that it needs."""
+
+from collections.abc import Mapping
+
+from posttrain.compiler.data import data_codes
+from posttrain.compiler.data.datasets import CompiledDataset, table_of
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.environments.checked_environment import CheckedEnvironment
+from posttrain.compiler.environments.environment_codes import (
+    BAD_ENVIRONMENT_REWARD,
+    NOT_MULTI_TURN,
+    UNKNOWN_ENVIRONMENT,
+)
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.artifact_stages import Generate
+from posttrain.spec.column_types import Interval, is_assignable
+from posttrain.spec.eval_stages import Evaluate
+from posttrain.spec.extension import Method
+from posttrain.spec.recipe import AnyStage
+from posttrain.spec.train_stage import Train
+
+_OP = "environment"
+
+
+def check_environment_stages(
+    named: ResolvedRecipe,
+    worlds: Mapping[str, CheckedEnvironment],
+    rows: Mapping[str, CompiledDataset],
+    graphs: Mapping[str, RewardGraph],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> None:
+    for name, stage in named.recipe.stages.items():
+        path: KeyPath = ("stages", name)
+        if isinstance(stage, Train | Evaluate) and stage.environment is not None:
+            _check_exists(stage.environment, path, named, findings)
+            _check_environment_columns(name, worlds.get(stage.environment), named, rows, findings)
+        if isinstance(stage, Train):
+            _check_method(stage, path, request, findings)
+        if isinstance(stage, Train | Evaluate | Generate) and stage.reward is not None:
+            _check_environment_rewards(stage, path, worlds, graphs.get(stage.reward), findings)
+
+
+def _check_exists(environment: str, path: KeyPath, named: ResolvedRecipe, findings: Diagnostics) -> None:
+    if environment in named.recipe.environments or environment in named.recipe.invalid_names:
+        return
+    help, meant = hint(environment, named.recipe.environments, what="environments")
+    message = f"there is no environment `{environment}`"
+    findings.add(UNKNOWN_ENVIRONMENT, (*path, "environment"), message, help=help, replace=meant)
+
+
+def _check_environment_columns(
+    stage: str,
+    world: CheckedEnvironment | None,
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    findings: Diagnostics,
+) -> None:
+    ref = named.refs.get((f"stage:{stage}", "data"))
+    table = table_of(ref, rows, named) if ref else None
+    if world is None or table is None or not table.columns:
+        return
+    for column, type in world.columns.items():
+        given = table.columns.get(column)
+        if given is not None and is_assignable(type, given):
+            continue
+        what = "which the data does not have" if given is None else f"which the data has as {given}"
+        message = f"the environment reads a column `{column}` ({type}), {what}"
+        help, _ = hint(column, table.columns, what="columns")
+        findings.add(data_codes.MISSING_COLUMN, ("stages", stage, "data"), message, help=help)
+
+
+def _check_method(stage: Train, path: KeyPath, request: CompileRequest, findings: Diagnostics) -> None:
+    method = request.catalog.find("method", stage.train)
+    if stage.environment is not None and isinstance(method, Method) and not method.multi_turn:
+        able = [name for name in request.catalog.names("method") if _is_multi_turn(name, request)]
+        message = f"`{stage.train}` does not act over several turns"
+        findings.add(
+            NOT_MULTI_TURN, (*path, "environment"), message, help=f"methods that do: {', '.join(able)}"
+        )
+
+
+def _is_multi_turn(name: str, request: CompileRequest) -> bool:
+    method = request.catalog.find("method", name)
+    return isinstance(method, Method) and method.multi_turn
+
+
+def _check_environment_rewards(
+    stage: AnyStage,
+    path: KeyPath,
+    worlds: Mapping[str, CheckedEnvironment],
+    graph: RewardGraph | None,
+    findings: Diagnostics,
+) -> None:
+    """Whether what a reward says of the environment holds for the one of this stage."""
+    nodes = [node for node in graph.nodes if node["op"] == _OP] if graph else []
+    environment = None if isinstance(stage, Generate) else getattr(stage, "environment", None)
+    if nodes and environment is None:
+        message = "the reward asks how an episode went, and this stage names no environment"
+        findings.add(BAD_ENVIRONMENT_REWARD, (*path, "reward"), message, help="add `environment: NAME`")
+    world = worlds.get(environment) if environment is not None else None
+    if world is None:
+        return
+    for node in nodes:
+        said = Interval(node["params"]["low"], node["params"]["high"])
+        if node["params"]["figure"] == "score" and said.join(world.range) != said:
+            message = (
+                f"the reward's node `{node['id']}` has the score in {said}; that of `{environment}` lies in"
+                f" {world.range}"
+            )
+            help = f"write `low: {world.range.low:g}` and `high: {world.range.high:g}` there"
+            findings.add(BAD_ENVIRONMENT_REWARD, (*path, "reward"), message, help=help)

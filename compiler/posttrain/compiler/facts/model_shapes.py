@@ -1,0 +1,144 @@
+"""The shape of a model: the numbers that decide its parameters, its memory and its time.
+
+`known` finds the shape of a published model by its hub id; `scratch` builds the shape of a model
+that a recipe makes from nothing. Both give the same frozen `Shape`, and everything else that is
+known about a model (its parameters, its configuration file) is computed from it.
+"""
+
+import functools
+from typing import Any, Literal, NamedTuple
+
+from posttrain.compiler.facts.fact_tables import load_table
+
+
+class Architecture(NamedTuple):
+    """What all models of one architecture share: how a layer is built, not how large it is."""
+
+    name: str
+    model_type: str
+    norm: Literal["rms", "rms_wide", "layer"]
+    # Where the norms stand: before attention and MLP; before and after both; only after;
+    # two that read the same tensor (parallel branches); one for both branches.
+    norms: Literal["before", "sandwich", "after", "shared_input", "single"]
+    qk_norm: Literal["none", "head", "width", "plain"]
+    names: Literal["split", "phi3", "gpt2", "neox", "bloom", "falcon"]
+    mlp: Literal["dense", "experts"]
+    activation: Literal["silu", "gelu_tanh", "gelu", "gelu_steps"]
+    positions: Literal["rope", "learned", "alibi"]
+    rope: Literal["rotated", "concatenated", "none"]
+    attention: Literal["fused", "alibi", "plain", "masked", "masked_once"]
+    bias: tuple[str, ...]
+    gated_query: bool
+    softcap: bool
+    every_expert: bool  # computes all experts for every token, and weighs them afterwards
+    dropout: bool
+    tied: bool
+    lora: tuple[str, ...]
+
+    @property
+    def gated(self) -> bool:
+        return self.names in ("split", "phi3")
+
+
+class Shape(NamedTuple):
+    """One model. Every field counts elements, none counts bytes."""
+
+    name: str
+    architecture: Architecture
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    positions: int
+    tied: bool
+    window: int = 0  # tokens a sliding-window layer sees; 0: every layer sees everything
+    full_every: int = 1  # every n-th layer attends to everything, the others are windowed or linear
+    experts: int = 0
+    active_experts: int = 0
+    expert_width: int = 0
+    shared_width: int = 0  # an expert that every token passes through
+    experts_every: int = 1  # every n-th layer has experts, the others a dense MLP
+    linear_keys: int = 0  # heads of linear attention; 0: the architecture has none
+    linear_values: int = 0
+    linear_dim: int = 128
+
+    @property
+    def computed_experts(self) -> int:
+        return self.experts if self.architecture.every_expert else self.active_experts
+
+    @property
+    def query_width(self) -> int:
+        return self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        return self.kv_heads * self.head_dim
+
+
+@functools.cache
+def find_architecture(name: str) -> Architecture | None:
+    """An architecture by its name: transformers' `model_type`, with or without `_text`."""
+    rows = load_table("architectures")
+    key = next((k for k in (name, f"{name}_text") if k in rows), None)
+    if key is None:
+        return None
+    row = rows[key]
+    names = row.get("names", "split")
+    return Architecture(
+        name=key,
+        model_type=row.get("model_type", key),
+        norm=row["norm"],
+        norms=row.get("norms", "before"),
+        qk_norm=row.get("qk_norm", "none"),
+        names=names,
+        mlp=row.get("mlp", "dense"),
+        activation=row.get("activation", "silu"),
+        positions=row.get("positions", "rope"),
+        rope=row.get("rope", "rotated"),
+        attention=row.get("attention", "fused"),
+        bias=tuple(row.get("bias", ())),
+        gated_query=row.get("gated_query", False),
+        softcap=row.get("softcap", False),
+        every_expert=row.get("every_expert", False),
+        dropout=row.get("dropout", False),
+        tied=row.get("tied", False),
+        lora=tuple(row["lora"]),
+    )
+
+
+def architecture_names() -> tuple[str, ...]:
+    return tuple(load_table("architectures"))
+
+
+def find_shape(model: str) -> Shape | None:
+    """The shape of a published model, or of a copy of it under another owner's name."""
+    ids = _rows_by_id()
+    row = ids.get(model.lower()) or ids.get(model.lower().rpartition("/")[2])
+    return None if row is None else _shape_from_row(model, row)
+
+
+def published_model_ids() -> tuple[str, ...]:
+    return tuple(name for row in load_table("models") for name in row["ids"])
+
+
+@functools.cache
+def _rows_by_id() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for row in load_table("models"):
+        for name in row["ids"]:
+            found[name.lower()] = row
+            found.setdefault(name.lower().rpartition("/")[2], row)
+    return found
+
+
+def _shape_from_row(name: str, row: dict[str, Any]) -> Shape:
+    arch = find_architecture(row["architecture"])
+    assert arch is not None, f"models.json names an unknown architecture: {row['architecture']}"
+    fields = {k: v for k, v in row.items() if k not in ("ids", "architecture", "published")}
+    fields.setdefault("kv_heads", row["heads"])
+    fields.setdefault("head_dim", row["hidden"] // row["heads"])
+    fields.setdefault("tied", arch.tied)
+    return Shape(name=name, architecture=arch, **fields)

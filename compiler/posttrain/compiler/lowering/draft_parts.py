@@ -1,0 +1,121 @@
+"""A draft is a step before it has a key; and the pieces that drafts of all kinds are made of."""
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from typing import Any
+
+from posttrain.compiler.environments.checked_environment import CheckedEnvironment
+from posttrain.compiler.resolution.name_resolution import Ref
+from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.seeds import seed_for
+from posttrain.compiler.semantic_checks import CheckedRecipe
+from posttrain.compiler.stages.inference import InferenceConfig
+from posttrain.spec.declaration_fields import Declaration, dump_declaration
+from posttrain.spec.extension import Extension, ExtensionKind
+from posttrain.spec.plan import Launch, Resources, StepInput, UserFile
+from posttrain.spec.record import record
+
+Json = Any
+
+
+@record(kw_only=True)
+class Draft:
+    """A step before it has a key."""
+
+    kind: str
+    entry: tuple[ExtensionKind, str]
+    params: Mapping[str, Json]
+    # Parameters that change speed, memory or reports, but not the result.
+    neutral: frozenset[str] = frozenset()
+    used: tuple[Extension, ...] = ()
+    inputs: Mapping[str, StepInput] = field(default_factory=dict[str, StepInput])
+    files: Mapping[str, UserFile] = field(default_factory=dict[str, UserFile])
+    expect: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    # Environment variables whose values the step may see.
+    secrets: tuple[str, ...] = ()
+    # False when what goes in is not pinned: the step's product is then never taken from the store.
+    pinned: bool = True
+    resources: Resources = field(default_factory=Resources)
+    launch: Launch = field(default_factory=Launch)
+    estimate: Mapping[str, Json] | None = None
+
+
+def step_id(thing: str, name: str) -> str:
+    return {"model": f"models.{name}", "dataset": f"datasets.{name}"}.get(thing, name)
+
+
+def dump_optional(value: Declaration | None) -> Json:
+    return None if value is None else dump_declaration(value)
+
+
+def step_input(ref: Ref) -> StepInput:
+    return StepInput(step=step_id(ref.kind, ref.name), part=ref.part)
+
+
+def step_inputs(name: str, checked: CheckedRecipe, *roles: str) -> dict[str, StepInput]:
+    refs = checked.named.refs
+    return {
+        role: step_input(refs[f"stage:{name}", role]) for role in roles if (f"stage:{name}", role) in refs
+    }
+
+
+def reward_model_roles(name: str, checked: CheckedRecipe) -> list[str]:
+    """The roles of the models that the stage's reward scores with."""
+    roles = checked.named.by_owner.get(f"stage:{name}", ())
+    return [role for role in roles if role.startswith("reward:")]
+
+
+def stage_seed(name: str, checked: CheckedRecipe) -> int:
+    return seed_for(checked.named.recipe.seed, f"stage:{name}")
+
+
+def compute_resources(checked: CheckedRecipe) -> Resources:
+    """What a step that computes takes. One core unless the recipe says more: the order of sums, and
+    so the last bits of a result, depend on the number of threads."""
+    return Resources(cpus=checked.named.recipe.hardware.cpus or 1)
+
+
+def with_reward(draft: Draft, graph: RewardGraph | None) -> Draft:
+    """The draft of a step that scores by this graph: with its files and the endpoints that it asks."""
+    if graph is None:
+        return draft
+    network = draft.resources.network or bool(graph.endpoints)
+    return replace(
+        draft,
+        params={**draft.params, "reward": graph.step_params(), "access": graph.endpoint_access()},
+        neutral=draft.neutral | {"access"},
+        used=(*draft.used, *graph.ops),
+        files={**draft.files, **graph.files},
+        secrets=graph.secrets,
+        resources=replace(draft.resources, network=network),
+    )
+
+
+def with_environment(draft: Draft, world: CheckedEnvironment | None) -> Draft:
+    """The draft of a step whose model acts in an environment."""
+    if world is None:
+        return draft
+    return replace(
+        draft,
+        params={**draft.params, "environment": world.step_params(), "hosting": world.neutral_params()},
+        neutral=draft.neutral | {"hosting"},
+        used=(*draft.used, world.kind),
+        files={**draft.files, **world.files},
+    )
+
+
+def with_inference(name: str, draft: Draft, asking: InferenceConfig, checked: CheckedRecipe) -> Draft:
+    """The draft of a step that asks models: with their products, or with the way to their endpoints."""
+    shots = ("few_shot",) if asking.prompt_config.shots else ()
+    access = {**draft.params.get("access", {}), **asking.endpoint_access()}
+    subjects = [subject.step_params() for subject in asking.targets]
+    return replace(
+        draft,
+        params={**draft.params, **asking.prompt_config.step_params(), "subjects": subjects, "access": access},
+        neutral=draft.neutral | {"access"},
+        used=(*draft.used, *asking.engines),
+        inputs={**step_inputs(name, checked, *asking.model_roles, *shots), **draft.inputs},
+        files={**draft.files, **asking.prompt_config.files},
+        secrets=tuple(sorted({*draft.secrets, *asking.secrets})),
+        resources=replace(draft.resources, network=draft.resources.network or bool(asking.endpoints)),
+    )

@@ -1,0 +1,106 @@
+"""What each thing of a recipe becomes in the plan: entry, parameters, inputs and meaning."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from posttrain.compiler.lowering.draft_parts import (
+    Draft,
+    Json,
+    dump_optional,
+    step_input,
+)
+from posttrain.compiler.lowering.stage_drafts import STAGE_DRAFTERS
+from posttrain.compiler.model_folders import is_folder
+from posttrain.compiler.placement.stage_placement import StagePlacement
+from posttrain.compiler.resolution.name_resolution import Ref
+from posttrain.compiler.seeds import seed_for
+from posttrain.compiler.semantic_checks import CheckedRecipe
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.spec.plan import Resources
+
+
+def draft_step(node: str, checked: CheckedRecipe, request: CompileRequest) -> Draft:
+    thing, _, name = node.partition(":")
+    match thing:
+        case "model":
+            return _draft_model(name, checked)
+        case "dataset":
+            return _draft_dataset(name, checked)
+        case _:
+            stage = checked.named.recipe.stages[name]
+            return STAGE_DRAFTERS[type(stage)](name, stage, checked)
+
+
+def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
+    model = checked.named.recipe.models[name]
+    params = dump_optional(model)
+    adapter = params.pop("adapter")  # belongs to the stages that train the model
+    assert adapter is None or isinstance(adapter, dict)
+    tokenizer = model.tokenizer
+    hub = [(model.from_, model.revision)] if model.from_ and not is_folder(model.from_) else []
+    if tokenizer is not None and tokenizer.from_:
+        hub.append((tokenizer.from_, tokenizer.revision))
+    return Draft(
+        kind="model",
+        entry=("verb", "model"),
+        params={**params, "seed": seed_for(checked.named.recipe.seed, f"model:{name}")},
+        files=checked.models[name],
+        pinned=all(_is_commit(revision) for _, revision in hub),
+        resources=Resources(network=bool(hub)),
+    )
+
+
+def _is_commit(revision: str | None) -> bool:
+    return revision is not None and len(revision) == 40 and not set(revision) - set("0123456789abcdef")
+
+
+def _draft_dataset(name: str, checked: CheckedRecipe) -> Draft:
+    rows = checked.rows[name]
+    owner = f"dataset:{name}"
+    refs = checked.named.by_owner.get(owner, {})
+    inputs = {
+        "rows" if role == "from" else f"other:{_reference_text(ref)}": step_input(ref)
+        for role, ref in refs.items()
+    }
+    source = rows.source
+    return Draft(
+        kind="data",
+        entry=("verb", "data"),
+        params={
+            "source": {"name": source.name, "params": rows.params} if source else None,
+            "operations": list(rows.operations),
+            "seed": seed_for(checked.named.recipe.seed, owner),
+            "columns": rows.table.columns,
+        },
+        used=rows.extensions,
+        inputs=inputs,
+        files=rows.files,
+        pinned=rows.pinned,
+        resources=Resources(network=source is not None and source.network),
+    )
+
+
+def _reference_text(ref: Ref) -> str:
+    return f"{ref.name}.{ref.part}" if ref.part else ref.name
+
+
+def apply_placement(draft: Draft, placed: StagePlacement) -> Draft:
+    """The draft of a stage as it lies on the target."""
+    params = dict(draft.params)
+    if draft.kind == "train":
+        params["params"] = _placement_params(params["params"], placed)
+        if placed.launch.engine == "vllm":
+            params["engine"] = "vllm"  # another engine writes other completions
+    return replace(
+        draft,
+        params=params,
+        resources=replace(draft.resources, gpus=placed.gpus),
+        launch=placed.launch,
+        estimate=placed.estimate,
+    )
+
+
+def _placement_params(params: Mapping[str, Json], placed: StagePlacement) -> dict[str, Json]:
+    """The method's parameters, with those that the placement decides."""
+    precision = "float32" if params.get("precision") == "auto" else params.get("precision")
+    return {**params, "precision": precision, **placed.params}

@@ -1,0 +1,96 @@
+"""What to change when a workload does not fit, each answer computed and the smallest of its kind.
+
+The kinds are ordered by how little they change: first what leaves the result as it is, then what
+costs machines, then what trains something else. Where no single change is enough, those that
+leave the result alone are taken together, and the others tried on top of them.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from posttrain.compiler.facts.accelerators import Device, accelerator_names, find_accelerator
+from posttrain.compiler.memory.memory_estimate import MemoryEstimate, estimate_memory
+from posttrain.compiler.memory.workload import Workload
+from posttrain.compiler.memory.workload_changes import (
+    COSTLY_CHANGES,
+    RESULT_PRESERVING_CHANGES,
+    smaller_micro_batches,
+)
+
+
+class FitSuggestion(NamedTuple):
+    change: str
+    workload: Workload
+    device: Device
+    estimate: MemoryEstimate
+
+
+def suggest_fits(workload: Workload, device: Device) -> tuple[FitSuggestion, ...]:
+    """Changes that make the workload fit, the smallest first. Empty where it fits already."""
+    if estimate_memory(workload, device).fits:
+        return ()
+    found = [*_single_changes(workload, device)]
+    if not any(r.workload.gpus == workload.gpus for r in found):
+        done, changed = _apply_result_preserving(workload, device)
+        alone = _suggestion_if_fits(done, changed, device)
+        told = {remedy.change for remedy in found}
+        found += (
+            [alone] if alone else [r for r in _combined_changes(workload, device) if r.change not in told]
+        )
+    return (*found, *_larger_gpu(workload, device))
+
+
+def largest_fitting_micro_batch(workload: Workload, device: Device) -> Workload | None:
+    """The same global batch in the largest micro-batches that fit; None if not even one does."""
+    if estimate_memory(workload, device).fits:
+        return workload
+    smaller = (changed for _, changed in smaller_micro_batches(workload, device))
+    return next((w for w in smaller if estimate_memory(w, device).fits), None)
+
+
+def _single_changes(workload: Workload, device: Device) -> Iterator[FitSuggestion]:
+    """Single changes that are enough."""
+    for kind in (*RESULT_PRESERVING_CHANGES, *COSTLY_CHANGES):
+        fitting = (_suggestion_if_fits(change, changed, device) for change, changed in kind(workload, device))
+        remedy = next((one for one in fitting if one), None)
+        if remedy:
+            yield remedy
+
+
+def _combined_changes(workload: Workload, device: Device) -> Iterator[FitSuggestion]:
+    """Costly changes, with everything that leaves the result alone on top of each."""
+    for kind in COSTLY_CHANGES:
+        for change, changed in kind(workload, device):
+            done, eased = _apply_result_preserving(changed, device)
+            remedy = _suggestion_if_fits(f"{done}, {change}" if done else change, eased, device)
+            if remedy:
+                yield remedy
+                break
+
+
+def _suggestion_if_fits(change: str, workload: Workload, device: Device) -> FitSuggestion | None:
+    result = estimate_memory(workload, device)
+    return FitSuggestion(change, workload, device, result) if result.fits else None
+
+
+def _apply_result_preserving(workload: Workload, device: Device) -> tuple[str, Workload]:
+    """Everything that leaves the result alone, one after the other, as far as it goes."""
+    said: list[str] = []
+    for kind in RESULT_PRESERVING_CHANGES:
+        last = list(kind(workload, device))[-1:]
+        for change, changed in last:
+            if estimate_memory(changed, device).total < estimate_memory(workload, device).total:
+                said.append(change)
+                workload = changed
+    return ", ".join(said), workload
+
+
+def _larger_gpu(workload: Workload, device: Device) -> Iterator[FitSuggestion]:
+    known = (find_accelerator(name) for name in accelerator_names())
+    gpus = [d for d in known if d and d.kind == "gpu" and d.memory > device.memory]
+    gpus = [d for d in gpus if d.vendor == device.vendor]
+    for other in sorted(gpus, key=lambda d: (d.memory, d.dollars_per_hour)):
+        remedy = _suggestion_if_fits(f"{other.name} instead of {device.name}", workload, other)
+        if remedy and device.kind == "gpu":
+            yield remedy
+            return

@@ -1,0 +1,175 @@
+"""Memory while text is generated: the cache of keys and values, and vLLM's share of the card."""
+
+from posttrain.compiler.facts import parameter_counts
+from posttrain.compiler.facts.accelerators import Device
+from posttrain.compiler.facts.model_shapes import Shape
+from posttrain.compiler.memory import sharding
+from posttrain.compiler.memory.backward_peak import layer_forward_bytes
+from posttrain.compiler.memory.memory_terms import (
+    GIB,
+    MemoryPhase,
+    MemoryTerm,
+    format_count,
+    format_gib,
+    memory_phase,
+    memory_term,
+)
+from posttrain.compiler.memory.workload import RolloutWorkload, Workload
+
+BF16_BYTES = 2  # keys, values and weights in bf16
+CUDA_GRAPH_BYTES = 0.8 * GIB  # CUDA graphs for some tens of batch sizes
+SLEEPING_ENGINE_BYTES = 0.4 * GIB  # what a sleeping engine keeps
+MAX_NUM_BATCHED_TOKENS = 8192  # vLLM profiles one forward of this many
+SAMPLING_BYTES_PER_LOGIT = 16  # bytes per entry of the vocabulary: logits, their fp32 copy, probabilities
+
+
+def kv_cache_bytes(shape: Shape, tokens: int) -> float:
+    """Keys and values of one sequence of so many tokens. A windowed layer keeps its window, and
+    linear attention one state whatever the length."""
+    each = 2 * shape.kv_width * BF16_BYTES
+    total = 0.0
+    for block in parameter_counts.layer_blocks(shape):
+        if block.mixer == "linear":
+            total += block.layers * 4 * shape.linear_values * shape.linear_dim**2
+        else:
+            seen = min(tokens, shape.window) if block.mixer == "window" and shape.window else tokens
+            total += block.layers * each * seen
+    return total
+
+
+def generation_phases(
+    workload: Workload, device: Device, always: tuple[MemoryTerm, ...]
+) -> tuple[MemoryPhase, ...]:
+    rollout = workload.rollout
+    if rollout is None:
+        return ()
+    if rollout.engine == "transformers":
+        return _transformers_phases(workload, rollout, always)
+    if not rollout.colocated:
+        return ()
+    return (memory_phase("generation", always, vllm_terms(workload, rollout, device)),)
+
+
+def evaluation_phases(
+    workload: Workload, always: tuple[MemoryTerm, ...], beside: tuple[MemoryTerm, ...]
+) -> tuple[MemoryPhase, ...]:
+    """The model writes by itself, between two steps, for evals on the way of its training."""
+    if workload.evaluation is None:
+        return ()
+    found = _transformers_phases(workload, workload.evaluation, always)
+    return tuple(memory_phase(f"{one.name} of an evaluation", one.terms, beside) for one in found)
+
+
+def colocated_vllm_terms(workload: Workload, device: Device) -> tuple[MemoryTerm, ...]:
+    """What a colocated vLLM holds while the model trains."""
+    rollout = workload.rollout
+    if rollout is None or rollout.engine != "vllm" or not rollout.colocated:
+        return ()
+    if rollout.sleeps:
+        kept = SLEEPING_ENGINE_BYTES + (CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0)
+        return (memory_term("vLLM asleep", kept, "graphs and buffers that sleeping keeps"),)
+    return vllm_terms(workload, rollout, device)
+
+
+def vllm_terms(workload: Workload, rollout: RolloutWorkload, device: Device) -> tuple[MemoryTerm, ...]:
+    """vLLM's terms. It fills its share with cache, so together they are that share, or more where
+    the least that it starts with is more."""
+    weights, scratch = _vllm_weight_bytes(workload, rollout), _vllm_workspace_bytes(workload, rollout)
+    least = (
+        kv_cache_bytes(workload.model, rollout.prompt_tokens + rollout.completion_tokens)
+        / rollout.tensor_parallel_size
+    )
+    room = rollout.utilisation * device.memory - weights - scratch
+    held = format_count(rollout.sequences * (rollout.prompt_tokens + rollout.completion_tokens))
+    return (
+        memory_term("vLLM weights", weights, f"bf16, over {rollout.tensor_parallel_size} GPU(s)"),
+        memory_term("vLLM workspace", scratch, f"one forward of {MAX_NUM_BATCHED_TOKENS} tokens, sampling"),
+        memory_term("vLLM cache", max(room, least), f"fills its share; {held} tokens are generated"),
+        memory_term("vLLM graphs", CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0, "outside of its share"),
+    )
+
+
+def vllm_start_error(workload: Workload, device: Device) -> str | None:
+    """Why vLLM would not start: its share must hold the weights and one whole sequence."""
+    rollout = workload.rollout
+    if rollout is None or rollout.engine != "vllm":
+        return None
+    share = rollout.utilisation * device.memory
+    length = rollout.prompt_tokens + rollout.completion_tokens
+    least = kv_cache_bytes(workload.model, length) / rollout.tensor_parallel_size
+    needed = _vllm_weight_bytes(workload, rollout) + _vllm_workspace_bytes(workload, rollout) + least
+    if needed <= share:
+        return None
+    return (
+        f"vLLM's share of {rollout.utilisation:.2f} is {format_gib(share)}, but weights, workspace and "
+        f"one sequence of {length} tokens take {format_gib(needed)}"
+    )
+
+
+def min_gpu_memory_utilization(workload: Workload, device: Device, sequences: int) -> float:
+    """The utilisation with which vLLM holds so many sequences at once."""
+    rollout = workload.rollout
+    assert rollout is not None, "only a workload that generates has a share"
+    one = (
+        kv_cache_bytes(workload.model, rollout.prompt_tokens + rollout.completion_tokens)
+        / rollout.tensor_parallel_size
+    )
+    scratch = _vllm_workspace_bytes(workload, rollout)
+    needed = _vllm_weight_bytes(workload, rollout) + scratch + sequences * one
+    return needed / device.memory
+
+
+def _vllm_weight_bytes(workload: Workload, rollout: RolloutWorkload) -> float:
+    return BF16_BYTES * parameter_counts.count_parameters(workload.model) / rollout.tensor_parallel_size
+
+
+def _vllm_workspace_bytes(workload: Workload, rollout: RolloutWorkload) -> float:
+    shape = workload.model
+    layer = MAX_NUM_BATCHED_TOKENS * layer_forward_bytes(shape, BF16_BYTES)
+    sampled = min(rollout.sequences, 256) * SAMPLING_BYTES_PER_LOGIT * shape.vocab
+    return (layer + sampled) / rollout.tensor_parallel_size
+
+
+def _transformers_phases(
+    workload: Workload, rollout: RolloutWorkload, always: tuple[MemoryTerm, ...]
+) -> tuple[MemoryPhase, ...]:
+    shape, many = workload.model, rollout.sequences
+    whole = sharding.full_weight_terms(workload, shape)
+    length = rollout.prompt_tokens + rollout.completion_tokens
+    return (
+        memory_phase("prompt", always, whole, _prefill_terms(shape, rollout)),
+        memory_phase(
+            "generation",
+            always,
+            whole,
+            (
+                _kv_cache_term(shape, many, length),
+                memory_term(
+                    "cache copy",
+                    many * kv_cache_bytes(shape, length) / shape.layers,
+                    "a layer's cache is copied as it grows",
+                    passing=True,
+                ),
+                memory_term(
+                    "sampling",
+                    many * SAMPLING_BYTES_PER_LOGIT * shape.vocab,
+                    "logits of one token each",
+                    passing=True,
+                ),
+            ),
+        ),
+    )
+
+
+def _prefill_terms(shape: Shape, rollout: RolloutWorkload) -> tuple[MemoryTerm, ...]:
+    tokens = rollout.sequences * rollout.prompt_tokens
+    widest = tokens * layer_forward_bytes(shape, BF16_BYTES)
+    return (
+        _kv_cache_term(shape, rollout.sequences, rollout.prompt_tokens),
+        memory_term("layer under way", widest, f"{format_count(tokens)} prompt tokens at once", passing=True),
+    )
+
+
+def _kv_cache_term(shape: Shape, many: int, length: int) -> MemoryTerm:
+    why = f"keys and values of {many} x {length} tokens"
+    return memory_term("cache", many * kv_cache_bytes(shape, length), why, passing=True)

@@ -1,0 +1,99 @@
+"""What stays in memory between steps: weights, gradients, optimizer states, and how sharding
+divides them. Everything here is per device."""
+
+from posttrain.compiler.facts import parameter_counts
+from posttrain.compiler.facts.model_shapes import Shape
+from posttrain.compiler.memory.workload import FrozenModel, LoraAdapter, Workload
+
+# Bytes of optimizer state per trained parameter, in fp32 and beside bf16 weights. torch keeps
+# Adam's moments in the weights' own format; the 8-bit ones add a scale per block of 256.
+OPTIMIZER_STATE_BYTES = {
+    "adamw": (8.0, 4.0),
+    "adamw_8bit": (2.03, 2.03),
+    "lion": (4.0, 2.0),
+    "adafactor": (0.02, 0.02),
+    "sgd": (0.0, 0.0),
+}
+NF4_BYTES = 0.5 + 4 / 64  # bytes of a 4-bit weight with an fp32 scale per block of 64
+NF4_DOUBLE_QUANT_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)  # the scales in 8 bits, with a scale per 256 of them
+
+
+def shard_count(workload: Workload, stage: int) -> int:
+    """Over how many devices something that ZeRO divides from this stage on is divided."""
+    level = {"zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}.get(workload.strategy, 0)
+    return workload.gpus if level >= stage else 1
+
+
+def has_master_weights(workload: Workload) -> bool:
+    """DeepSpeed computes with bf16 weights and steps on an fp32 copy of them."""
+    return workload.strategy.startswith("zero")
+
+
+def trained_element_size(workload: Workload) -> int:
+    """Bytes of a weight that learns, as the forward and the gradients see it."""
+    if has_master_weights(workload):
+        return 2
+    if workload.strategy == "fsdp":
+        return 4
+    return workload.adapter.element if workload.adapter else workload.element
+
+
+def model_parameters(workload: Workload, shape: Shape) -> int:
+    """All parameters. A model that scores has one number in place of the vocabulary."""
+    headless = workload.loss == "scores" and not shape.tied
+    return parameter_counts.count_parameters(shape) - (
+        parameter_counts.head_parameters(shape) if headless else 0
+    )
+
+
+def trainable_parameters(workload: Workload, shape: Shape) -> int:
+    """Parameters that learn."""
+    adapter = workload.adapter
+    if adapter is None:
+        return model_parameters(workload, shape)
+    return parameter_counts.adapter_parameters(shape, adapter_target_modules(adapter, shape), adapter.rank)
+
+
+def adapter_target_modules(adapter: LoraAdapter, shape: Shape) -> tuple[str, ...]:
+    return adapter.target_modules or shape.architecture.lora
+
+
+def base_weight_bytes(workload: Workload, shape: Shape) -> float:
+    """The weights that the forward reads, without an adapter's own."""
+    count = model_parameters(workload, shape)
+    adapter = workload.adapter
+    if adapter is None:
+        return count * trained_element_size(workload) / shard_count(workload, 3)
+    element = 2 if has_master_weights(workload) or workload.strategy == "fsdp" else workload.element
+    if not adapter.quantised:
+        return count * element / shard_count(workload, 3)
+    packed = parameter_counts.quantizable_parameters(shape)
+    each = NF4_DOUBLE_QUANT_BYTES if adapter.double_quant else NF4_BYTES
+    return (packed * each + (count - packed) * element) / shard_count(workload, 3)
+
+
+def adapter_weight_bytes(workload: Workload, shape: Shape) -> float:
+    if workload.adapter is None:
+        return 0
+    return trainable_parameters(workload, shape) * trained_element_size(workload) / shard_count(workload, 3)
+
+
+def gradient_bytes(workload: Workload, shape: Shape) -> float:
+    return trainable_parameters(workload, shape) * trained_element_size(workload) / shard_count(workload, 2)
+
+
+def optimizer_state_bytes(workload: Workload, shape: Shape) -> float:
+    wide, narrow = OPTIMIZER_STATE_BYTES[workload.optimizer]
+    each = wide if has_master_weights(workload) or trained_element_size(workload) == 4 else narrow
+    return trainable_parameters(workload, shape) * each / shard_count(workload, 1)
+
+
+def master_weight_bytes(workload: Workload, shape: Shape) -> float:
+    if not has_master_weights(workload):
+        return 0
+    return 4 * trainable_parameters(workload, shape) / shard_count(workload, 1)
+
+
+def frozen_weight_bytes(workload: Workload, model: FrozenModel) -> float:
+    divided = shard_count(workload, 3) if model.sharded else 1
+    return parameter_counts.count_parameters(model.shape) * model.element / divided

@@ -1,0 +1,150 @@
+"""Declared models: one origin each, and the files beside the recipe that they need."""
+
+from collections.abc import Mapping
+
+from posttrain.compiler import model_folders
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.facts.model_shapes import Shape, find_shape
+from posttrain.compiler.facts.shape_from_init import init_model_types, shape_from_init
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.user_files import user_file
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.model_declaration import Model
+from posttrain.spec.plan import UserFile
+
+NO_ORIGIN = Code(
+    "PT0801",
+    "a model with no origin, or with two",
+    "error",
+    "A model either starts from random weights (`init`) or is taken from a hub or a folder (`from`).",
+    wrong=minimal_recipe(
+        ("    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n", "")
+    ),
+    right=MINIMAL_RECIPE,
+)
+NO_TOKENIZER = Code(
+    "PT0802",
+    "a model from random weights without a tokenizer",
+    "error",
+    "A model that starts from random weights brings no tokenizer: build one with `tokenizer: {init:"
+    " characters}`, or name where it comes from.",
+    wrong=minimal_recipe(("    tokenizer: {init: characters}\n", "")),
+    right=MINIMAL_RECIPE,
+)
+BAD_SHAPE = Code(
+    "PT0803",
+    "a model shape that cannot be",
+    "error",
+    "The width must divide by the number of heads, and the heads by the number of key/value heads.",
+    wrong=minimal_recipe(("heads: 4}", "heads: 5}")),
+    right=MINIMAL_RECIPE,
+)
+UNKNOWN_FAMILY = Code(
+    "PT0804",
+    "an unknown architecture",
+    "error",
+    "`model_type` names the architecture of a model from random weights, by transformers' name for it.",
+    wrong=minimal_recipe(("model_type: qwen2", "model_type: qwen22")),
+    right=MINIMAL_RECIPE,
+)
+TWO_TEMPLATES = Code(
+    "PT0805",
+    "two chat templates for one model",
+    "error",
+    "`chat_template` is a template of your own; `tags` has one made. A model has one of them.",
+    wrong=minimal_recipe(
+        (
+            "tokenizer: {init: characters}",
+            "tokenizer: {init: characters}\n    chat_template: chat.jinja\n    tags: {answer: [<a>, </a>]}",
+        )
+    ),
+    right=minimal_recipe(
+        ("tokenizer: {init: characters}", "tokenizer: {init: characters}\n    tags: {answer: [<a>, </a>]}")
+    ),
+    files=(("chat.jinja", "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"),),
+)
+CODES = (NO_ORIGIN, NO_TOKENIZER, BAD_SHAPE, UNKNOWN_FAMILY, TWO_TEMPLATES, *model_folders.CODES)
+# The tokens that a tokenizer of characters has beside its alphabet and words.
+_SPECIAL_TOKENS = 3
+ModelFiles = Mapping[str, UserFile]
+
+
+def model_shapes(named: ResolvedRecipe, request: CompileRequest) -> dict[str, Shape]:
+    """The shapes of the models that are known before anything runs."""
+    found = {name: _model_shape(model, request) for name, model in named.recipe.models.items()}
+    return {name: shape for name, shape in found.items() if shape is not None}
+
+
+def _model_shape(model: Model, request: CompileRequest) -> Shape | None:
+    if model.from_ is not None:
+        return (
+            model_folders.folder_model_shape(model.from_, request)
+            if model_folders.is_folder(model.from_)
+            else find_shape(model.from_)
+        )
+    init, tokenizer = model.init, model.tokenizer
+    if init is None or tokenizer is None:
+        return None
+    return shape_from_init(
+        init.model_type,
+        layers=init.num_hidden_layers,
+        hidden=init.hidden_size,
+        heads=init.num_attention_heads,
+        kv_heads=init.num_key_value_heads,
+        intermediate=init.intermediate_size,
+        context=init.max_position_embeddings,
+        tied=init.tie_word_embeddings,
+        vocab=len(set(tokenizer.alphabet)) + len(tokenizer.words) + _SPECIAL_TOKENS,
+    )
+
+
+def check_models(
+    named: ResolvedRecipe, request: CompileRequest, findings: Diagnostics
+) -> dict[str, ModelFiles]:
+    """The user files of every model, by role."""
+    found: dict[str, ModelFiles] = {}
+    for name, model in named.recipe.models.items():
+        path = ("models", name)
+        if (model.init is None) == (model.from_ is None):
+            message = f"the model `{name}` needs exactly one of `init` and `from`"
+            findings.add(NO_ORIGIN, path, message, key=True)
+        elif model.init is not None and model.tokenizer is None:
+            message = f"the model `{name}` starts from random weights and has no tokenizer"
+            findings.add(NO_TOKENIZER, path, message, key=True, help="add `tokenizer: {init: characters}`")
+        if model.init is not None:
+            _check_shape(name, named, findings)
+        files: dict[str, UserFile] = {}
+        if model.chat_template is not None:
+            template = user_file(model.chat_template, (*path, "chat_template"), request.read, findings)
+            if template is not None:
+                files["chat_template"] = template[0]
+        if model.chat_template is not None and model.tags is not None:
+            message = f"the model `{name}` has a chat template of its own, and tags to make another from"
+            findings.add(TWO_TEMPLATES, (*path, "tags"), message, key=True, help="remove one of them")
+        if model.from_ is not None and model_folders.is_folder(model.from_):
+            files |= model_folders.model_folder_files(model.from_, (*path, "from"), request, findings)
+        elif model.from_ is not None:
+            model_folders.check_hub_name(model.from_, (*path, "from"), request, findings)
+        found[name] = files
+    return found
+
+
+def _check_shape(name: str, named: ResolvedRecipe, findings: Diagnostics) -> None:
+    shape = named.recipe.models[name].init
+    assert shape is not None, "only models with a shape are checked for one"
+    path = ("models", name, "init")
+    if shape.model_type not in init_model_types():
+        help, meant = hint(shape.model_type, init_model_types(), what="architectures")
+        message = f"there is no architecture `{shape.model_type}`"
+        findings.add(UNKNOWN_FAMILY, (*path, "model_type"), message, help=help, replace=meant)
+    if shape.hidden_size % shape.num_attention_heads:
+        message = f"hidden ({shape.hidden_size}) does not divide by heads ({shape.num_attention_heads})"
+        findings.add(BAD_SHAPE, (*path, "num_attention_heads"), message)
+    if shape.num_key_value_heads is not None and shape.num_attention_heads % shape.num_key_value_heads:
+        message = (
+            f"heads ({shape.num_attention_heads}) do not divide by kv_heads ({shape.num_key_value_heads})"
+        )
+        findings.add(BAD_SHAPE, (*path, "num_key_value_heads"), message)

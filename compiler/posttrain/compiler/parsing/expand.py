@@ -1,0 +1,201 @@
+"""Second pass: one tree from the file, what it extends, its profiles and --set."""
+
+import posixpath
+
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.parsing.overlay import drop_keys, nested_mapping, overlay
+from posttrain.compiler.parsing.parse import parse
+from posttrain.compiler.parsing.typed_recipe import normalize_sections
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
+from posttrain.compiler.text.yaml_tree import Entry, MappingNode, Node, ScalarNode, SequenceNode
+from posttrain.compiler.user_files import missing_file_help, shorten_path
+from posttrain.spec.diagnostic import Code, Label, Span
+
+BAD_BASE_FILE = Code(
+    "PT0111",
+    "a file that the recipe extends cannot be used",
+    "error",
+    "`extends` names recipe files by paths relative to the file that names them. They must exist, lie"
+    " in the recipe's own folder or below it, and not extend each other in a circle.",
+    wrong=minimal_recipe(("name: demo", "name: demo\nextends: base.yaml")),
+    right=minimal_recipe(("name: demo", "name: demo\nextends: lora.yaml")),
+    files=(("lora.yaml", "description: shared settings\n"),),
+)
+BAD_PROFILE = Code(
+    "PT0112",
+    "a profile is not written as one",
+    "error",
+    "`profiles` maps names to overlays: mappings with the same sections as the recipe itself, laid over"
+    " it when the profile is chosen with --profile NAME.",
+    wrong=minimal_recipe(("name: demo", "name: demo\nprofiles: {smoke: 1}")),
+    right=minimal_recipe(("name: demo", "name: demo\nprofiles: {smoke: {seed: 1}}")),
+)
+BAD_OVERRIDE = Code(
+    "PT0113",
+    "a --set does not fit the recipe",
+    "error",
+    "--set takes PATH=VALUE: the path is written with dots and leads to a place that a mapping of the"
+    " recipe has or may have; the value is YAML.",
+    wrong=minimal_recipe(),
+    right=MINIMAL_RECIPE,
+)
+CODES = (BAD_BASE_FILE, BAD_PROFILE, BAD_OVERRIDE)
+
+
+def profile_names(root: MappingNode, request: CompileRequest) -> list[str]:
+    """The profiles that a recipe has, those of the files that it extends too."""
+    whole = _ExtendsResolver(request, Diagnostics()).resolve(root)
+    entry = whole.entries.get("profiles")
+    return list(entry.node.entries) if entry is not None and isinstance(entry.node, MappingNode) else []
+
+
+def expand(root: MappingNode, request: CompileRequest, findings: Diagnostics) -> MappingNode:
+    """The tree with everything laid over it; its variables are filled in for each leg."""
+    whole = _ExtendsResolver(request, findings).resolve(root)
+    whole = _apply_profiles(whole, request, findings)
+    for setting in request.overrides:
+        whole = _apply_override(whole, setting, findings)
+    return drop_keys(whole, "extends", "profiles")
+
+
+# More files than this are no recipe that a person could follow; two that name two each double quickly.
+_MAX_FILES = 64
+
+
+class _ExtendsResolver:
+    """Reads the files that a recipe extends: each once for each time that it is named, up to a number."""
+
+    def __init__(self, request: CompileRequest, findings: Diagnostics) -> None:
+        self.request = request
+        self.findings = findings
+        self.files_read = 0
+
+    def resolve(self, root: MappingNode) -> MappingNode:
+        """The root with all that it extends below it."""
+        return self._apply_extends(root, (self.request.source.name,), "")
+
+    def _apply_extends(self, root: MappingNode, chain: tuple[str, ...], folder: str) -> MappingNode:
+        """The files that `root` extends, in order, with `root` laid over them."""
+        root = normalize_sections(root, self.findings)
+        entry = root.entries.get("extends")
+        if entry is None:
+            return root
+        result: Node | None = None
+        for item in entry.node.items if isinstance(entry.node, SequenceNode) else (entry.node,):
+            base = self._load_base(item, chain, folder)
+            if base is not None:
+                result = base if result is None else overlay(result, base)
+        merged = overlay(result, root) if result is not None else root
+        assert isinstance(merged, MappingNode)
+        return MappingNode(merged.entries, root.span)
+
+    def _load_base(self, item: Node, chain: tuple[str, ...], folder: str) -> MappingNode | None:
+        if not isinstance(item, ScalarNode) or not isinstance(item.value, str) or not item.value:
+            return self._report(item, "`extends` takes a path or a list of paths")
+        path = posixpath.normpath(posixpath.join(folder, item.value))
+        if path.startswith(("..", "/")):
+            return self._report(
+                item, f"`{item.value}` leaves the recipe's folder", "copy the file beside the recipe"
+            )
+        if path in chain:
+            circle = " -> ".join((*chain[chain.index(path) :], path))
+            return self._report(item, f"these files extend each other in a circle: {circle}")
+        if self.files_read >= _MAX_FILES:
+            told = (
+                ""
+                if self.files_read > _MAX_FILES
+                else f"a recipe extends at most {_MAX_FILES} files, each time counted"
+            )
+            self.files_read += 1
+            return self._report(item, told) if told else None
+        data = self.request.read(path)
+        if data is None:
+            message = f"there is no file `{shorten_path(path)}` beside the recipe"
+            return self._report(item, message, missing_file_help(item.value))
+        self.files_read += 1
+        base = parse(SourceFile(path, data), self.findings)
+        return None if base is None else self._apply_extends(base, (*chain, path), posixpath.dirname(path))
+
+    def _report(self, item: Node, message: str, help: str = "") -> None:
+        self.findings.add_at_span(BAD_BASE_FILE, item.span, message, help=help)
+
+
+def _apply_profiles(root: MappingNode, request: CompileRequest, findings: Diagnostics) -> MappingNode:
+    entry = root.entries.get("profiles")
+    profiles = entry.node if entry else None
+    if isinstance(profiles, MappingNode):
+        for name, profile in profiles.entries.items():
+            if not isinstance(profile.node, MappingNode):
+                findings.add_at_span(BAD_PROFILE, profile.node.span, f"the profile `{name}` is no mapping")
+    elif profiles is not None:
+        findings.add_at_span(BAD_PROFILE, profiles.span, "`profiles` maps names to overlays")
+    known = profiles.entries if isinstance(profiles, MappingNode) else {}
+    for name in request.profiles:
+        chosen = known.get(name)
+        if chosen is None:
+            text, _ = hint(name, known, what="profiles of this recipe")
+            span = Span(f"--profile {name}", 1, 1, 1, len(name) + 1)
+            findings.add_at_span(BAD_PROFILE, span, f"the recipe has no profile `{name}`", help=text)
+        elif isinstance(chosen.node, MappingNode):
+            merged = overlay(root, normalize_sections(chosen.node, findings))
+            assert isinstance(merged, MappingNode)
+            root = merged
+    return root
+
+
+def _apply_override(root: MappingNode, setting: tuple[str, str], findings: Diagnostics) -> MappingNode:
+    path, text = setting
+    name = f"--set {path}"
+    span = Span(name, 1, 1, 1, max(2, len(text) + 1))
+    value = _parse_override(name, text, findings)
+    keys = path.split(".")
+    if value is None or not all(keys):
+        findings.add_at_span(BAD_OVERRIDE, span, f"`{path}={text}` is not PATH=VALUE")
+        return root
+    blocked = _first_not_mapping(root, keys)
+    if blocked is not None:
+        where, node = blocked
+        label = Label(node.span, "this is no mapping")
+        findings.add_at_span(BAD_OVERRIDE, span, f"`{where}` has nothing below it to set", labels=(label,))
+        return root
+    merged = overlay(root, nested_mapping(keys, span, value))
+    assert isinstance(merged, MappingNode)
+    return merged
+
+
+def _parse_override(name: str, text: str, findings: Diagnostics) -> Node | None:
+    """The value of a --set, read as the value of a key so that scalars and flows both work."""
+    before = len(findings.collected)
+    tree = parse(SourceFile(name, f"value: {text}".encode()), findings)
+    if tree is None or list(tree.entries) != ["value"]:
+        del findings.collected[before:]
+        return None
+    return _shift_spans(tree.entries["value"].node, name, len("value: "))
+
+
+def _shift_spans(node: Node, name: str, by: int) -> Node:
+    """The spans of a --set value count from the value itself."""
+    start, end = node.span.column - by, node.span.end_column - by
+    span = Span(name, 1, max(1, start), 1, max(2, end))
+    match node:
+        case ScalarNode():
+            return ScalarNode(node.value, span, node.text, node.plain)
+        case SequenceNode():
+            return SequenceNode(tuple(_shift_spans(item, name, by) for item in node.items), span)
+        case _:
+            entries = {k: Entry(span, _shift_spans(e.node, name, by)) for k, e in node.entries.items()}
+            return MappingNode(entries, span)
+
+
+def _first_not_mapping(root: MappingNode, keys: list[str]) -> tuple[str, Node] | None:
+    mapping = root
+    for taken, key in enumerate(keys[:-1], 1):
+        if key not in mapping.entries:
+            return None
+        node = mapping.entries[key].node
+        if not isinstance(node, MappingNode):
+            return ".".join(keys[:taken]), node
+        mapping = node
+    return None

@@ -1,0 +1,138 @@
+"""`matrix`: one recipe for several models or values. Each combination is a leg of the plan."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.parsing.validation_diagnostics import describe_node
+from posttrain.compiler.text.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.record import record
+
+MAX_LEGS = 1000
+
+_EXAMPLE_AXES = ("name: demo", "name: demo\nmatrix: {rate: [1.0e-4, 3.0e-4]}")
+_EXAMPLE_USE = ("epochs: 1,", 'epochs: 1, learning_rate: "${matrix.rate}",')
+BAD_MATRIX = Code(
+    "PT0131",
+    "a matrix that is not one",
+    "error",
+    "`matrix` maps names to lists of values; every combination becomes a leg of the plan, in which"
+    " ${matrix.NAME} stands for its value. `exclude` drops the legs that agree with one of its mappings,"
+    " `include` adds legs, each of which gives every name a value.",
+    wrong=minimal_recipe((_EXAMPLE_AXES[0], "name: demo\nmatrix: {rate: 1.0e-4}")),
+    right=minimal_recipe(_EXAMPLE_AXES, _EXAMPLE_USE),
+)
+UNUSED_AXIS = Code(
+    "PT0132",
+    "a matrix name that nothing uses",
+    "warning",
+    "No ${matrix.NAME} names it, so its values give legs that do not differ, and the work is done once.",
+    wrong=minimal_recipe(_EXAMPLE_AXES),
+    right=minimal_recipe(_EXAMPLE_AXES, _EXAMPLE_USE),
+)
+CODES = (BAD_MATRIX, UNUSED_AXIS)
+Axes = Mapping[str, tuple[ScalarNode, ...]]
+
+
+@record
+class Leg:
+    """One combination: a value for every name, in the order of the names."""
+
+    values: Mapping[str, ScalarNode]
+    # The matrix itself is mistaken: what names it has nothing to stand for, and is no further mistake.
+    invalid: bool = False
+
+
+def expand_matrix(root: MappingNode, findings: Diagnostics) -> list[Leg]:
+    """The legs of a recipe; a single one without values when it has no matrix."""
+    entry = root.entries.get("matrix")
+    if entry is None:
+        return [Leg({})]
+    axes = _parse_axes(entry.node, findings)
+    if axes is None:
+        return [Leg({}, invalid=True)]
+    assert isinstance(entry.node, MappingNode), "a matrix with axes is a mapping"
+    combinations = itertools.product(*axes.values())
+    found = [Leg(dict(zip(axes, values, strict=True))) for values in combinations] if axes else []
+    for excluded in _parse_filters(entry.node, "exclude", axes, findings):
+        found = [leg for leg in found if not _matches(leg, excluded)]
+    for included in _parse_filters(entry.node, "include", axes, findings):
+        missing = [name for name in axes if name not in included]
+        if missing:
+            span = entry.node.entries["include"].key_span
+            findings.add_at_span(BAD_MATRIX, span, f"a leg to include gives no value to `{missing[0]}`")
+        found.append(Leg(included))
+    if not found:
+        findings.add_at_span(BAD_MATRIX, entry.key_span, "no leg is left of this matrix")
+        return [Leg({}, invalid=True)]
+    return found
+
+
+def _parse_axes(node: Node, findings: Diagnostics) -> Axes | None:
+    if not isinstance(node, MappingNode):
+        findings.add_at_span(BAD_MATRIX, node.span, f"`matrix` is a mapping; found {describe_node(node)}")
+        return None
+    axes: dict[str, tuple[ScalarNode, ...]] = {}
+    count = 1
+    for name, entry in node.entries.items():
+        if name in ("include", "exclude"):
+            continue
+        values = entry.node.items if isinstance(entry.node, SequenceNode) else ()
+        leaves = tuple(value for value in values if isinstance(value, ScalarNode))
+        if not leaves or len(leaves) < len(values):
+            odd = next((value for value in values if not isinstance(value, ScalarNode)), entry.node)
+            what = "plain values" if values else "a list of values"
+            message = f"`{name}` takes {what}; found {describe_node(odd)}"
+            help = "`exclude` drops legs, `include` adds some" if isinstance(odd, MappingNode) else ""
+            findings.add_at_span(BAD_MATRIX, odd.span, message, help=help)
+            return None
+        axes[name] = leaves
+        count *= len(leaves)
+    if count > MAX_LEGS:
+        findings.add_at_span(BAD_MATRIX, node.span, f"{count} legs are more than {MAX_LEGS}")
+        return None
+    return axes
+
+
+def _parse_filters(
+    node: MappingNode, key: str, axes: Axes, findings: Diagnostics
+) -> list[dict[str, ScalarNode]]:
+    """The mappings of `include` or `exclude`."""
+    entry = node.entries.get(key)
+    if entry is None:
+        return []
+    found: list[dict[str, ScalarNode]] = []
+    for item in entry.node.items if isinstance(entry.node, SequenceNode) else (entry.node,):
+        if not isinstance(item, MappingNode):
+            message = f"`{key}` takes mappings from names to values; found {describe_node(item)}"
+            findings.add_at_span(BAD_MATRIX, item.span, message)
+            continue
+        values: dict[str, ScalarNode] = {}
+        for name, inner in item.entries.items():
+            if name not in axes:
+                help, _ = hint(name, axes, what="names of this matrix")
+                findings.add_at_span(
+                    BAD_MATRIX, inner.key_span, f"the matrix has no name `{name}`", help=help
+                )
+            elif isinstance(inner.node, ScalarNode):
+                values[name] = inner.node
+        found.append(values)
+    return found
+
+
+def _matches(leg: Leg, given: Mapping[str, ScalarNode]) -> bool:
+    return bool(given) and all(leg.values[name].value == leaf.value for name, leaf in given.items())
+
+
+def check_unused_axes(root: MappingNode, legs: Sequence[Leg], used: set[str], findings: Diagnostics) -> None:
+    """Report names of the matrix that nothing names."""
+    entry = root.entries.get("matrix")
+    if entry is None or not isinstance(entry.node, MappingNode):
+        return
+    for name in legs[0].values:
+        if f"matrix.{name}" not in used:
+            span = entry.node.entries[name].key_span
+            findings.add_at_span(UNUSED_AXIS, span, f"nothing names ${{matrix.{name}}}")

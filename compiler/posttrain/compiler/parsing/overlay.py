@@ -1,0 +1,39 @@
+"""Laying one tree over another: what `extends`, profiles and --set are made of."""
+
+from dataclasses import replace
+
+from posttrain.compiler.text.yaml_tree import Entry, MappingNode, Node, ScalarNode
+from posttrain.spec.diagnostic import Label, Span
+
+
+def overlay(base: Node, over: Node) -> Node:
+    """`over` laid on `base`: mappings merge key by key, a null takes a key away that is there, and
+    everything else is replaced."""
+    if not (isinstance(base, MappingNode) and isinstance(over, MappingNode)):
+        return _with_provenance(over, Label(base.span, "instead of this"))
+    entries = dict(base.entries)
+    for key, entry in over.entries.items():
+        below = entries.get(key)
+        if below and isinstance(entry.node, ScalarNode) and entry.node.value is None:
+            del entries[key]
+            continue
+        node = overlay(below.node, entry.node) if below else entry.node
+        entries[key] = Entry(entry.key_span, node)
+    # The base keeps its place: that is where most of the merged mapping was written.
+    return MappingNode(entries, base.span, base.via)
+
+
+def nested_mapping(path: list[str], span: Span, node: Node) -> Node:
+    """A mapping that holds only `node`, at a path."""
+    for key in reversed(path):
+        node = MappingNode({key: Entry(span, node)}, span)
+    return node
+
+
+def drop_keys(root: MappingNode, *keys: str) -> MappingNode:
+    kept = {key: entry for key, entry in root.entries.items() if key not in keys}
+    return MappingNode(kept, root.span, root.via)
+
+
+def _with_provenance(node: Node, label: Label) -> Node:
+    return replace(node, via=(*node.via, label))

@@ -1,0 +1,53 @@
+"""The sections of a recipe: what stands at its top level, by names that the language has.
+
+A misspelt section is taken for the one that was meant before anything is made of the file: what it
+extends, its profiles and variables are sections too. Keys of other tools are told as what they are.
+"""
+
+from collections.abc import Collection
+
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.key_suggestions import key_hint, key_location_hint, suggest_key
+from posttrain.compiler.parsing.validation_diagnostics import UNKNOWN_KEY
+from posttrain.compiler.text.yaml_tree import MappingNode, rename_key
+from posttrain.spec.diagnostic import Code, Edit
+
+FOREIGN_CONFIG = Code(
+    "PT0107",
+    "a configuration of another tool",
+    "error",
+    "The file has none of a recipe's sections, and keys that axolotl, LLaMA-Factory or TRL give a meaning"
+    " to. A recipe declares models and datasets, and says what is done with them in `stages`.",
+    wrong="base_model: gpt2\nlearning_rate: 1.0e-4\nnum_epochs: 3\n",
+    right="recipe: 1\nname: demo\nmodels: {base: {from: gpt2}}\nstages: {ship: {export: base}}\n",
+)
+CODES = (FOREIGN_CONFIG,)
+_MAX_SHOWN = 8
+
+
+def correct_sections(root: MappingNode, legal: Collection[str], findings: Diagnostics) -> MappingNode:
+    """The tree with its sections under the names that were meant; what has no meaning is reported."""
+    for key in [key for key in root.entries if key not in legal]:
+        help, meant = key_hint(key, legal, what="sections")
+        span = root.entries[key].key_span
+        edit = Edit(span, meant) if meant else None
+        findings.add_at_span(UNKNOWN_KEY, span, f"unknown section `{key}`", help=help, edit=edit)
+        mended = rename_key(root, (key,), suggest_key(key, legal))
+        assert isinstance(mended, MappingNode)
+        root = mended
+    return root
+
+
+def is_foreign_config(root: MappingNode, legal: Collection[str], findings: Diagnostics) -> bool:
+    """Whether the file was written for another tool; that is told once, and not key by key."""
+    told = {key: place for key in root.entries if key not in legal and (place := key_location_hint(key))}
+    if len(told) < 2:
+        return False
+    lines = [f"{key}: {place}" for key, place in list(told.items())[:_MAX_SHOWN]]
+    lines += [f"and {len(told) - _MAX_SHOWN} more"] if len(told) > _MAX_SHOWN else []
+    help = "\n".join(
+        ["`recipe new --list` names recipes to begin with; what is here has other places:", *lines]
+    )
+    message = f"this is no recipe: it has no `recipe: 1` and no `stages`, and {len(told)} keys of other tools"
+    findings.add_at_span(FOREIGN_CONFIG, root.entries[next(iter(told))].key_span, message, help=help)
+    return True

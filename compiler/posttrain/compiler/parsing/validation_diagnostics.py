@@ -1,0 +1,227 @@
+"""Holds a piece of the tree to a declaration, and turns what does not fit into diagnostics."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.suggest import did_you_mean, format_choices
+from posttrain.compiler.text.yaml_tree import (
+    KeyPath,
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    node_at,
+    node_to_builtins,
+)
+from posttrain.spec.declaration_fields import Declaration, keys_of
+from posttrain.spec.declarations import Secret
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.field_types import NAME_PATTERN
+from posttrain.spec.validation import DeclarationError, FieldError, parse_declaration
+
+UNKNOWN_KEY = Code(
+    "PT0201",
+    "an unknown key",
+    "error",
+    "The key has no meaning here. Nothing is ignored in silence: a misspelt option that has no effect"
+    " costs a training run.",
+    wrong=minimal_recipe(("epochs: 1", "epoch: 1")),
+    right=MINIMAL_RECIPE,
+)
+MISSING_KEY = Code(
+    "PT0202",
+    "a key is missing",
+    "error",
+    "The mapping needs this key: it has no default.",
+    wrong=minimal_recipe(("num_hidden_layers: 2, ", "")),
+    right=MINIMAL_RECIPE,
+)
+WRONG_TYPE = Code(
+    "PT0203",
+    "a value of the wrong type",
+    "error",
+    "The field takes another type. Text that looks like a number, such as 1_000 or 10k, is text in YAML.",
+    wrong=minimal_recipe(("batch_size: 4", "batch_size: 1_000")),
+    right=MINIMAL_RECIPE,
+)
+WRONG_VALUE = Code(
+    "PT0204",
+    "a value that the field does not take",
+    "error",
+    "The value has the right type, but lies outside what the field takes.",
+    wrong=minimal_recipe(("num_hidden_layers: 2", "num_hidden_layers: 0")),
+    right=MINIMAL_RECIPE,
+)
+CODES = (UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, WRONG_VALUE)
+DeclarationT = TypeVar("DeclarationT", bound=Declaration)
+
+
+def validate(
+    model: type[DeclarationT], node: Node, path: KeyPath, findings: Diagnostics
+) -> DeclarationT | None:
+    """The declaration, or None when the tree does not fit; then every reason is reported."""
+    try:
+        return parse_declaration(model, node_to_builtins(node))
+    except DeclarationError as error:
+        return _revalidate_corrected(model, error.errors, node, path, findings)
+
+
+def _revalidate_corrected(
+    model: type[DeclarationT],
+    problems: Sequence[FieldError],
+    node: Node,
+    path: KeyPath,
+    findings: Diagnostics,
+) -> DeclarationT | None:
+    """Report what is wrong. What can be told apart from that is given nonetheless, for later checks."""
+    from posttrain.compiler.diagnosis.key_correction import correct_keys, drop_independent_fields
+
+    unknown = [problem for problem in problems if problem.kind == "unknown"]
+    if unknown:
+        _report_all(unknown, node, path, findings)
+        node = correct_keys(unknown, node, path, findings)
+        return validate(model, node, path, findings)
+    _report_all(problems, node, path, findings)
+    rest = drop_independent_fields(problems, node)
+    return None if rest is None else validate(model, rest, path, findings)
+
+
+def _report_all(problems: Sequence[FieldError], node: Node, path: KeyPath, findings: Diagnostics) -> None:
+    for problem in problems:
+        _report(problem, node_at(node, problem.path)[0], (*path, *problem.path), findings)
+
+
+def _report(problem: FieldError, found: Node, path: KeyPath, out: Diagnostics) -> None:
+    key = str(path[-1]) if path else ""
+    match problem.kind:
+        case "unknown":
+            from posttrain.compiler.diagnosis.key_suggestions import key_hint
+
+            help, meant = key_hint(key, problem.legal, what="keys here")
+            said, secret = f"unknown key `{key}`", problem.legal == tuple(keys_of(Secret))
+            out.add(UNKNOWN_KEY, path, said, key=True, help=help, replace=meant, secret=secret)
+        case "missing":
+            out.add(MISSING_KEY, path, f"the key `{key}` is missing", help=problem.message)
+        case "key":
+            out.add(
+                WRONG_VALUE,
+                path,
+                f"the name `{key}` {problem.message}",
+                key=True,
+                help=_pattern_help(problem, found),
+            )
+        case "type" if problem.expected == (Secret,):
+            out.add(
+                WRONG_TYPE,
+                path,
+                "a secret is named here, and never written",
+                help=_ENV_VARIABLE_HELP,
+                secret=True,
+            )
+        case "type":
+            _report_wrong_type(problem.expected, found, path, out)
+        case "value":
+            _report_wrong_value(problem, found, path, out)
+
+
+_ENV_VARIABLE_HELP = "write {env: NAME}, with the name of the environment variable that holds it"
+_TYPE_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    list: "a list",
+    tuple: "a list",
+    dict: "a mapping",
+}
+
+
+def _type_name(kind: Any) -> str:
+    """A type, in words."""
+    if get_origin(kind) is Literal:
+        return " or ".join(f"`{word}`" for word in get_args(kind))
+    if isinstance(kind, type) and issubclass(kind, Declaration):
+        return "a mapping"
+    return _TYPE_NAMES.get(get_origin(kind) or kind, "another type")
+
+
+def _report_wrong_type(wanted: Sequence[Any], found: Node, path: KeyPath, out: Diagnostics) -> None:
+    from posttrain.compiler.diagnosis.type_fixes import suggest_fix
+
+    key = next((step for step in reversed(path) if isinstance(step, str)), "")
+    help, replace = suggest_fix(wanted, found, key)
+    kinds = [kind for kind in wanted if kind is not int or float not in wanted]
+    expected = " or ".join(dict.fromkeys(_type_name(kind) for kind in kinds))
+    out.add(
+        WRONG_TYPE, path, f"expected {expected}, found {describe_node(found)}", help=help, replace=replace
+    )
+
+
+def _report_wrong_value(problem: FieldError, found: Node, path: KeyPath, out: Diagnostics) -> None:
+    help, replace = _pattern_help(problem, found), None
+    message = problem.message
+    if isinstance(found, ScalarNode) and found.text in problem.legal:
+        help, replace = f"the quotes make it text; write {found.text}", found.text
+    elif isinstance(found, ScalarNode) and problem.legal:
+        from posttrain.compiler.diagnosis.key_suggestions import suggest_key
+
+        known = sorted(set(problem.legal))
+        replace = suggest_key(found.text, known)
+        help = (
+            did_you_mean(replace, known, "values here") if replace else format_choices(known, "values here")
+        )
+    elif isinstance(found, ScalarNode) and message.startswith(_FRACTION_MESSAGES):
+        help, replace = _fraction_help(found)
+    if isinstance(found, ScalarNode) and message.startswith(("must", "does", "is ")):
+        message = f"`{abbreviated_text(found)}` {message}"
+    elif isinstance(found, ScalarNode):
+        message = f"`{abbreviated_text(found)}`: {message}"
+    out.add(WRONG_VALUE, path, message, help=help, replace=replace)
+
+
+_FRACTION_MESSAGES = ("must be below 1", "must be at most 1")
+
+
+def _fraction_help(found: ScalarNode) -> tuple[str, str | None]:
+    """A share is below 1: 95 was meant as 0.95."""
+    if isinstance(found.value, int | float) and 1 < found.value <= 100:
+        meant = f"{found.value / 100:g}"
+        return f"this is a share, not per cent: write {meant}", meant
+    return "", None
+
+
+def _pattern_help(problem: FieldError, found: Node) -> str:
+    if not problem.expected:
+        return ""
+    if problem.expected[0] != NAME_PATTERN:
+        return f"it must match {problem.expected[0]}"
+    written = found.text if isinstance(found, ScalarNode) and problem.kind != "key" else str(problem.path[-1])
+    meant = re.sub(r"[^A-Za-z0-9_-]+", "-", written).strip("-0123456789_")[:64]
+    return "a name begins with a letter and holds letters, digits, `-` and `_`, 64 at most" + (
+        f": {meant}, say" if meant else ""
+    )
+
+
+def describe_node(node: Node) -> str:
+    """What a value is, in words for a message."""
+    match node:
+        case MappingNode():
+            return "a mapping"
+        case SequenceNode():
+            return "a list"
+        case ScalarNode(value=None):
+            return "nothing"
+        case ScalarNode(value=bool()):
+            return f"`{node.text}`"
+        case ScalarNode(value=str()):
+            return f"the text `{abbreviated_text(node)}`"
+        case ScalarNode():
+            return f"the number `{abbreviated_text(node)}`"
+
+
+def abbreviated_text(leaf: ScalarNode) -> str:
+    """A value as written, or its beginning."""
+    return leaf.text if len(leaf.text) <= 40 else leaf.text[:37] + "..."

@@ -1,0 +1,97 @@
+"""What a stage is estimated to take on its target, with the terms, the reasons and what is assumed."""
+
+from typing import Any
+
+from posttrain.compiler.memory.duration import Duration, ExpectedWork, estimate_duration
+from posttrain.compiler.memory.memory_estimate import MemoryEstimate
+from posttrain.compiler.memory.workload import Workload
+from posttrain.compiler.placement.placement_search import EvaluatedPlacement
+from posttrain.compiler.placement.stage_workload import (
+    MEAN_COMPLETION_SHARE,
+    MEAN_ROW_SHARE,
+    StageRequirements,
+    expected_work,
+)
+from posttrain.compiler.placement.target import GB, Target
+
+ROW_COUNT_UNKNOWN = "how many rows there are is known only when they are read: give the dataset a `size`"
+_STARTUP_SECONDS = (
+    60.0  # seconds in which a process imports, reads weights and compiles, before the first step
+)
+
+
+def training_estimate_record(
+    stage: StageRequirements, chosen: EvaluatedPlacement, target: Target
+) -> dict[str, Any]:
+    schedule = expected_work(stage)
+    known = schedule if stage.steps else None
+    found = estimate_record(chosen.workload, chosen.estimate, known, target)
+    untold = {"untold": ROW_COUNT_UNKNOWN} if known is None and target.gpus else {}
+    return {**found, **untold, "why": _placement_reasons(chosen, target), "assumes": _assumptions(stage)}
+
+
+def estimate_record(
+    work: Workload, memory: MemoryEstimate, schedule: ExpectedWork | None, target: Target
+) -> dict[str, Any]:
+    """Memory of one device with its terms; time and price where the amount of work is known."""
+    found: dict[str, Any] = {
+        "memory_gb": _to_gb(memory.total),
+        "limit_gb": _to_gb(memory.limit) if target.memory_known else None,
+        "moment": memory.peak_phase,
+        "terms": [
+            {"name": t.name, "gb": _to_gb(t.bytes), "why": t.why}
+            for t in sorted(memory.terms, key=lambda t: -t.bytes)
+        ],
+    }
+    if schedule is not None and target.gpus:
+        found |= _time_record(estimate_duration(work, target.device, schedule), work, target)
+    return found
+
+
+def _time_record(took: Duration, work: Workload, target: Target) -> dict[str, Any]:
+    least, most = took.min_seconds + _STARTUP_SECONDS / 2, took.max_seconds + _STARTUP_SECONDS
+    price = work.gpus * target.device.dollars_per_hour / 3600
+    middle = (least * most) ** 0.5
+    return {
+        "seconds": round(middle),
+        "seconds_least": round(least),
+        "seconds_most": round(most),
+        "dollars": round(middle * price, 2),
+        "shares": [
+            {"name": s.name, "least": round(s.min_seconds), "most": round(s.max_seconds), "why": s.why}
+            for s in took.shares
+        ],
+    }
+
+
+def _placement_reasons(chosen: EvaluatedPlacement, target: Target) -> list[str]:
+    """The choice in words, as people would defend it."""
+    choice, work = chosen.choice, chosen.workload
+    batch = f"{choice.micro_batch_size} x {work.accumulation} x {choice.processes}"
+    said = [f"micro-batch x accumulation x processes: {batch}"]
+    if choice.strategy not in ("single", "ddp"):
+        said.append(f"{choice.strategy}: one copy a GPU does not fit on {target.display_name}")
+    if choice.gradient_checkpointing and target.gpus:
+        said.append("gradient checkpointing: faster with the micro-batch that it makes room for, or needed")
+    rollout = choice.rollout
+    if rollout is not None and rollout.engine == "vllm":
+        place = "beside the training" if rollout.colocated else "on GPUs of its own"
+        asleep = ", asleep while the model trains" if rollout.sleeps else ""
+        over = f" over {rollout.tensor_parallel_size} GPUs" if rollout.tensor_parallel_size > 1 else ""
+        said.append(f"vLLM {place}{over}, {rollout.utilisation:.0%} of a GPU{asleep}")
+    return said
+
+
+def _assumptions(stage: StageRequirements) -> list[str]:
+    about = [stage.row_count_note] if stage.row_count_note else []
+    if stage.completions_per_step:
+        return [
+            *about,
+            f"prompts of {stage.prompt_tokens} tokens at most",
+            f"completions of {MEAN_COMPLETION_SHARE:.0%} of their longest length on average",
+        ]
+    return [*about, f"rows of {MEAN_ROW_SHARE:.0%} of {stage.length} tokens on average"]
+
+
+def _to_gb(size: float) -> float:
+    return round(size / GB, 2)

@@ -1,0 +1,106 @@
+"""Lays a stage that only writes completions on the target: an eval, a generation."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from posttrain.compiler.facts.accelerators import Device
+from posttrain.compiler.facts.model_shapes import Shape
+from posttrain.compiler.memory.duration import ExpectedWork
+from posttrain.compiler.memory.memory_estimate import MemoryEstimate, estimate_memory
+from posttrain.compiler.memory.workload import RolloutWorkload, Workload
+from posttrain.compiler.placement.estimate_record import ROW_COUNT_UNKNOWN, estimate_record
+from posttrain.compiler.placement.stage_placement import StagePlacement
+from posttrain.compiler.placement.stage_workload import (
+    MEAN_COMPLETION_SHARE,
+    assumed_prompt_tokens,
+    weight_element_size,
+)
+from posttrain.compiler.placement.target import Target
+from posttrain.spec.inference import Sampling
+from posttrain.spec.model_declaration import Model
+from posttrain.spec.plan import Launch
+
+_GPU_MEMORY_UTILIZATION = 0.9
+_MAX_NUM_SEQS = 256  # sequences that vLLM runs together
+
+
+def place_generation(
+    model: Model | None,
+    shape: Shape | None,
+    sampling: Sampling,
+    rows: int | None,
+    engine: str,
+    target: Target,
+    about: str = "",
+) -> StagePlacement:
+    """On one GPU, or on as many as hold the weights. Without a known shape there is no estimate."""
+    if shape is None:
+        return StagePlacement(launch=Launch(engine=engine), gpus=1 if target.gpus else 0)
+    work, memory = _smallest_tensor_parallel(shape, model, sampling, engine, target)
+    parallel = work.rollout.tensor_parallel_size if work.rollout else 1
+    schedule = (
+        ExpectedWork(1, 0, rows * sampling.n, MEAN_COMPLETION_SHARE * sampling.max_tokens) if rows else None
+    )
+    return StagePlacement(
+        launch=Launch(
+            engine=engine,
+            rollouts={"gpu_memory_utilization": _GPU_MEMORY_UTILIZATION, "tensor_parallel_size": parallel}
+            if engine == "vllm"
+            else {},
+        ),
+        gpus=parallel if target.gpus else 0,
+        estimate={
+            **estimate_record(work, memory, schedule, target),
+            **({"assumes": [about]} if about and target.gpus else {}),
+            **({"untold": ROW_COUNT_UNKNOWN} if schedule is None and target.gpus else {}),
+        },
+    )
+
+
+def combine_placements(laid: Sequence[StagePlacement]) -> StagePlacement:
+    """Models that a stage asks one after the other: the memory of the largest, the time of all."""
+    largest = max(laid, key=lambda one: (one.estimate or {}).get("memory_gb", 0.0))
+    if len(laid) == 1 or any(one.estimate is None for one in laid):
+        return largest
+    told = [one.estimate or {} for one in laid]
+    summed = ("seconds", "seconds_least", "seconds_most", "dollars")
+    if not all(name in one for one in told for name in summed):
+        return largest
+    times = {name: round(sum(one[name] for one in told), 2) for name in summed}
+    return replace(largest, estimate={**(largest.estimate or {}), **times})
+
+
+def _smallest_tensor_parallel(
+    shape: Shape, model: Model | None, sampling: Sampling, engine: str, target: Target
+) -> tuple[Workload, MemoryEstimate]:
+    found = [
+        _workload_on(n, shape, model, sampling, engine, target.device)
+        for n in (1, 2, 4, 8)
+        if n <= max(1, target.gpus)
+    ]
+    if engine != "vllm":
+        return found[0]
+    return next((pair for pair in found if pair[1].fits), found[-1])
+
+
+def _workload_on(
+    parallel: int, shape: Shape, model: Model | None, sampling: Sampling, engine: str, device: Device
+) -> tuple[Workload, MemoryEstimate]:
+    vllm = engine == "vllm"
+    prompt = assumed_prompt_tokens(shape, sampling)
+    rollout = RolloutWorkload(
+        "vllm" if vllm else "transformers",
+        prompt,
+        sampling.max_tokens,
+        _MAX_NUM_SEQS if vllm else sampling.batch_size * sampling.n,
+        utilisation=_GPU_MEMORY_UTILIZATION,
+        tensor_parallel_size=parallel,
+    )
+    work = Workload(
+        model=shape,
+        length=prompt + sampling.max_tokens,
+        train=False,
+        element=2 if weight_element_size(model) == 2 else 4,
+        rollout=rollout,
+    )
+    return work, estimate_memory(work, device)

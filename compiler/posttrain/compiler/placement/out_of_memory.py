@@ -1,0 +1,57 @@
+"""Stages that do not fit into memory: the terms, and the smallest changes that would do."""
+
+from posttrain.compiler.checks.trained_model import TrainedModel
+from posttrain.compiler.checks.training_examples import published_example
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.memory.fit_suggestions import suggest_fits
+from posttrain.compiler.memory.memory_terms import format_gib
+from posttrain.compiler.placement.placement_search import EvaluatedPlacement
+from posttrain.compiler.placement.target import Target
+from posttrain.spec.diagnostic import Code
+
+_SFT = "params: {epochs: 1, batch_size: 4}"
+_H100 = ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xL4-24GB}\n")
+_LARGE_BATCH = "params: {epochs: 1, batch_size: 64, micro_batch_size: 64, gradient_checkpointing: false}"
+OUT_OF_MEMORY = Code(
+    "PT1005",
+    "a stage that does not fit into memory",
+    "error",
+    "At its largest moment the stage holds more than one device of the target has. The terms say what"
+    " of, the changes below them were computed to fit, the least first.",
+    wrong=published_example(_H100, (_SFT, _LARGE_BATCH)),
+    right=published_example(_H100, (_SFT, "params: {epochs: 1, batch_size: 64}")),
+)
+CODES = (OUT_OF_MEMORY,)
+_MAX_TERMS, _MAX_SUGGESTIONS = 6, 4
+
+
+def report_out_of_memory(
+    subject: TrainedModel, chosen: EvaluatedPlacement, target: Target, findings: Diagnostics
+) -> None:
+    found = chosen.estimate
+    if found.start_error is not None:
+        message = f"`{subject.name}`: {found.start_error}"
+    else:
+        each = "each of " if chosen.choice.processes > 1 else ""
+        many = f"{chosen.choice.processes} " if chosen.choice.processes > 1 else ""
+        message = (
+            f"`{subject.name}` takes {format_gib(found.total)} on {each}{many}{target.display_name}, which has"
+            f" {format_gib(found.limit)}"
+        )
+    findings.add(OUT_OF_MEMORY, (*subject.path, "train"), message, help=_help_text(chosen, target))
+
+
+def _help_text(chosen: EvaluatedPlacement, target: Target) -> str:
+    terms = sorted(chosen.estimate.terms, key=lambda t: -t.bytes)
+    lines = [f"at its largest moment ({chosen.estimate.peak_phase}):"]
+    lines += [f"  {format_gib(t.bytes):>10}  {t.name}: {t.why}" for t in terms[:_MAX_TERMS]]
+    left = sum(t.bytes for t in terms[_MAX_TERMS:])
+    if left:
+        lines.append(f"  {format_gib(left):>10}  the rest")
+    found = suggest_fits(chosen.workload, target.device)[:_MAX_SUGGESTIONS]
+    if found:
+        lines.append("what would fit, the least change first:")
+        lines += [f"  {format_gib(r.estimate.total):>10}  {r.change}" for r in found]
+    else:
+        lines.append("no change of the stage alone would fit")
+    return "\n".join(lines)

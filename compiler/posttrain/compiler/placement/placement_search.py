@@ -1,0 +1,203 @@
+"""Chooses how a training stage lies on a target: the first strategy that fits, and in it what is fastest.
+
+Strategies are tried by what they cost in communication. Within one, gradient checkpointing and the
+micro-batch are weighed by the time that they take. What the recipe gives is never changed.
+"""
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import isqrt
+from typing import NamedTuple
+
+from posttrain.compiler.facts.accelerators import Device
+from posttrain.compiler.memory.duration import estimate_duration
+from posttrain.compiler.memory.generation_memory import min_gpu_memory_utilization
+from posttrain.compiler.memory.memory_estimate import MemoryEstimate, estimate_memory
+from posttrain.compiler.memory.workload import RolloutWorkload, Strategy, Workload
+from posttrain.compiler.placement.stage_workload import (
+    PlacementChoice,
+    StageRequirements,
+    build_workload,
+    expected_work,
+)
+
+# What a choice leaves free: predictions are good, machines differ.
+MEMORY_MARGIN = 0.95
+# The shares of a card that vLLM is given at most, awake and asleep beside the training.
+_MAX_UTILIZATION, _MAX_UTILIZATION_SLEEP_MODE, _SERVER_UTILIZATION = 0.45, 0.85, 0.9
+_MIN_UTILIZATION = 0.1
+_TENSOR_PARALLEL_SIZES = (1, 2, 4, 8)
+_MAX_DIVISOR_TRIED = 100_000
+_SEQUENCE_DIVISORS = (1, 2, 4, 8)  # of the completions, that vLLM works on at once
+_TENSOR_PARALLEL_SLOWDOWN = 1.2  # for every doubling of tensor parallelism
+
+
+class PlacementConstraints(NamedTuple):
+    """What the recipe says of the placement itself; None is free."""
+
+    processes: int  # that may be used at most, or exactly those that are asked for
+    strategy: Strategy | None = None
+    micro_batch_size: int | None = None
+    gradient_checkpointing: bool | None = None
+    engine: str | None = None  # for methods that write completions
+    server_gpus: int = 0  # GPUs of vLLM's own
+    gpu_memory_utilization: float | None = None
+    tensor_parallel_size: int | None = None
+    enable_sleep_mode: bool | None = None
+    # Micro-batches that the method's loss does not take.
+    refused_micro_batches: frozenset[int] = frozenset()
+    # How the method's models can be divided.
+    strategies: tuple[str, ...] = ("ddp", "zero2", "zero3")
+
+
+class EvaluatedPlacement(NamedTuple):
+    choice: PlacementChoice
+    workload: Workload
+    estimate: MemoryEstimate
+
+    def fits(self, margin: float = MEMORY_MARGIN) -> bool:
+        return self.estimate.fits and self.estimate.total <= margin * self.estimate.limit
+
+
+@functools.lru_cache(maxsize=4096)
+def choose_placement(
+    asked: StageRequirements, given: PlacementConstraints, device: Device, bounded: bool
+) -> EvaluatedPlacement:
+    """The best choice that fits; where none does, the one that comes nearest."""
+    nearest: EvaluatedPlacement | None = None
+    for strategy in _strategies(asked, given):
+        fitting: list[EvaluatedPlacement] = []
+        for chosen in _placements_with(strategy, asked, given, device):
+            if chosen.fits() or not bounded:
+                fitting.append(chosen)
+            if nearest is None or chosen.estimate.total < nearest.estimate.total:
+                nearest = chosen
+        if fitting:
+            return min(fitting, key=lambda c: _placement_cost(c, asked, device))
+    assert nearest is not None, "there is always a choice"
+    return nearest
+
+
+def _placement_cost(
+    chosen: EvaluatedPlacement, asked: StageRequirements, device: Device
+) -> tuple[float, float]:
+    took = estimate_duration(chosen.workload, device, expected_work(asked)._replace(steps=100))
+    rollout = chosen.choice.rollout
+    # What the time does not hold: waking up, and GPUs that talk to each other for every token.
+    factor = (
+        1.0
+        if rollout is None
+        else (1.1 if rollout.sleeps else 1.0)
+        * _TENSOR_PARALLEL_SLOWDOWN ** (rollout.tensor_parallel_size.bit_length() - 1)
+    )
+    return (took.max_seconds + took.min_seconds) * factor, chosen.estimate.total
+
+
+def _strategies(asked: StageRequirements, given: PlacementConstraints) -> Sequence[Strategy]:
+    if given.strategy is not None:
+        return (given.strategy,)
+    if given.processes == 1:
+        return ("single",)
+    if asked.adapter is not None and asked.adapter.quantised:
+        return ("ddp",)  # 4-bit weights cannot be divided
+    found: tuple[Strategy, ...] = ("ddp", "zero3") if asked.adapter is not None else ("ddp", "zero2", "zero3")
+    return [strategy for strategy in found if strategy in given.strategies]
+
+
+def _placements_with(
+    strategy: Strategy, asked: StageRequirements, given: PlacementConstraints, device: Device
+) -> Iterator[EvaluatedPlacement]:
+    """For each way to write completions, with and without checkpointing, the largest micro-batch
+    that fits; or the smallest there is."""
+    again = (False, True) if given.gradient_checkpointing is None else (given.gradient_checkpointing,)
+    for rollout in _rollouts(asked, given, device, strategy):
+        for checkpointing in again:
+            last: EvaluatedPlacement | None = None
+            for micro in _micro_batch_sizes(asked, given):
+                choice = PlacementChoice(given.processes, strategy, micro, checkpointing, rollout)
+                work = build_workload(asked, choice, given.refused_micro_batches)
+                last = EvaluatedPlacement(choice, work, estimate_memory(work, device))
+                if last.fits():
+                    break
+            if last is not None:
+                yield last
+
+
+def _micro_batch_sizes(asked: StageRequirements, given: PlacementConstraints) -> list[int]:
+    """Micro-batches that give the batch, the largest first."""
+    each = asked.batch_size // given.processes
+    if given.micro_batch_size is not None:
+        return [given.micro_batch_size]
+    sizes = [m for m in reversed(divisors(each)) if m not in given.refused_micro_batches]
+    return sizes or [each]
+
+
+def divisors(number: int) -> list[int]:
+    """In rising order; a batch may be written with as many digits as one likes."""
+    small = [n for n in range(1, min(isqrt(number), _MAX_DIVISOR_TRIED) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
+
+
+def _rollouts(
+    asked: StageRequirements, given: PlacementConstraints, device: Device, strategy: Strategy
+) -> Iterator[RolloutWorkload | None]:
+    if not asked.completions_per_step:
+        yield None
+        return
+    each = max(1, asked.completions_per_step // given.processes)
+    completion = asked.length - asked.prompt_tokens
+    if given.engine != "vllm":
+        yield RolloutWorkload("transformers", asked.prompt_tokens, completion, each)
+        return
+    if given.server_gpus:
+        yield from _server_rollouts(
+            RolloutWorkload("vllm", asked.prompt_tokens, completion, each, colocated=False), asked, given
+        )
+        return
+    for sleeps in (False, True) if given.enable_sleep_mode is None else (given.enable_sleep_mode,):
+        for parallel in _tensor_parallel_sizes(asked, given):
+            base = RolloutWorkload(
+                "vllm", asked.prompt_tokens, completion, each, tensor_parallel_size=parallel, sleeps=sleeps
+            )
+            yield from _colocated_rollouts(base, asked, given, device, strategy)
+
+
+def _server_rollouts(
+    base: RolloutWorkload, asked: StageRequirements, given: PlacementConstraints
+) -> Iterator[RolloutWorkload]:
+    """On GPUs of its own vLLM takes what there is."""
+    share = given.gpu_memory_utilization or _SERVER_UTILIZATION
+    for parallel in _tensor_parallel_sizes(asked, given._replace(processes=given.server_gpus)):
+        yield replace(base, utilisation=share, tensor_parallel=parallel)
+
+
+def _colocated_rollouts(
+    base: RolloutWorkload,
+    asked: StageRequirements,
+    given: PlacementConstraints,
+    device: Device,
+    strategy: Strategy,
+) -> Iterator[RolloutWorkload]:
+    """The rollout with its share of the card: for all completions at once, or for some at a time."""
+    most = _MAX_UTILIZATION_SLEEP_MODE if base.sleeps else _MAX_UTILIZATION
+    work = build_workload(asked, PlacementChoice(given.processes, strategy, 1, True, base))
+    least = base.sequences
+    for sequences in sorted({max(1, base.sequences // n) for n in _SEQUENCE_DIVISORS}, reverse=True):
+        least = sequences
+        needed = -int(-100 * min_gpu_memory_utilization(work, device, sequences) // 1) / 100
+        if given.gpu_memory_utilization is not None:
+            if needed <= given.gpu_memory_utilization:
+                break
+        elif needed <= most:
+            yield replace(base, sequences=sequences, utilisation=max(_MIN_UTILIZATION, needed))
+    yield replace(base, sequences=least, utilisation=given.gpu_memory_utilization or most)
+
+
+def _tensor_parallel_sizes(asked: StageRequirements, given: PlacementConstraints) -> list[int]:
+    if given.tensor_parallel_size is not None:
+        return [given.tensor_parallel_size]
+    heads = asked.model.kv_heads
+    return [
+        n for n in _TENSOR_PARALLEL_SIZES if given.processes % n == 0 and (heads % n == 0 or n % heads == 0)
+    ]

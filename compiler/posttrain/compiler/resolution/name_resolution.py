@@ -1,0 +1,188 @@
+"""Fourth pass: what each name refers to."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Literal
+
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.parsing.typed_recipe import VALID_NAME, TypedRecipe
+from posttrain.compiler.resolution.references import (
+    NodeKind,
+    Ref,
+    ReferenceSite,
+    find_references,
+    inference_models,
+    inloop_eval_refs,
+    reward_model_refs,
+    reward_references,
+)
+from posttrain.compiler.resolution.topological_order import CIRCULAR_REFERENCE, topological_order
+from posttrain.spec.artifact_stages import Export, Generate, Script
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.eval_stages import Benchmark, Evaluate, Gate
+from posttrain.spec.extension import Catalog
+from posttrain.spec.record import record
+from posttrain.spec.train_stage import Train
+
+__all__ = ["CODES", "NodeKind", "Ref", "ResolvedRecipe", "inference_models", "resolve_names"]
+
+UNKNOWN_NAME = Code(
+    "PT0301",
+    "a name that nothing has",
+    "error",
+    "A reference names a declaration or a stage of this recipe; a part of a dataset is written"
+    " NAME.PART, a metric STAGE.METRIC.",
+    wrong=minimal_recipe(("model: base", "model: bass")),
+    right=MINIMAL_RECIPE,
+)
+WRONG_KIND = Code(
+    "PT0302",
+    "a name for something else",
+    "error",
+    "The name exists, but stands for a thing that cannot be used here: a model where rows are wanted,"
+    " say, or an eval where weights are.",
+    wrong=minimal_recipe(("data: sums.train", "data: base")),
+    right=MINIMAL_RECIPE,
+)
+CODES = (UNKNOWN_NAME, WRONG_KIND, CIRCULAR_REFERENCE)
+
+
+@record(kw_only=True)
+class ResolvedRecipe:
+    """A recipe whose references are resolved: (owner, role) to what is meant."""
+
+    recipe: TypedRecipe
+    refs: Mapping[tuple[str, str], Ref]
+    # Models, datasets and stages as `thing:name`, each after all that it is made from.
+    order: tuple[str, ...]
+
+    @cached_property
+    def by_owner(self) -> Mapping[str, Mapping[str, Ref]]:
+        """What each owner refers to, by role."""
+        found: dict[str, dict[str, Ref]] = {}
+        for (owner, role), ref in self.refs.items():
+            found.setdefault(owner, {})[role] = ref
+        return found
+
+
+def resolve_names(recipe: TypedRecipe, catalog: Catalog, findings: Diagnostics) -> ResolvedRecipe:
+    refs = _resolve_all(find_references(recipe), recipe, findings)
+    refs |= inloop_eval_refs(recipe, refs)
+    refs |= reward_model_refs(recipe, _resolve_all(reward_references(recipe, catalog), recipe, findings))
+    return ResolvedRecipe(recipe=recipe, refs=refs, order=topological_order(recipe, refs, findings))
+
+
+def _resolve_all(
+    uses: Iterator[ReferenceSite], recipe: TypedRecipe, findings: Diagnostics
+) -> dict[tuple[str, str], Ref]:
+    found = {(use.owner, use.role): _resolve_one(use, recipe, findings) for use in uses}
+    return {use: ref for use, ref in found.items() if ref is not None}
+
+
+def _resolve_one(use: ReferenceSite, recipe: TypedRecipe, findings: Diagnostics) -> Ref | None:
+    name, dot, part = use.text.partition(".")
+    if name in recipe.invalid_names or use.text in recipe.invalid_names:
+        return None
+    things: dict[NodeKind, Mapping[str, object]] = {
+        "model": recipe.models,
+        "dataset": recipe.datasets,
+        "endpoint": recipe.endpoints,
+        "stage": recipe.stages,
+    }
+    for thing, declared in things.items():
+        if name in declared:
+            ref = Ref(thing, name, part if dot else None)
+            return ref if _check_compatible(ref, use, recipe, findings) else None
+    fitting = [
+        n
+        for thing, declared in things.items()
+        for n in declared
+        if _is_compatible(Ref(thing, n), use, recipe)
+    ]
+    _report_unknown(use, [n for n in (*recipe.invalid_names, *fitting) if VALID_NAME.match(n)], findings)
+    return None
+
+
+def _report_unknown(use: ReferenceSite, legal: list[str], findings: Diagnostics) -> None:
+    """Report a name that nothing has. A name on the hub is a thing to declare."""
+    name, _, part = use.text.partition(".")
+    help, meant = hint(name, legal, what="names that fit here")
+    if "/" in use.text:
+        declared = "models: {NAME: {from: %s}}" if use.expected in ("weights", "writer") else _DATASET_EXAMPLE
+        help, meant = f"declare it, and write its name here: {declared % use.text}", None
+        findings.add(UNKNOWN_NAME, use.path, f"nothing is named `{use.text}`", help=help)
+        return
+    replace = f"{meant}.{part}" if meant and part else meant
+    findings.add(UNKNOWN_NAME, use.path, f"nothing is named `{name}`", help=help, replace=replace)
+
+
+_DATASET_EXAMPLE = "datasets: {NAME: {from: {hub: {name: %s, columns: ...}}}}"
+
+
+def _is_compatible(ref: Ref, use: ReferenceSite, recipe: TypedRecipe) -> bool:
+    makes = _product_kind(ref, recipe)
+    if f"{ref.kind}:{ref.name}" == use.owner:
+        return False
+    match use.expected:
+        case "weights":
+            return makes == "weights"
+        case "rows":
+            return makes == "rows"
+        case "writer":
+            return makes == "weights" or ref.kind == "endpoint"
+        case "anything":
+            return makes != "nothing"
+
+
+def _product_kind(ref: Ref, recipe: TypedRecipe) -> Literal["weights", "rows", "figures", "files", "nothing"]:
+    match ref.kind:
+        case "model":
+            return "weights"
+        case "dataset":
+            return "rows"
+        case "endpoint":
+            return "nothing"
+        case "stage":
+            match recipe.stages[ref.name]:
+                case Train() | Export():
+                    return "weights"
+                case Generate():
+                    return "rows"
+                case Evaluate() | Benchmark() | Gate():
+                    return "figures"
+                case Script():
+                    return "files"
+
+
+_EXPECTED_PHRASES = {
+    "weights": "a model is",
+    "rows": "rows are",
+    "writer": "a model or an endpoint is",
+    "anything": "a product is",
+}
+
+
+def _check_compatible(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, findings: Diagnostics) -> bool:
+    if _is_compatible(ref, use, recipe):
+        return _check_part(ref, use, recipe, findings)
+    if ref.node == use.owner:
+        findings.add(CIRCULAR_REFERENCE, use.path, f"`{ref.name}` names itself")
+        return False
+    what = f"{ref.kind} `{ref.name}`"
+    makes = {"weights": "a model", "rows": "rows", "figures": "figures", "files": "files"}
+    given = makes.get(_product_kind(ref, recipe), "text")
+    message = f"{_EXPECTED_PHRASES[use.expected]} wanted here; the {what} gives {given}"
+    findings.add(WRONG_KIND, use.path, message)
+    return False
+
+
+def _check_part(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, findings: Diagnostics) -> bool:
+    """Only rows have parts, and a part has a name."""
+    if ref.part is None or (ref.part and _product_kind(ref, recipe) == "rows"):
+        return True
+    what = "has no parts" if ref.part else "ends in a dot"
+    message = f"the {ref.kind} `{ref.name}` {what}" if ref.part else f"`{use.text}` {what}"
+    findings.add(UNKNOWN_NAME, use.path, message, help=f"write {ref.name}", replace=ref.name)
+    return False

@@ -1,0 +1,86 @@
+"""The body of a reward op as written: which of its keys are operands, and which are parameters."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.parsing.validation_diagnostics import UNKNOWN_KEY, validate
+from posttrain.compiler.rewards.reward_codes import BAD_NODE
+from posttrain.compiler.text.yaml_tree import KeyPath, MappingNode, node_at, rename_key
+from posttrain.spec.declaration_fields import keys_of
+from posttrain.spec.extension import Params, RewardOp
+from posttrain.spec.record import record
+
+
+@record(kw_only=True)
+class OpArguments:
+    path: KeyPath
+    # The operands as written, and whether they stand under their own names.
+    written: Mapping[str, Any]
+    by_name: bool
+    # None when they do not fit; that was reported.
+    params: Params | None
+    # Keys that mean nothing here were reported; `meant` holds the operands that they stood for.
+    has_errors: bool
+    intended: frozenset[str]
+
+    def operand_path(self, operand: str) -> KeyPath:
+        return (*self.path, operand) if self.by_name else self.path
+
+
+def parse_arguments(op: RewardOp, body: Any, path: KeyPath, findings: Diagnostics) -> OpArguments:
+    """Tell operands from parameters, and report keys that are neither."""
+    given, named = written_operands(op, body)
+    if isinstance(body, list) and _takes_no_list(op):
+        operands = ", ".join(f"{name}: ..." for name, one in op.operands.items() if one.required)
+        message = f"`{op.name}` takes its operands by name"
+        findings.add(BAD_NODE, path, message, help=f"write {{{operands}}}")
+        taken, bare = frozenset(op.operands), MappingNode({}, node_at(findings.root, path)[0].span)
+        params = validate(op.params, bare, path, Diagnostics())
+        return OpArguments(
+            path=path, written={}, by_name=True, params=params, has_errors=True, intended=taken
+        )
+    legal = (*op.operands, *keys_of(op.params))
+    unknown = [key for key in given if key not in legal] if named else []
+    meant = {key: _report_unknown_key(key, legal, (*path, key), findings) for key in unknown}
+    for key, ours in meant.items():
+        findings.set_root(rename_key(findings.root, (*path, key), ours))
+    if unknown:  # what was meant is checked as if it had been written
+        taken = {meant.get(key, key): value for key, value in given.items()}
+        given = {key: value for key, value in taken.items() if key is not None}
+    node = node_at(findings.root, path)[0]
+    own = {
+        key: entry
+        for key, entry in (node.entries.items() if named and isinstance(node, MappingNode) else ())
+        if key not in op.operands
+    }
+    params = validate(op.params, MappingNode(own, node.span), path, findings)
+    kept = frozenset(name for name in meant.values() if name)
+    return OpArguments(
+        path=path, written=given, by_name=named, params=params, has_errors=bool(unknown), intended=kept
+    )
+
+
+def _takes_no_list(op: RewardOp) -> bool:
+    """Whether a list can stand for none of its operands."""
+    operand = op.operands.get(op.shorthand)
+    return len(op.operands) > 1 and (operand is None or not (operand.many or operand.fields or operand.named))
+
+
+def _report_unknown_key(key: str, legal: tuple[str, ...], path: KeyPath, findings: Diagnostics) -> str | None:
+    from posttrain.compiler.diagnosis.key_suggestions import key_hint
+
+    help, meant = key_hint(key, legal, what="operands and parameters")
+    findings.add(UNKNOWN_KEY, path, f"unknown key `{key}`", key=True, help=help, replace=meant)
+    return meant
+
+
+def written_operands(op: RewardOp, body: Any) -> tuple[Mapping[str, Any], bool]:
+    """The keys of a body; a body that has none of the op's keys stands for the shorthand operand."""
+    if isinstance(body, dict):
+        fields = cast(dict[str, Any], body)
+        known = {*op.operands, *keys_of(op.params)}
+        nested = len(fields) == 1 and not known & set(fields) and op.shorthand in op.operands
+        if not nested:
+            return fields, True
+    return {op.shorthand: body}, False

@@ -1,0 +1,66 @@
+"""Compiles one reward of a file by itself, for trying it out: no stage need use it, and what is wrong
+elsewhere in the file is not looked at. A file that others extend will do."""
+
+from collections.abc import Mapping
+
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.parsing.expand import expand
+from posttrain.compiler.parsing.interpolate import interpolate
+from posttrain.compiler.parsing.matrix import expand_matrix
+from posttrain.compiler.parsing.parse import parse
+from posttrain.compiler.parsing.validation_diagnostics import validate
+from posttrain.compiler.rewards.graph import RewardGraph, build_graph
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import Entry, MappingNode
+from posttrain.spec.declarations import Endpoint, Reward
+from posttrain.spec.diagnostic import Diagnostic, sort_by_location
+from posttrain.spec.record import record
+
+
+@record(kw_only=True)
+class CompiledReward:
+    """The graph when there is no error; the names of all rewards; what was found, in file order."""
+
+    graph: RewardGraph | None
+    names: tuple[str, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def compile_reward(request: CompileRequest, name: str) -> CompiledReward:
+    findings = Diagnostics()
+    names, graph = _compile(request, name, findings)
+    found = tuple(sort_by_location(findings.collected))
+    return CompiledReward(graph=None if findings.has_errors else graph, names=names, diagnostics=found)
+
+
+def _compile(
+    request: CompileRequest, name: str, findings: Diagnostics
+) -> tuple[tuple[str, ...], RewardGraph | None]:
+    tree = parse(request.source, findings)
+    if tree is None:
+        return (), None
+    findings.set_root(tree)
+    whole = expand(tree, request, findings)
+    # Of a matrix, the first combination: it is enough to try a reward out.
+    leg = expand_matrix(whole, findings)[0]
+    about = {name: entry for name, entry in whole.entries.items() if name in ("vars", "rewards", "endpoints")}
+    whole = interpolate(MappingNode(about, whole.span), leg, set(), findings)
+    findings.set_root(whole)
+    rewards = _section(whole, "rewards")
+    if findings.has_errors or name not in rewards:
+        return tuple(rewards), None
+    reward = validate(Reward, rewards[name].node, ("rewards", name), findings)
+    quiet = Diagnostics()  # an endpoint that is mistaken matters only to the whole recipe
+    quiet.set_root(whole)
+    endpoints = {
+        of: validate(Endpoint, entry.node, ("endpoints", of), quiet)
+        for of, entry in _section(whole, "endpoints").items()
+    }
+    if reward is None:
+        return tuple(rewards), None
+    return tuple(rewards), build_graph(reward, ("rewards", name), endpoints, request, findings)
+
+
+def _section(root: MappingNode, name: str) -> Mapping[str, Entry]:
+    entry = root.entries.get(name)
+    return entry.node.entries if entry is not None and isinstance(entry.node, MappingNode) else {}

@@ -1,0 +1,194 @@
+"""A declaration as JSON Schema: its types, bounds and words.
+
+Definitions are named by their class, those of an extension also by the extension. What stays open
+in a declaration (`Any`, names that only a catalog knows) is closed by `language`.
+"""
+
+import dataclasses
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from posttrain.spec.declaration_fields import Declaration, FieldInfo, dump_declaration, fields_of
+from posttrain.spec.field_limits import Limits
+
+Schema = dict[str, Any]
+Definitions = dict[str, Schema]
+
+# What describes a value, and does not restrict it.
+ANNOTATION_KEYWORDS = ("description", "default", "examples")
+# Keywords that hold one schema, several in a list, or several by name.
+_SINGLE_SUBSCHEMA = (
+    "items",
+    "additionalProperties",
+    "propertyNames",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+)
+_LISTED_SUBSCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_NAMED_SUBSCHEMAS = ("properties", "patternProperties", "$defs", "dependentSchemas")
+_SCALAR_TYPES: Mapping[Any, str] = {
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    str: "string",
+    type(None): "null",
+}
+# What a bound is called, by the type that it bounds.
+_NUMBERS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_TEXTS = {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
+_LISTS = {"min_length": "minItems", "max_length": "maxItems"}
+_MAPPINGS = {"min_length": "minProperties", "max_length": "maxProperties"}
+_BOUNDS = {"integer": _NUMBERS, "number": _NUMBERS, "string": _TEXTS, "array": _LISTS, "object": _MAPPINGS}
+
+
+def declaration_definitions(model: type[Declaration], prefix: str = "") -> Definitions:
+    """The definition of a declaration and of all in it; its own comes first."""
+    found: Definitions = {}
+    waiting = [model]
+    while waiting:
+        one = waiting.pop(0)
+        name = f"{prefix}{one.__name__}"
+        if name not in found:
+            found[name] = _declaration_schema(one, prefix)
+            waiting += [
+                inner for field in fields_of(one).values() for inner in _nested_declarations(field.annotation)
+            ]
+    return found
+
+
+def _nested_declarations(kind: Any) -> Iterator[type[Declaration]]:
+    """The declarations that a type holds."""
+    if isinstance(kind, type) and issubclass(kind, Declaration):
+        yield kind
+    for part in get_args(kind):
+        yield from _nested_declarations(part)
+
+
+def _declaration_schema(model: type[Declaration], prefix: str) -> Schema:
+    fields = fields_of(model).values()
+    needed = [one.key for one in fields if one.required]
+    says = " ".join((model.__doc__ or "").split())
+    return {
+        **({"description": says} if says else {}),
+        "type": "object",
+        "properties": {one.key: _field_schema(one, prefix) for one in fields},
+        **({"required": needed} if needed else {}),
+        "additionalProperties": False,
+    }
+
+
+def _field_schema(one: FieldInfo, prefix: str) -> Schema:
+    schema = _with_limits(_type_schema(one.annotation, prefix), one.limits)
+    default = _field_default(one)
+    if one.single:
+        listed = schema.get("anyOf", [schema])
+        schema = {"anyOf": [*(member["items"] for member in listed if "items" in member), *listed]}
+    # Nothing is what a key that is left out means anyway.
+    return {
+        **schema,
+        **({"description": one.description} if one.description else {}),
+        **({"default": default} if default is not None else {}),
+    }
+
+
+def _field_default(one: FieldInfo) -> Any:
+    if one.required:
+        return None
+    made = one.default_factory() if one.default is dataclasses.MISSING else one.default
+    return dump_declaration(made)
+
+
+def _type_schema(kind: Any, prefix: str) -> Schema:
+    origin, inner = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, Declaration):
+        return schema_ref(f"{prefix}{kind.__name__}")
+    if origin is Annotated:
+        return _with_limits(_type_schema(inner[0], prefix), inner[1])
+    if origin is Literal:
+        return _literal_schema(inner)
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_type_schema(member, prefix) for member in inner]}
+    if origin is list:
+        return {"type": "array", "items": _type_schema(inner[0], prefix)}
+    if origin is tuple:
+        items = [_type_schema(member, prefix) for member in inner]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+    if origin is dict:
+        return _mapping_schema(inner[0], _type_schema(inner[1], prefix))
+    return {} if kind is Any else {"type": _SCALAR_TYPES[kind]}
+
+
+def _literal_schema(words: tuple[Any, ...]) -> Schema:
+    (kind,) = {_SCALAR_TYPES[type(word)] for word in words}
+    return {"type": kind, "const": words[0]} if kind != "string" else {"type": kind, "enum": list(words)}
+
+
+def _mapping_schema(key: Any, value: Schema) -> Schema:
+    """A mapping by name: with names of a form, those that have it and no others."""
+    pattern = _type_schema(key, "").get("pattern")
+    if pattern is not None:
+        return {"type": "object", "patternProperties": {pattern: value}, "additionalProperties": False}
+    return {"type": "object", **({"additionalProperties": value} if value else {})}
+
+
+def _with_limits(schema: Schema, limits: Limits | None) -> Schema:
+    """The schema with the bounds that speak of its type; of a choice, each member its own."""
+    if limits is None:
+        return schema
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_with_limits(member, limits) for member in schema["anyOf"]]}
+    names = {} if "enum" in schema else _BOUNDS.get(schema.get("type", ""), {})
+    bounds = {said: getattr(limits, name) for name, said in names.items()}
+    return {**schema, **{said: bound for said, bound in bounds.items() if bound is not None}}
+
+
+def subschemas(schema: Schema) -> Iterator[Schema]:
+    """The schemas directly inside a schema."""
+    for key in _SINGLE_SUBSCHEMA:
+        if isinstance(schema.get(key), dict):
+            yield schema[key]
+    for key in _LISTED_SUBSCHEMAS:
+        yield from schema.get(key, ())
+    for key in _NAMED_SUBSCHEMAS:
+        yield from (inner for inner in schema.get(key, {}).values() if isinstance(inner, dict))
+
+
+def map_subschemas(schema: Schema, change: Any) -> Schema:
+    """A schema with `change` made to every schema directly inside it."""
+    made: Schema = {}
+    for key, value in schema.items():
+        if key in _SINGLE_SUBSCHEMA and isinstance(value, dict):
+            made[key] = change(value)
+        elif key in _LISTED_SUBSCHEMAS:
+            made[key] = [change(item) for item in value]
+        elif key in _NAMED_SUBSCHEMAS:
+            made[key] = {n: change(v) if isinstance(v, dict) else v for n, v in value.items()}
+        else:
+            made[key] = value
+    return made
+
+
+def schema_ref(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def union_schema(mappings: Iterable[Schema]) -> Schema:
+    """A mapping that may hold what any of these may hold."""
+    fields: dict[str, list[Schema]] = {}
+    for mapping in mappings:
+        for name, schema in mapping.get("properties", {}).items():
+            alternatives = fields.setdefault(name, [])
+            if all(_without_annotations(schema) != _without_annotations(other) for other in alternatives):
+                alternatives.append(schema)
+    return {
+        "properties": {n: s[0] if len(s) == 1 else {"anyOf": s} for n, s in fields.items()},
+        "additionalProperties": False,
+    }
+
+
+def _without_annotations(schema: Schema) -> Schema:
+    return {key: value for key, value in schema.items() if key not in ANNOTATION_KEYWORDS}

@@ -1,0 +1,34 @@
+"""Examples for the definitions, taken from a recipe that is known to compile."""
+
+from typing import Any
+
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE
+from posttrain.compiler.parsing.parse import parse
+from posttrain.compiler.schema.schema_declarations import Definitions
+from posttrain.compiler.text.compile_request import SourceFile
+from posttrain.compiler.text.yaml_tree import node_to_builtins
+from posttrain.spec.recipe import SECTIONS, VERBS
+
+
+def with_examples(found: Definitions) -> Definitions:
+    """The definitions of declarations and stages, each with one example where there is one."""
+    examples = _minimal_examples()
+    return {
+        name: {**schema, "examples": [examples[name]]} if name in examples else schema
+        for name, schema in found.items()
+    }
+
+
+def _minimal_examples() -> dict[str, Any]:
+    tree = parse(SourceFile("example", MINIMAL_RECIPE.encode()), Diagnostics())
+    assert tree is not None, "the example of all pages can be read"
+    recipe = node_to_builtins(tree)
+    made: dict[str, Any] = {}
+    for section, model in SECTIONS.items():
+        for declared in recipe.get(section, {}).values():
+            made.setdefault(model.__name__, declared)
+    for stage in recipe["stages"].values():
+        verb = next(key for key in stage if key in VERBS)
+        made.setdefault(VERBS[verb].__name__, stage)
+    return made

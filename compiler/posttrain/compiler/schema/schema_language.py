@@ -1,0 +1,147 @@
+"""The whole language over a catalog, as definitions: the declared models, closed where they are open.
+
+These say what a recipe is once its variables are filled in and its overlays are laid. `recipe`
+makes of them what an editor checks a file by.
+"""
+
+from posttrain.compiler.schema.schema_choices import (
+    EXACTLY_ONE,
+    extension_references,
+    extensions_of_kind,
+    parameter_definitions,
+    single_key_schema,
+)
+from posttrain.compiler.schema.schema_declarations import (
+    Definitions,
+    Schema,
+    declaration_definitions,
+    schema_ref,
+    union_schema,
+)
+from posttrain.compiler.schema.schema_nodes import TYPE_SCHEMA, node_definitions, node_ref
+from posttrain.compiler.schema.schema_steps import step_definitions
+from posttrain.spec.extension import Catalog, Extension, Method
+from posttrain.spec.recipe import VERBS, Recipe
+
+_METRIC_SCHEMA: Schema = {
+    "type": ["string", "object"],
+    "properties": {
+        "rate": {"type": "string", "description": "How often this node holds."},
+        "mean": {"type": "string", "description": "The mean of this node."},
+    },
+    **EXACTLY_ONE,
+}
+
+
+def language_definitions(catalog: Catalog) -> Definitions:
+    """Every definition by name. `Recipe` is the root; extensions are KIND.NAME."""
+    found = declaration_definitions(Recipe)
+    found |= step_definitions(catalog) | node_definitions(catalog)
+    for kind in ("source", "method", "environment", "tracker"):
+        for extension in extensions_of_kind(kind, catalog).values():
+            found |= parameter_definitions(kind, extension)
+    _close_data(found, catalog)
+    _close_rewards(found)
+    _close_training(found, catalog)
+    _close_names(found, catalog)
+    found["stage"] = _stage_schema()
+    _set_entry_schema(found["Recipe"], "stages", schema_ref("stage"))
+    return found
+
+
+def _set_entry_schema(owner: Schema, field: str, value: Schema) -> None:
+    """What each entry of a mapping by name is."""
+    held = owner["properties"][field]
+    named = "patternProperties" if "patternProperties" in held else "additionalProperties"
+    changed = dict.fromkeys(held[named], value) if named == "patternProperties" else value
+    owner["properties"][field] = {**held, named: changed}
+
+
+def _close_data(found: Definitions, catalog: Catalog) -> None:
+    fields = found["Dataset"]["properties"]
+    sources = single_key_schema(extension_references("source", catalog), fields["from"]["description"])
+    fields["from"] = {**sources, "type": ["string", "object"]}  # text names a dataset or a stage
+    fields["steps"] = {**fields["steps"], "items": schema_ref("step")}
+
+
+def _close_rewards(found: Definitions) -> None:
+    reward = found["Reward"]
+    _set_entry_schema(reward, "reads", TYPE_SCHEMA)
+    _set_entry_schema(reward, "nodes", node_ref("any"))
+    reward["properties"]["returns"] = {**reward["properties"]["returns"], **node_ref("number")}
+    _set_entry_schema(found["Evaluate"], "metrics", _METRIC_SCHEMA)
+
+
+def _close_training(found: Definitions, catalog: Catalog) -> None:
+    """A method is one of the catalog's, and decides what `params` takes and what else is needed."""
+    methods = extensions_of_kind("method", catalog)
+    train = found["Train"]
+    train["properties"]["train"] |= _enum_of(methods)
+    train["allOf"] = [
+        {
+            "if": {"properties": {"train": {"const": name}}, "required": ["train"]},
+            "then": _method_constraints(method, found[f"method.{name}"]),
+        }
+        for name, method in methods.items()
+        if isinstance(method, Method)
+    ]
+    known = {"properties": {"train": {"enum": list(methods)}}, "required": ["train"]}
+    found["params"] = {"type": "object", **union_schema(found[f"method.{name}"] for name in methods)}
+    others = {"properties": {"params": schema_ref("params")}}
+    train["allOf"].append({"if": {"not": known}, "then": others})
+
+
+def _method_constraints(method: Method, params: Schema) -> Schema:
+    needed = ["params"] if params.get("required") else []
+    # Behind `allOf`, an editor that inserts `params` does not insert every default with it.
+    own: Schema = {"type": "object", "allOf": [schema_ref(f"method.{method.name}")]}
+    fields: dict[str, Schema | bool] = {"params": own}
+    if method.needs_reward:
+        needed.append("reward")
+    else:
+        fields["reward"] = False
+    return {"properties": fields, "required": needed}
+
+
+def _close_names(found: Definitions, catalog: Catalog) -> None:
+    trackers = extensions_of_kind("tracker", catalog)
+    if trackers:
+        tracking = found["Recipe"]["properties"]["tracking"]
+        tracking["items"] |= _enum_of(trackers)
+    environments = extensions_of_kind("environment", catalog)
+    if environments:
+        environment = found["Environment"]
+        environment["properties"]["kind"] |= _enum_of(environments)
+        environment["allOf"] = [
+            {
+                "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
+                "then": {"properties": {"params": schema_ref(f"environment.{name}")}},
+            }
+            for name in environments
+        ]
+
+
+def _enum_of(known: dict[str, Extension]) -> Schema:
+    says = [extension.summary for extension in known.values()]
+    return {"enum": list(known), "enumDescriptions": says}
+
+
+def _stage_schema() -> Schema:
+    """One of the verbs, known by its key. Without one, the verbs are what there is to say."""
+    defined = {verb: model.__name__ for verb, model in VERBS.items()}
+    says = {verb: " ".join((model.__doc__ or "").split()) for verb, model in VERBS.items()}
+    written = [{"required": [verb]} for verb in VERBS]
+    return {
+        "type": "object",
+        "description": "One thing that is done, known by its verb: " + ", ".join(VERBS) + ".",
+        "if": {"anyOf": written},
+        "then": {
+            "allOf": [
+                {"if": {"required": [verb]}, "then": schema_ref(name)} for verb, name in defined.items()
+            ]
+        },
+        "else": {
+            "properties": {verb: {"description": text} for verb, text in says.items()},
+            "anyOf": written,
+        },
+    }

@@ -1,0 +1,77 @@
+"""Definitions of overlays: profiles, and recipes that extend others. Nothing in them is required."""
+
+from collections.abc import Set
+
+from posttrain.compiler.schema.schema_declarations import (
+    ANNOTATION_KEYWORDS,
+    Definitions,
+    Schema,
+    map_subschemas,
+    schema_ref,
+    union_schema,
+)
+from posttrain.spec.recipe import VERBS
+
+OVERLAY_PREFIX = "partial."
+
+
+def overlay_definitions(found: Definitions) -> Definitions:
+    """`partial.NAME` for every definition that demands something, or leads to one that does."""
+    demanding = _definitions_with_requirements(found)
+    made = {f"{OVERLAY_PREFIX}{name}": _overlay_schema(found[name], demanding) for name in demanding}
+    made[f"{OVERLAY_PREFIX}stage"] = _overlay_stage(found["stage"], made)
+    return made
+
+
+def _definitions_with_requirements(found: Definitions) -> set[str]:
+    """The definitions of which an overlay needs one of its own."""
+    names = {name for name, schema in found.items() if _overlay_schema(schema, set()) != schema} | {"stage"}
+    while True:
+        more = {name for name, schema in found.items() if _overlay_schema(schema, names) != schema}
+        if more <= names:
+            return names
+        names |= more
+
+
+def _overlay_schema(schema: Schema, demanding: Set[str]) -> Schema:
+    """The schema of a mapping that is laid over another. A list is not merged, so it stays whole."""
+
+    def within(inner: Schema) -> Schema:
+        return _overlay_schema(inner, demanding)
+
+    kept = {key: schema[key] for key in ("if", "items") if key in schema}
+    made = {**map_subschemas(schema, within), **kept}
+    # An overlay may take one choice away and put another in its place.
+    for demand in ("required", "minProperties", "maxProperties"):
+        made.pop(demand, None)
+    for named in ("properties", "patternProperties"):
+        if named in made:
+            made[named] = {key: _nullable(inner) for key, inner in made[named].items()}
+    if isinstance(made.get("additionalProperties"), dict):
+        made["additionalProperties"] = _nullable(made["additionalProperties"])
+    name = made.get("$ref", "").removeprefix("#/$defs/")
+    return {**made, **schema_ref(f"{OVERLAY_PREFIX}{name}")} if name in demanding else made
+
+
+def _nullable(schema: Schema | bool) -> Schema | bool:
+    """What may stand in an overlay: nothing takes away what is there below."""
+    if not isinstance(schema, dict) or "const" in schema or "if" in schema:
+        return schema
+    if isinstance(schema.get("type"), str) and "enum" not in schema:
+        return {**schema, "type": [schema["type"], "null"]} if schema["type"] != "null" else schema
+    if isinstance(schema.get("type"), list) and "enum" not in schema:
+        return {**schema, "type": list(dict.fromkeys([*schema["type"], "null"]))}
+    about = {key: schema[key] for key in ANNOTATION_KEYWORDS if key in schema}
+    rest = {key: value for key, value in schema.items() if key not in about}
+    return {**about, "anyOf": [rest, {"type": "null"}]} if rest else schema
+
+
+def _overlay_stage(whole: Schema, made: Definitions) -> Schema:
+    """A stage that does not repeat its verb may hold what any verb takes."""
+    own = {verb: f"{OVERLAY_PREFIX}{model.__name__}" for verb, model in VERBS.items()}
+    then = [{"if": {"required": [verb]}, "then": schema_ref(name)} for verb, name in own.items()]
+    either = union_schema(made[name] for name in own.values())
+    either["properties"]["params"] = schema_ref(
+        f"{OVERLAY_PREFIX}params" if f"{OVERLAY_PREFIX}params" in made else "params"
+    )
+    return {**whole, "then": {"allOf": then}, "else": either}

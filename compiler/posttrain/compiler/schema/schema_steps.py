@@ -1,0 +1,72 @@
+"""What the relational data steps take. Their functions check it again, against the rows they get."""
+
+from posttrain.compiler.data.relational_steps import RELATIONAL_STEPS
+from posttrain.compiler.schema.schema_choices import (
+    extension_references,
+    extensions_of_kind,
+    parameter_definitions,
+    single_key_schema,
+)
+from posttrain.compiler.schema.schema_declarations import Definitions, Schema, schema_ref
+from posttrain.spec.extension import Catalog
+
+_SQL_SCHEMA: Schema = {"type": "string", "description": "An SQL expression over the columns."}
+_COLUMN_SCHEMA: Schema = {"type": "string", "description": "A column."}
+_COLUMNS_SCHEMA: Schema = {
+    "anyOf": [_COLUMN_SCHEMA, {"type": "array", "items": _COLUMN_SCHEMA, "minItems": 1}]
+}
+_AMOUNT_SCHEMA: Schema = {
+    "type": "number",
+    "exclusiveMinimum": 0,
+    "description": "A number of rows, or a share of them below 1.",
+}
+
+
+def _mapping_of(value: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": value, "minProperties": 1}
+
+
+_STEP_SCHEMAS: dict[str, Schema] = {
+    "where": {**_SQL_SCHEMA, "examples": ["length(answer) <= 3"]},
+    "derive": {**_mapping_of(_SQL_SCHEMA), "examples": [{"question": "trim(prompt)"}]},
+    "select": {**_COLUMNS_SCHEMA, "examples": [["prompt", "answer"]]},
+    "rename": {**_mapping_of({"type": "string"}), "examples": [{"solution": "answer"}]},
+    "sort": {**_SQL_SCHEMA, "examples": ["length(prompt) desc"]},
+    "dedup": {"anyOf": [*_COLUMNS_SCHEMA["anyOf"], {"type": "null"}], "examples": [["prompt"]]},
+    "sample": {**_AMOUNT_SCHEMA, "examples": [1000, 0.1]},
+    "join": {
+        "type": "object",
+        "properties": {
+            "with": {"type": "string", "description": "The other dataset."},
+            "on": {**_COLUMNS_SCHEMA, "description": "The columns that must agree."},
+            "kind": {
+                "type": "string",
+                "enum": ["inner", "left"],
+                "default": "inner",
+                "description": "Whether rows without a partner are dropped or kept.",
+            },
+        },
+        "required": ["with", "on"],
+        "additionalProperties": False,
+        "examples": [{"with": "other", "on": ["id"]}],
+    },
+    "mix": {**_mapping_of(_AMOUNT_SCHEMA), "examples": [{"other": 0.5}]},
+    "split": {**_mapping_of(_AMOUNT_SCHEMA), "examples": [{"test": 200}]},
+}
+
+
+def step_definitions(catalog: Catalog) -> Definitions:
+    """`step`, which is one of the relational steps or one of the catalog's, and all these."""
+    found = {f"data.{name}": _relational_step_schema(name) for name in RELATIONAL_STEPS}
+    for extension in extensions_of_kind("data", catalog).values():
+        found |= parameter_definitions("data", extension)
+    named = {name: schema_ref(f"data.{name}") for name in RELATIONAL_STEPS} | extension_references(
+        "data", catalog
+    )
+    return {**found, "step": single_key_schema(named, "A data step: its name, and what it takes.")}
+
+
+def _relational_step_schema(name: str) -> Schema:
+    says = " ".join((RELATIONAL_STEPS[name].__doc__ or "").split())
+    # A step whose form is not told here takes anything: the compiler still checks it.
+    return {**_STEP_SCHEMAS.get(name, {}), "description": says}

@@ -1,0 +1,66 @@
+"""Lets a variable stand for every scalar: what an editor sees is the file before it is filled in."""
+
+from posttrain.compiler.schema.schema_declarations import ANNOTATION_KEYWORDS, Schema, map_subschemas
+from posttrain.compiler.schema.schema_wording import describe_schema
+
+VARIABLE_PATTERN = r"\$\{[^{}]*\}"
+
+
+def allow_variables(schema: Schema) -> Schema:
+    """The schema, that also takes text with `${...}` where it takes a scalar."""
+    made = _merge_scalar_alternatives(schema)
+    kept = {"if": made["if"]} if "if" in made else {}  # a condition is not a demand
+    made = {**map_subschemas(made, allow_variables), **kept}
+    if "enum" in made:
+        return _enum_or_variable(made)
+    types = _schema_types(made)
+    if "string" in types:
+        if "pattern" in made:
+            made["pattern"] = f"{made['pattern']}|{VARIABLE_PATTERN}"
+        return made
+    if {"integer", "number", "boolean"} & set(types):
+        # What editors say instead of the pattern, which tells a person little.
+        said = f"expected {describe_schema(made)}, or a variable such as ${{vars.NAME}}"
+        return {**made, "type": [*types, "string"], "pattern": f"^{VARIABLE_PATTERN}$", "errorMessage": said}
+    return made
+
+
+def _enum_or_variable(schema: Schema) -> Schema:
+    about = {key: schema[key] for key in ANNOTATION_KEYWORDS if key in schema}
+    rest = {key: value for key, value in schema.items() if key not in ANNOTATION_KEYWORDS}
+    return {**about, "anyOf": [rest, {"type": "string", "pattern": VARIABLE_PATTERN}]}
+
+
+def _schema_types(schema: Schema) -> list[str]:
+    types = schema.get("type", [])
+    return [types] if isinstance(types, str) else list(types)
+
+
+def _merge_scalar_alternatives(schema: Schema) -> Schema:
+    """Alternatives of plain scalars as one schema of several types: editors explain that better."""
+    members = schema.get("anyOf", ())
+    if not members or not all(set(m) <= {"type", *_LIMIT_KEYWORDS} and "type" in m for m in members):
+        return schema
+    limits = {key: value for member in members for key, value in member.items() if key != "type"}
+    if sum(len(member) - 1 for member in members) != len(limits):
+        return schema
+    types = list(dict.fromkeys(t for member in members for t in _schema_types(member)))
+    rest = {key: value for key, value in schema.items() if key != "anyOf"}
+    if "integer" in types and "number" in types:
+        types.remove("integer")
+    return {**rest, "type": types, **limits}
+
+
+# Each speaks of values of one type, and leaves those of other types alone.
+_LIMIT_KEYWORDS = (
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "items",
+    "minItems",
+    "maxItems",
+)

@@ -1,0 +1,244 @@
+"""Benchmark stages: the tasks, what they ask of the models, and the metrics that they give."""
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from posttrain.compiler.benchmarks import lm_eval_tasks
+from posttrain.compiler.benchmarks.benchmark_codes import (
+    NEEDS_LOGLIKELIHOOD,
+    UNKNOWN_TASK,
+    UNSAFE_CODE,
+)
+from posttrain.compiler.benchmarks.custom_task import read_custom_task
+from posttrain.compiler.benchmarks.lm_eval_tasks import TaskKind
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe, inference_models
+from posttrain.compiler.stages.eval_stage import Metric
+from posttrain.compiler.stages.inference import InferenceConfig, InferenceTarget
+from posttrain.compiler.stages.inference_codes import UNSUPPORTED_INFERENCE
+from posttrain.compiler.stages.prompting import PromptConfig
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.compiler.user_files import user_file
+from posttrain.spec.column_types import Interval
+from posttrain.spec.eval_stages import Benchmark
+from posttrain.spec.extension import Engine
+from posttrain.spec.plan import UserFile
+from posttrain.spec.record import record
+
+_COMMIT = re.compile("[0-9a-f]{40}")  # a branch or a tag may come to name something else
+_RATE, _ANY = Interval(0.0, 1.0), Interval.unbounded()
+
+
+@record(kw_only=True)
+class Task:
+    """A task as a stage puts it."""
+
+    name: str
+    kind: TaskKind
+    # The file that holds it; None for one that comes with lm-eval.
+    file: str | None
+    is_local: bool
+
+
+@record(kw_only=True)
+class CheckedBenchmark:
+    """A checked benchmark stage. To gates it is an eval."""
+
+    stage: Benchmark
+    inference: InferenceConfig
+    tasks: tuple[Task, ...]
+    # Groups by name: their tasks, and the metrics that are means over all their items.
+    groups: Mapping[str, Mapping[str, Any]]
+    task_metrics: Mapping[str, Metric]
+
+    @property
+    def samples(self) -> int:
+        return 1
+
+    @property
+    def invalid_metrics(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics as others name them: of one model, or of each by its name."""
+        if isinstance(self.stage.benchmark, str):
+            return self.task_metrics
+        return {f"{s}.{name}": m for s in self.stage.benchmark for name, m in self.task_metrics.items()}
+
+    @property
+    def pinned(self) -> bool:
+        """Whether what is measured, and by what, stays what it is."""
+        named = self.stage.revisions.values()
+        commits = bool(named) and all(_COMMIT.fullmatch(revision) for revision in named)
+        steady = commits or all(task.is_local for task in self.tasks)
+        return steady and all(endpoint.pinned for endpoint in self.inference.endpoints.values())
+
+    @property
+    def needs_network(self) -> bool:
+        return not all(task.is_local for task in self.tasks) or bool(self.inference.endpoints)
+
+    def num_items(self, metric: str) -> int | None:
+        """The most items that a metric is made from, where that is known before anything runs."""
+        if self.stage.limit is None:
+            return None
+        own = self._without_model(metric)
+        within = [about["tasks"] for group, about in self.groups.items() if own.startswith(f"{group}.")]
+        return self.stage.limit * max([1, *(len(tasks) for tasks in within)])
+
+    def pairing_key(self, named: ResolvedRecipe, name: str, metric: str) -> Any:
+        """What two stages must have alike to be compared item by item, by this metric."""
+        own, stage = self._without_model(metric), self.stage
+        files = tuple(task.file for task in self.tasks if own.startswith(f"{task.name}."))
+        return (own, files, stage.limit, stage.num_fewshot, stage.prompts, tuple(stage.revisions.items()))
+
+    def _without_model(self, metric: str) -> str:
+        """A metric without the model that it is of."""
+        return metric if metric in self.task_metrics else metric.partition(".")[2]
+
+
+def check_benchmark(
+    name: str, stage: Benchmark, named: ResolvedRecipe, request: CompileRequest, findings: Diagnostics
+) -> CheckedBenchmark | None:
+    path: KeyPath = ("stages", name)
+    files: dict[str, UserFile] = {}
+    tasks: dict[str, Task] = {}
+    groups: dict[str, Mapping[str, Any]] = {}
+    good = True
+    for index, given in enumerate(stage.tasks):
+        found = _expand_tasks(given, (*path, "tasks", index), files, groups, request, findings)
+        good = good and found is not None
+        for task in found or ():
+            if task.name in tasks:
+                message = f"the task `{task.name}` is put twice"
+                findings.add(UNKNOWN_TASK, (*path, "tasks", index), message, help="name it once")
+                good = False
+            tasks[task.name] = task
+    for index, given in enumerate(stage.files):
+        read = user_file(given, (*path, "files", index), request.read, findings)
+        if read is not None:
+            files[read[0].path] = read[0]
+    asking = _inference_config(name, stage, named, files, request, findings)
+    if not good or asking is None:
+        return None
+    found = tuple(tasks.values())
+    _check_task_kinds(stage, found, asking, path, findings)
+    return CheckedBenchmark(
+        stage=stage, inference=asking, tasks=found, groups=groups, task_metrics=_metrics(found, groups)
+    )
+
+
+def _expand_tasks(
+    given: str,
+    path: KeyPath,
+    files: dict[str, UserFile],
+    groups: dict[str, Mapping[str, Any]],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> list[Task] | None:
+    """The tasks that a name stands for."""
+    if given.endswith((".yaml", ".yml")):
+        own = read_custom_task(given, path, request.read, findings)
+        if own is None:
+            return None
+        files |= own.files
+        return [Task(name=own.name, kind=own.kind, file=posixpath.normpath(given), is_local=own.is_local)]
+    if given not in lm_eval_tasks.tasks() and lm_eval_tasks.group(given) is None:
+        help, meant = hint(given, lm_eval_tasks.task_names(), what="tasks")
+        if meant is None:
+            help = "the names are those of `lm-eval ls tasks`; a task of your own is a file: NAME.yaml"
+        message = f"lm-eval {lm_eval_tasks.lm_eval_version()} has no task `{given}`"
+        findings.add(UNKNOWN_TASK, path, message, help=help, replace=meant)
+        return None
+    leaves = lm_eval_tasks.expand_group(given)
+    if leaves is None:
+        message = f"the group `{given}` changes its members, which are not known beforehand"
+        findings.add(UNKNOWN_TASK, path, message, help="name the tasks that are to be put")
+        return None
+    if given not in lm_eval_tasks.tasks():
+        groups[given] = {"tasks": leaves, "metrics": (lm_eval_tasks.group(given) or {}).get("metrics", [])}
+    return [Task(name=one, kind=lm_eval_tasks.tasks()[one], file=None, is_local=False) for one in leaves]
+
+
+def _inference_config(
+    name: str,
+    stage: Benchmark,
+    named: ResolvedRecipe,
+    files: Mapping[str, UserFile],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> InferenceConfig | None:
+    subjects: list[InferenceTarget] = []
+    written = inference_models(name, stage)
+    for role, text, _ in written:
+        ref = named.refs.get((f"stage:{name}", role))
+        if ref is not None:
+            endpoint = named.recipe.endpoints[ref.name] if ref.kind == "endpoint" else None
+            engine = "transformers" if endpoint is None else "http"
+            subjects.append(InferenceTarget(name=text, role=role, engine=engine, endpoint=endpoint))
+    names = stage.model_names
+    if not names:
+        findings.add(UNSUPPORTED_INFERENCE, ("stages", name, "benchmark"), "no model is named")
+    for index, subject in enumerate(names):
+        if subject in names[:index]:
+            findings.add(
+                UNSUPPORTED_INFERENCE, ("stages", name, "benchmark", index), f"`{subject}` is named twice"
+            )
+    if len(subjects) < len(written):
+        return None
+    found = (request.catalog.find("engine", engine) for engine in dict.fromkeys(s.engine for s in subjects))
+    return InferenceConfig(
+        targets=tuple(subjects),
+        engines=tuple(engine for engine in found if isinstance(engine, Engine)),
+        prompt_config=PromptConfig(prompts=stage.prompts, files=files),
+    )
+
+
+def _check_task_kinds(
+    stage: Benchmark, tasks: Sequence[Task], asking: InferenceConfig, path: KeyPath, findings: Diagnostics
+) -> None:
+    """Whether the models can do what the tasks ask, and what they run is allowed."""
+    likely = [task.name for task in tasks if not task.kind.generates]
+    if asking.endpoints and likely:
+        message = (
+            f"`{next(iter(asking.endpoints))}` gives no likelihoods, which {_join_names(likely)} compare"
+        )
+        help = "put these to models, or name variants whose answers are written"
+        findings.add(NEEDS_LOGLIKELIHOOD, (*path, "tasks"), message, help=help)
+    unsafe = [task.name for task in tasks if task.kind.unsafe]
+    if unsafe and not stage.unsafe_code:
+        message = (
+            f"{_join_names(unsafe)} run what the model writes, outside any sandbox, or metrics from the hub"
+        )
+        findings.add(UNSAFE_CODE, (*path, "tasks"), message, help="add `unsafe_code: true` to allow that")
+    elif stage.unsafe_code and not unsafe:
+        findings.add(
+            UNSAFE_CODE, (*path, "unsafe_code"), "none of the tasks runs such code", help="remove it"
+        )
+
+
+def _join_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return ", ".join(f"`{name}`" for name in names[:2]) + more
+
+
+def _metrics(tasks: Sequence[Task], groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
+    """What gates can name: the metrics that are means of items, of tasks and of groups."""
+    found: dict[str, Metric] = {}
+    for task in tasks:
+        for metric, averaged in (task.kind.metrics or {}).items():
+            if averaged:
+                found[f"{task.name}.{metric}"] = _metric(f"{task.name}.{metric}", metric)
+    for group, about in groups.items():
+        for metric in about["metrics"]:
+            if any(f"{task}.{metric}" in found for task in about["tasks"]):
+                found[f"{group}.{metric}"] = _metric(f"{group}.{metric}", metric)
+    return found
+
+
+def _metric(node: str, metric: str) -> Metric:
+    return Metric("rate", node, _RATE) if lm_eval_tasks.is_rate(metric) else Metric("mean", node, _ANY)

@@ -1,0 +1,242 @@
+"""Eval stages: the graph, and the metrics with the nodes that they are the rate or mean of."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isfinite
+from typing import Any, Protocol, cast
+
+from posttrain.compiler.data import data_codes
+from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.stages.inference import InferenceConfig, check_inference
+from posttrain.compiler.stages.inference_codes import INVALID_SAMPLING
+from posttrain.compiler.stages.train_stage import check_reward_columns, resolve_reward
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.column_types import SCALAR_TYPES, Columns, Interval
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.eval_stages import Evaluate
+from posttrain.spec.record import record
+
+BAD_METRIC = Code(
+    "PT0611",
+    "a metric that cannot be computed",
+    "error",
+    "A metric is the rate at which a condition holds, or the mean of a number. A bare name takes the"
+    " rate of a boolean node, the rate at which a `score` node's condition holds, and the mean of any"
+    " other number; {rate: NODE} and {mean: NODE} say it outright, and {pass_at: {node: NODE, k: K}} is how"
+    " often at least one of K completions makes a condition hold. `returns` is the reward itself.",
+    wrong=minimal_recipe(("{mean: returns}", "{mean: correct}")),
+    right=MINIMAL_RECIPE,
+)
+CODES = (BAD_METRIC,)
+
+
+@record
+class Metric:
+    kind: str
+    node: str
+    range: Interval
+    # Of pass@k.
+    k: int | None = None
+
+    def step_params(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"kind": self.kind, "node": self.node}
+        if self.kind == "mean" and isfinite(self.range.low) and isfinite(self.range.high):
+            found["range"] = [self.range.low, self.range.high]
+        return found if self.k is None else {**found, "k": self.k}
+
+
+# What every eval tells of its completions, by the name under which a gate can ask for it.
+_SHARE = Interval(0.0, 1.0)
+BUILTIN_RATES = {
+    "unscored": Metric("rate", "is unscored", _SHARE),
+    "truncated": Metric("rate", "is truncated", _SHARE),
+    "timed_out": Metric("rate", "is timed out", _SHARE),
+}
+
+
+class StageWithMetrics(Protocol):
+    """A stage with metrics, as gates and trainings see it: an eval or a benchmark."""
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics as others name them."""
+        ...
+
+    @property
+    def invalid_metrics(self) -> frozenset[str]:
+        """The metrics that could not be understood."""
+        ...
+
+    @property
+    def samples(self) -> int:
+        """Completions of each item."""
+        ...
+
+    def num_items(self, metric: str) -> int | None:
+        """The items that a metric is made from, where known: at most so many when not exact."""
+        ...
+
+    def pairing_key(self, named: ResolvedRecipe, name: str, metric: str) -> Any:
+        """What two stages must have alike to be compared item by item."""
+        ...
+
+
+@record(kw_only=True)
+class CheckedEval:
+    """A checked eval stage."""
+
+    stage: Evaluate
+    graph: RewardGraph
+    inference: InferenceConfig
+    # The metrics that the stage declares.
+    declared_metrics: Mapping[str, Metric]
+    # Rows that are measured, where known: at most this many when not exact.
+    num_rows: int | None
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics as others name them: of one model, or of each by its name."""
+        every = {**BUILTIN_RATES, **self.declared_metrics}
+        if isinstance(self.stage.eval, str):
+            return every
+        return {f"{subject}.{name}": m for subject in self.stage.eval for name, m in every.items()}
+
+    @property
+    def samples(self) -> int:
+        """Completions of each row."""
+        return self.stage.sampling.n
+
+    def num_items(self, metric: str) -> int | None:
+        """The rows that a metric is made from, where known."""
+        return self.num_rows
+
+    def pairing_key(self, named: ResolvedRecipe, name: str, metric: str) -> Any:
+        """What two stages must have alike to be compared item by item."""
+        return named.refs.get((f"stage:{name}", "data"))
+
+    @property
+    def invalid_metrics(self) -> frozenset[str]:
+        """The metrics that could not be understood."""
+        return frozenset(self.stage.metrics.keys() - self.declared_metrics.keys())
+
+    @property
+    def pinned(self) -> bool:
+        """Whether what is measured stays what it is."""
+        return all(endpoint.pinned for endpoint in self.inference.endpoints.values())
+
+
+def check_eval(
+    name: str,
+    stage: Evaluate,
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    graphs: Mapping[str, RewardGraph],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> CheckedEval | None:
+    path: KeyPath = ("stages", name)
+    ref = named.refs.get((f"stage:{name}", "data"))
+    table = table_of(ref, rows, named) if ref else None
+    graph = resolve_reward(stage.reward, (*path, "reward"), named, graphs, findings)
+    if ref is None or table is None or not check_part(ref, table, (*path, "data"), findings):
+        return None
+    asking = check_inference(name, stage, table.columns, named, rows, request, findings)
+    _check_group_by(stage.group_by, table.columns, (*path, "group_by"), findings)
+    if graph is None or asking is None:
+        return None
+    check_reward_columns(graph, table.columns, (*path, "data"), findings)
+    metrics: dict[str, Metric] = {}
+    for metric, given in stage.metrics.items():
+        found = _metric(given, (*path, "metrics", metric), graph, stage, findings)
+        if found is not None:
+            metrics[metric] = found
+    count = table.max_rows(ref.part)
+    return CheckedEval(stage=stage, graph=graph, inference=asking, declared_metrics=metrics, num_rows=count)
+
+
+def _check_group_by(by: list[str], columns: Columns, path: KeyPath, findings: Diagnostics) -> None:
+    """Breakdowns are by columns of single values."""
+    for index, name in enumerate(by if columns else ()):
+        if name not in columns:
+            help, meant = hint(name, columns, what="columns")
+            message = f"the data has no column `{name}`"
+            findings.add(data_codes.MISSING_COLUMN, (*path, index), message, help=help, replace=meant)
+        elif columns[name] not in (*SCALAR_TYPES, "any"):
+            message = f"`{name}` is {columns[name]}, which has no values to tell apart"
+            findings.add(data_codes.MISSING_COLUMN, (*path, index), message)
+
+
+def _metric(
+    given: Any, path: KeyPath, graph: RewardGraph, stage: Evaluate, findings: Diagnostics
+) -> Metric | None:
+    kind, name = "", given
+    if isinstance(given, dict) and len(cast(dict[str, Any], given)) == 1:
+        kind, name = next(iter(cast(dict[str, Any], given).items()))
+    if kind == "pass_at":
+        return _pass_at(name, (*path, kind), graph, stage, findings)
+    if not isinstance(name, str) or kind not in ("", "rate", "mean"):
+        message = "a metric is a node's name, {rate: NODE}, {mean: NODE} or {pass_at: {node: NODE, k: K}}"
+        findings.add(BAD_METRIC, path, message)
+        return None
+    where = (*path, kind) if kind else path
+    node = _metric_node(name, where, graph, findings)
+    return None if node is None else _typed_metric(kind, node, graph, where, findings)
+
+
+def _metric_node(name: str, path: KeyPath, graph: RewardGraph, findings: Diagnostics) -> str | None:
+    node = graph.returns if name == "returns" else name
+    if node in graph.types and (node in graph.ranges or node in graph.reads):
+        return node
+    known = [*(n for n in graph.types if "." not in n), "returns"]
+    help, meant = hint(name, known, what="nodes")
+    findings.add(BAD_METRIC, path, f"the reward has no node `{name}`", help=help, replace=meant)
+    return None
+
+
+def _pass_at(
+    given: Any, path: KeyPath, graph: RewardGraph, stage: Evaluate, findings: Diagnostics
+) -> Metric | None:
+    """How often at least one of k completions makes a condition hold, from the samples of each row."""
+    wanted: dict[str, Any] = cast(dict[str, Any], given) if isinstance(given, dict) else {}
+    name, k = wanted.get("node"), wanted.get("k")
+    if wanted.keys() != {"node", "k"} or not isinstance(name, str) or type(k) is not int or k < 1:
+        findings.add(BAD_METRIC, path, "pass_at takes {node: NODE, k: K}, where K is a whole number")
+        return None
+    if k > stage.sampling.n:
+        message = f"pass@{k} needs {k} completions a row, and there are {stage.sampling.n}"
+        findings.add(INVALID_SAMPLING, (*path, "k"), message, help=f"write `n: {k}` or more")
+        return None
+    node = _metric_node(name, (*path, "node"), graph, findings)
+    found = _typed_metric("rate", node, graph, (*path, "node"), findings) if node is not None else None
+    return None if found is None else replace(found, kind="pass_at", k=k)
+
+
+def _typed_metric(
+    kind: str, node: str, graph: RewardGraph, path: KeyPath, findings: Diagnostics
+) -> Metric | None:
+    condition = node if graph.types[node] == "boolean" else _score_condition(node, graph)
+    if kind != "mean" and condition is not None:
+        return Metric("rate", condition, _SHARE)
+    if kind == "rate":
+        message = f"`{node}` is no condition, so it has no rate; take its mean"
+        findings.add(BAD_METRIC, path, message)
+        return None
+    if graph.types[node] not in ("number", "integer", "boolean"):
+        findings.add(BAD_METRIC, path, f"`{node}` is {graph.types[node]}, which has no mean")
+        return None
+    return Metric("mean", node, graph.ranges.get(node, Interval.unbounded()))
+
+
+def _score_condition(node: str, graph: RewardGraph) -> str | None:
+    """The condition of a `score` node: the rate of such a node is how often it holds."""
+    for item in graph.nodes:
+        if item["id"] == node and item["op"] == "score":
+            when = item["operands"]["when"]
+            return when.get("node") or when.get("read")
+    return None

@@ -1,0 +1,106 @@
+"""Generate stages: how they ask, what they keep of the samples, and the conversations they write."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.stages.inference import InferenceConfig, check_inference
+from posttrain.compiler.stages.inference_codes import BAD_DIALOGUE, BAD_KEEP, INVALID_SAMPLING
+from posttrain.compiler.stages.train_stage import check_reward_columns, resolve_reward
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.artifact_stages import Generate
+from posttrain.spec.column_types import SCALAR_TYPES, Columns
+from posttrain.spec.declaration_fields import dump_declaration
+from posttrain.spec.inference import Dialogue, MinScore
+from posttrain.spec.record import record
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
+@record(kw_only=True)
+class CheckedGeneration:
+    """A checked generate stage."""
+
+    stage: Generate
+    inference: InferenceConfig
+    graph: RewardGraph | None
+
+    def step_params(self) -> dict[str, Any]:
+        """What is kept, and how a conversation is held, as the step's parameters have it."""
+        stage = self.stage
+        keep = {"above": stage.keep.above} if isinstance(stage.keep, MinScore) else stage.keep
+        dialogue = stage.dialogue
+        if dialogue is None:
+            return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": None}
+        sampling = dialogue.with_sampling or stage.sampling
+        held = dump_declaration(dialogue, without=("with_", "with_sampling"))
+        other = {**held, "sampling": dump_declaration(sampling)}
+        return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": other}
+
+
+def check_generate(
+    name: str,
+    stage: Generate,
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    graphs: Mapping[str, RewardGraph],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> CheckedGeneration | None:
+    path: KeyPath = ("stages", name)
+    ref = named.refs.get((f"stage:{name}", "data"))
+    table = table_of(ref, rows, named) if ref else None
+    graph = None
+    if stage.reward is not None:
+        graph = resolve_reward(stage.reward, (*path, "reward"), named, graphs, findings)
+    if ref is None or table is None or not check_part(ref, table, (*path, "data"), findings):
+        return None
+    if graph is not None:
+        check_reward_columns(graph, table.columns, (*path, "data"), findings)
+    _check_keep(stage, graph, path, findings)
+    if stage.dialogue is not None:
+        _check_dialogue(stage, stage.dialogue, table.columns, (*path, "dialogue"), findings)
+    asking = check_inference(name, stage, table.columns, named, rows, request, findings)
+    if asking is None or (stage.reward is not None and graph is None):
+        return None
+    return CheckedGeneration(stage=stage, inference=asking, graph=graph)
+
+
+def _check_keep(stage: Generate, graph: RewardGraph | None, path: KeyPath, findings: Diagnostics) -> None:
+    if stage.keep == "all":
+        return
+    where = (*path, "keep")
+    if stage.reward is None:
+        message = "a choice among samples needs a reward that scores them"
+        findings.add(BAD_KEEP, where, message, help="add `reward: NAME`")
+    if not isinstance(stage.keep, MinScore):
+        if stage.sampling.n < 2:
+            message = f"`keep: {stage.keep}` chooses among several samples, and there is one"
+            help = "write `sampling: {n: 4, temperature: 1.0}`, say"
+            findings.add(INVALID_SAMPLING, where, message, help=help)
+    elif graph is not None and not graph.range.low < stage.keep.above <= graph.range.high:
+        kept = "nothing" if stage.keep.above > graph.range.high else "everything"
+        message = f"the reward lies in {graph.range}, so {stage.keep.above:g} keeps {kept}"
+        findings.add(BAD_KEEP, (*where, "above"), message)
+
+
+def _check_dialogue(
+    stage: Generate, dialogue: Dialogue, columns: Columns, path: KeyPath, findings: Diagnostics
+) -> None:
+    for key, given in (("template", stage.template), ("few_shot", stage.few_shot), ("reward", stage.reward)):
+        if given is not None:
+            findings.add(BAD_DIALOGUE, (*path[:-1], key), f"a dialogue takes no `{key}`")
+    if stage.prompts == "plain":
+        findings.add(BAD_DIALOGUE, (*path[:-1], "prompts"), "a dialogue is written through chat templates")
+    for key in ("opening", "system", "with_system"):
+        for column in _PLACEHOLDER.findall(getattr(dialogue, key)) if columns else ():
+            if columns.get(column) not in (*SCALAR_TYPES, "any"):
+                help, _ = hint(column, columns, what="columns")
+                message = f"`{{{column}}}` is no column of single values in the data"
+                findings.add(BAD_DIALOGUE, (*path, key), message, help=help)

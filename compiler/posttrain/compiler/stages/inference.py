@@ -1,0 +1,163 @@
+"""What eval and generate stages ask, and how: models by an engine, endpoints over HTTP, and their prompts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from posttrain.compiler.data.datasets import CompiledDataset
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.endpoint_params import endpoint_identity
+from posttrain.compiler.resolution.name_resolution import Ref, ResolvedRecipe, inference_models
+from posttrain.compiler.stages.inference_codes import INVALID_SAMPLING, UNSUPPORTED_INFERENCE
+from posttrain.compiler.stages.prompting import PromptConfig, check_prompting
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath
+from posttrain.spec.artifact_stages import Generate
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declarations import Endpoint
+from posttrain.spec.eval_stages import Evaluate
+from posttrain.spec.extension import Engine
+from posttrain.spec.record import record
+
+# Providers whose interfaces take conversations and nothing else.
+_CHAT_ONLY = ("anthropic", "gemini")
+
+
+def choose_engine(wanted: str, *, endpoint: bool, has_gpus: bool) -> str:
+    """What generates: endpoints are asked over HTTP, GPUs run vLLM, everything else transformers."""
+    if endpoint:
+        return "http"
+    if wanted != "auto":
+        return wanted
+    return "vllm" if has_gpus else "transformers"
+
+
+@record(kw_only=True)
+class InferenceTarget:
+    """A model that is asked: its name, the role of its product among the inputs, and what runs it."""
+
+    name: str
+    role: str
+    engine: str
+    endpoint: Endpoint | None
+
+    def step_params(self) -> dict[str, Any]:
+        """The subject as a step's parameters have it: all that its completions depend on."""
+        found: dict[str, Any] = {"name": self.name, "role": self.role, "engine": self.engine}
+        return found if self.endpoint is None else {**found, "endpoint": endpoint_identity(self.endpoint)}
+
+
+@record(kw_only=True)
+class InferenceConfig:
+    """How a stage asks."""
+
+    targets: tuple[InferenceTarget, ...]
+    engines: tuple[Engine, ...]
+    prompt_config: PromptConfig
+
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        return {one.name: one.endpoint for one in self.targets if one.endpoint is not None}
+
+    @property
+    def model_roles(self) -> tuple[str, ...]:
+        """The inputs that are models."""
+        return tuple(one.role for one in self.targets if one.endpoint is None)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return tuple(sorted({one.api_key.env for one in self.endpoints.values() if one.api_key}))
+
+    def endpoint_access(self) -> dict[str, Any]:
+        """How the endpoints are reached, which changes no completion."""
+        return {
+            name: {
+                "api_key": one.api_key.env if one.api_key else None,
+                "concurrency": one.concurrency,
+                "timeout_seconds": one.timeout_seconds,
+                "max_retries": one.max_retries,
+            }
+            for name, one in self.endpoints.items()
+        }
+
+
+def check_inference(
+    name: str,
+    stage: Evaluate | Generate,
+    columns: Columns,
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> InferenceConfig | None:
+    """How the stage asks its models; None when one of them is mistaken."""
+    prompting = check_prompting(name, stage, columns, named, rows, request, findings)
+    subjects: list[InferenceTarget] = []
+    written = inference_models(name, stage)
+    for role, text, path in written:
+        ref = named.refs.get((f"stage:{name}", role))
+        if ref is None:
+            continue
+        subject = _inference_target(text, role, ref, stage, named)
+        _check_endpoint(subject, stage, path, ("stages", name), findings)
+        subjects.append(subject)
+    _check_model_names(name, stage, findings)
+    _check_sampling(name, stage, findings)
+    if len(subjects) < len(written) or prompting is None:
+        return None
+    found = (request.catalog.find("engine", engine) for engine in dict.fromkeys(s.engine for s in subjects))
+    return InferenceConfig(
+        targets=tuple(subjects),
+        engines=tuple(engine for engine in found if isinstance(engine, Engine)),
+        prompt_config=prompting,
+    )
+
+
+def _inference_target(
+    text: str, role: str, ref: Ref, stage: Evaluate | Generate, named: ResolvedRecipe
+) -> InferenceTarget:
+    endpoint = named.recipe.endpoints[ref.name] if ref.kind == "endpoint" else None
+    has_gpus = named.recipe.hardware.gpus is not None
+    engine = choose_engine(stage.engine, endpoint=endpoint is not None, has_gpus=has_gpus)
+    return InferenceTarget(name=text, role=role, engine=engine, endpoint=endpoint)
+
+
+def _check_endpoint(
+    subject: InferenceTarget,
+    stage: Evaluate | Generate,
+    path: KeyPath,
+    stage_path: KeyPath,
+    findings: Diagnostics,
+) -> None:
+    """Whether an endpoint can do what the stage says of its sampling and prompts."""
+    if subject.endpoint is None:
+        return
+    what = f"the endpoint `{subject.name}`"
+    if stage.prompts == "plain" and subject.endpoint.provider in _CHAT_ONLY:
+        message = f"{what} takes conversations, not plain text"
+        findings.add(UNSUPPORTED_INFERENCE, (*stage_path, "prompts"), message, help="write `prompts: chat`")
+    if stage.engine != "auto" and len(inference_models("", stage)) == 1:
+        message = f"{what} is asked over HTTP, whatever `engine` says"
+        findings.add(UNSUPPORTED_INFERENCE, (*stage_path, "engine"), message, help="remove the key")
+    for option in ("stop", "continuous_batching"):
+        if getattr(stage.sampling, option):
+            message = f"{what} does not take `{option}`"
+            findings.add(
+                UNSUPPORTED_INFERENCE, (*stage_path, "sampling", option), message, help="remove the key"
+            )
+
+
+def _check_model_names(name: str, stage: Evaluate | Generate, findings: Diagnostics) -> None:
+    names = stage.model_names if isinstance(stage, Evaluate) else [stage.generate]
+    path: KeyPath = ("stages", name, "eval")
+    if not names:
+        findings.add(UNSUPPORTED_INFERENCE, path, "no model is named")
+    for index, subject in enumerate(names):
+        if subject in names[:index]:
+            findings.add(UNSUPPORTED_INFERENCE, (*path, index), f"`{subject}` is named twice")
+
+
+def _check_sampling(name: str, stage: Evaluate | Generate, findings: Diagnostics) -> None:
+    if stage.sampling.n > 1 and stage.sampling.temperature == 0:
+        message = f"{stage.sampling.n} samples at temperature 0 would be the same text"
+        path: KeyPath = ("stages", name, "sampling", "n")
+        findings.add(INVALID_SAMPLING, path, message, help="give a temperature above 0")

@@ -1,0 +1,205 @@
+"""Training stages: the method, its parameters, the columns it reads and the arithmetic of its steps."""
+
+from collections.abc import Mapping
+
+from posttrain.compiler.data import data_codes
+from posttrain.compiler.data.datasets import CompiledDataset, check_part, table_of
+from posttrain.compiler.diagnosis.diagnostics import Diagnostics
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE, minimal_recipe
+from posttrain.compiler.diagnosis.suggest import hint
+from posttrain.compiler.parsing.validation_diagnostics import validate
+from posttrain.compiler.resolution.name_resolution import ResolvedRecipe
+from posttrain.compiler.rewards.graph import RewardGraph
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.compiler.text.yaml_tree import KeyPath, MappingNode, node_at
+from posttrain.spec.column_types import Columns, is_assignable
+from posttrain.spec.diagnostic import Code
+from posttrain.spec.extension import Method, Params, Schedule
+from posttrain.spec.record import record
+from posttrain.spec.train_stage import Train
+
+UNKNOWN_METHOD = Code(
+    "PT0601",
+    "an unknown training method",
+    "error",
+    "`train` names a method: one of those that come with posttrain, or one that an installed package adds.",
+    wrong=minimal_recipe(("{train: sft,", "{train: stf,")),
+    right=MINIMAL_RECIPE,
+)
+NO_REWARD = Code(
+    "PT0602",
+    "a method without the reward that it needs",
+    "error",
+    "Methods that learn from their own completions need a reward graph; the others take none.",
+    wrong=minimal_recipe(("{train: sft,", "{train: sft, reward: right,")),
+    right=MINIMAL_RECIPE,
+)
+UNKNOWN_REWARD = Code(
+    "PT0603",
+    "an unknown reward",
+    "error",
+    "`reward` names one of the graphs declared under `rewards`.",
+    wrong=minimal_recipe(("reward: right,", "reward: rigth,")),
+    right=MINIMAL_RECIPE,
+)
+INCOMPATIBLE_SIZES = Code(
+    "PT0604",
+    "sizes that do not go together",
+    "error",
+    "Batches, generations and steps must divide as the method needs; a step that cannot be filled"
+    " would otherwise fail hours later.",
+    wrong=minimal_recipe(("batch_size: 4", "batch_size: 4, micro_batch_size: 3")),
+    right=MINIMAL_RECIPE,
+)
+CODES = (UNKNOWN_METHOD, NO_REWARD, UNKNOWN_REWARD, INCOMPATIBLE_SIZES)
+
+
+@record(kw_only=True)
+class CheckedTraining:
+    """A checked training stage."""
+
+    stage: Train
+    method: Method
+    params: Params
+    graph: RewardGraph | None
+    # None while the number of rows is known only when they are made.
+    schedule: Schedule | None
+    # Checkpoints land on multiples of this many steps; None when the sizes do not go together.
+    boundary: int | None
+
+
+def check_training(
+    name: str,
+    stage: Train,
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    graphs: Mapping[str, RewardGraph],
+    request: CompileRequest,
+    findings: Diagnostics,
+) -> CheckedTraining | None:
+    path: KeyPath = ("stages", name)
+    method = request.catalog.find("method", stage.train)
+    if not isinstance(method, Method):
+        help, meant = hint(stage.train, request.catalog.names("method"), what="methods")
+        message = f"there is no training method `{stage.train}`"
+        findings.add(UNKNOWN_METHOD, (*path, "train"), message, help=help, replace=meant)
+        method = request.catalog.find("method", meant) if meant is not None else None
+    if not isinstance(method, Method):  # of the method that was meant, what is around it is checked too
+        return None
+    where = (*path, "params") if stage.params else path
+    node = node_at(findings.root, (*path, "params"))[0] if stage.params else _empty_params(findings, path)
+    params = validate(method.params, node, where, findings)
+    graph = _check_reward(stage, method, path, named, graphs, findings)
+    table = _check_columns(name, stage, method, graph, named, rows, findings)
+    if params is None:
+        return None
+    planned = _check_schedule(method, params, table, where, findings)
+    return CheckedTraining(
+        stage=stage,
+        method=method,
+        params=params,
+        graph=graph,
+        schedule=planned
+        if table is not None and planned is not None and not planned.is_upper_bound
+        else None,
+        boundary=planned.checkpoint_alignment if planned else None,
+    )
+
+
+def _empty_params(findings: Diagnostics, path: KeyPath) -> MappingNode:
+    return MappingNode({}, findings.span(path))
+
+
+def resolve_reward(
+    name: str, path: KeyPath, named: ResolvedRecipe, graphs: Mapping[str, RewardGraph], findings: Diagnostics
+) -> RewardGraph | None:
+    """The graph that a stage names; None when it does not exist, or is itself mistaken."""
+    if name not in named.recipe.rewards and name not in named.recipe.invalid_names:
+        help, meant = hint(name, named.recipe.rewards, what="rewards")
+        message = f"there is no reward `{name}`"
+        findings.add(UNKNOWN_REWARD, path, message, help=help, replace=meant)
+    return graphs.get(name)
+
+
+def _check_reward(
+    stage: Train,
+    method: Method,
+    path: KeyPath,
+    named: ResolvedRecipe,
+    graphs: Mapping[str, RewardGraph],
+    findings: Diagnostics,
+) -> RewardGraph | None:
+    if stage.reward is None:
+        if method.needs_reward:
+            message = f"`{method.name}` learns from a reward, and none is named"
+            findings.add(NO_REWARD, (*path, "train"), message, help="add `reward: NAME`")
+        return None
+    if not method.needs_reward:
+        message = f"`{method.name}` does not learn from a reward"
+        findings.add(NO_REWARD, (*path, "reward"), message, help="remove the key")
+        return None
+    return resolve_reward(stage.reward, (*path, "reward"), named, graphs, findings)
+
+
+def _check_columns(
+    name: str,
+    stage: Train,
+    method: Method,
+    graph: RewardGraph | None,
+    named: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    findings: Diagnostics,
+) -> int | None:
+    """Check the columns that are read, and give the number of rows if it is known exactly."""
+    ref = named.refs.get((f"stage:{name}", "data"))
+    table = table_of(ref, rows, named) if ref else None
+    path: KeyPath = ("stages", name, "data")
+    if ref is None or table is None or not check_part(ref, table, path, findings):
+        return None
+    if table.columns and not any(_has_columns(table.columns, wanted) for wanted in method.accepts):
+        wanted = " or ".join(_columns_text(columns) for columns in method.accepts)
+        message = f"`{stage.train}` reads {wanted}; the data has {_columns_text(table.columns)}"
+        from posttrain.compiler.data.dataset_formats import column_advice
+
+        help = column_advice(table.columns, method.accepts)
+        findings.add(data_codes.MISSING_COLUMN, path, message, help=help)
+    elif graph is not None:
+        check_reward_columns(graph, table.columns, path, findings)
+    return table.max_rows(ref.part) if table.exact else None
+
+
+def check_reward_columns(graph: RewardGraph, columns: Columns, path: KeyPath, findings: Diagnostics) -> None:
+    """Whether the data has what a reward reads beside the completion."""
+    for name, type in graph.reads.items():
+        if name == "completion" or not columns:
+            continue
+        if name not in columns:
+            help, _ = hint(name, columns, what="columns")
+            message = f"the reward reads a column `{name}`, which the data does not have"
+            findings.add(data_codes.MISSING_COLUMN, path, message, help=help)
+        elif not is_assignable(type, columns[name]):
+            message = f"the reward reads `{name}` as {type}; the data has it as {columns[name]}"
+            findings.add(data_codes.MISSING_COLUMN, path, message)
+
+
+def _has_columns(columns: Columns, wanted: Columns) -> bool:
+    # Values of any type are kept as JSON: what a method would learn as text are its braces and quotes.
+    return all(
+        name in columns and columns[name] != "any" and is_assignable(type, columns[name])
+        for name, type in wanted.items()
+    )
+
+
+def _columns_text(columns: Columns) -> str:
+    return ", ".join(f"{name} ({type})" for name, type in columns.items())
+
+
+def _check_schedule(
+    method: Method, params: Params, rows: int | None, path: KeyPath, findings: Diagnostics
+) -> Schedule | None:
+    try:
+        # Arithmetic that does not depend on the rows is checked with any number of them.
+        return method.schedule(params, rows if rows is not None else 10**9)
+    except ValueError as error:
+        findings.add(INCOMPATIBLE_SIZES, path, str(error))
+        return None

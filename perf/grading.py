@@ -1,0 +1,250 @@
+"""The grader beside math-verify: accuracy by class, throughput on ordinary answers, hanging inputs.
+
+    python perf/grading.py [--pairs N] [--limit SECONDS]
+
+writes perf/grading.md. The accuracy is on this project's own cases (tests/runtime/grading/cases), which
+its grader was made to pass: the figure says what math-verify does there, not how ours does elsewhere.
+"""
+
+import argparse
+import json
+import logging
+import os
+import platform
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from posttrain.grading.grader import grade, grade_many
+from posttrain.grading.worker_pool import close_shared_pool
+
+HERE = Path(__file__).parent
+CASES = HERE.parent / "tests" / "runtime" / "grading" / "cases"
+HANGING_INPUTS = [
+    r"2003^{2002^{2001}}",
+    r"9^{9^{9^9}}",
+    "100000000!",
+    r"\binom{10^8}{5 \cdot 10^7}",
+    r"\sin(10^{10^8})",
+    r"(x+1)^{60}(y+1)^{60}(z+1)^{60}",
+    "(" * 1000 + "1" + ")" * 1000,
+    "2^" * 500 + "2",
+    "1+" * 50_000 + "1",
+    r"\sqrt{" * 200 + "2" + "}" * 200,
+]
+Pair = tuple[str, str]
+Judge = Callable[[str, str], bool | None]
+
+
+def case_rows() -> Iterator[tuple[str, str, str, bool]]:
+    for path in sorted(CASES.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            yield path.stem, row["candidate"], row["reference"], row["equal"]
+
+
+def boxed(text: str) -> str:
+    return text if "\\boxed" in text else f"\\boxed{{{text}}}"
+
+
+def math_verify(dress: tuple[Callable[[str], str], ...]) -> Judge:
+    """math-verify on the texts in each dress; one that verifies is enough."""
+    from math_verify import parse, verify
+
+    def judged(candidate: str, reference: str) -> bool | None:
+        return any(verify(parse(put(reference)), parse(put(candidate))) for put in dress)
+
+    return judged
+
+
+def accuracy(judge: Judge) -> dict[str, tuple[int, int]]:
+    right: dict[str, tuple[int, int]] = {}
+    for name, candidate, reference, equal in case_rows():
+        done, of = right.get(name, (0, 0))
+        right[name] = done + (judge(candidate, reference) is equal), of + 1
+    return right
+
+
+def ordinary_pairs(count: int) -> list[Pair]:
+    """Distinct pairs of the kinds that fill the usual data sets, about a third of them wrong."""
+    chance = random.Random(7)
+    made: dict[Pair, None] = {}
+    while len(made) < count:
+        n, d = chance.randint(-999, 9999), chance.randint(2, 99)
+        m = n + (chance.random() < 1 / 3)
+        kinds = [
+            (f"{m}", f"{n}"),
+            (f"${m}$", f"{n}"),
+            (f"\\boxed{{{m}}}", f"{n}"),
+            (f"{m}.0", f"{n}"),
+            (f"{m:,}", f"{n}"),
+            (f"\\${m}", f"{n}"),
+            (f"{m}\\%", f"{n}\\%"),
+            (f"{m} \\text{{ cm}}", f"{n}"),
+            (f"x = {m}", f"{n}"),
+            (f"\\frac{{{m}}}{{{d}}}", f"{n}/{d}"),
+            (f"\\dfrac{{{2 * m}}}{{{2 * d}}}", f"\\frac{{{n}}}{{{d}}}"),
+            (f"{m / 4}", f"\\frac{{{n}}}{{4}}"),
+            (f"{m}\\sqrt{{{d}}}", f"{n} \\sqrt{d}" if d < 10 else f"{n} \\sqrt{{{d}}}"),
+            (f"\\frac{{{m}\\pi}}{{{d}}}", f"\\frac{{{n}}}{{{d}}}\\pi"),
+            (f"({m}, {d})", f"({n},{d})"),
+            (f"{m}e-3", f"{n} \\times 10^{{-3}}"),
+            (f"{d}x + {m}", f"{n} + {d}x"),
+            (f"[{-d}, {m})", f"[{-d},{n})"),
+        ]
+        made[chance.choice(kinds)] = None
+    return list(made)
+
+
+def pairs_per_second(run: Callable[[], object], count: int) -> float:
+    """By processor time: neither side waits for anything, and a busy machine then changes little."""
+    start = time.process_time()
+    run()
+    return count / (time.process_time() - start)
+
+
+def time_hanging_inputs(limit_s: float) -> list[tuple[str, float, str, str]]:
+    """For each hanging input: our seconds and verdict, and what math-verify does within the limit."""
+    found: list[tuple[str, float, str, str]] = []
+    for text in HANGING_INPUTS:
+        start = time.perf_counter()
+        verdict = grade(text, "5")
+        ours = time.perf_counter() - start
+        shown = text if len(text) < 40 else f"{text[:12]}... ({len(text):,} characters)"
+        found.append((shown, ours, f"{verdict.equal}: {verdict.reason}", run_math_verify(text, limit_s)))
+    return found
+
+
+def run_math_verify(text: str, limit_s: float) -> str:
+    """math-verify in a process of its own, since its own time limit does not always hold."""
+    command = [sys.executable, __file__, "--judge"]
+    started = time.perf_counter()
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=limit_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer in {limit_s:g} s (killed)"
+    if done.returncode or not done.stdout:
+        return f"died with code {done.returncode} after {time.perf_counter() - started:.1f} s"
+    return done.stdout.strip()
+
+
+def judge_one() -> None:
+    text = sys.stdin.read()
+    judge = math_verify((boxed,))
+    judge("1", "1")
+    start = time.perf_counter()
+    equal = judge(text, "5")
+    print(f"{equal} in {time.perf_counter() - start:.2f} s")
+
+
+def report(count: int, limit_s: float) -> str:
+    configurations = {
+        "math-verify, boxed": math_verify((boxed,)),
+        "math-verify, either raw or boxed": math_verify((str, boxed)),
+    }
+    tables = {"this grader": accuracy(lambda *pair: grade(*pair).equal)}
+    tables |= {name: accuracy(judge) for name, judge in configurations.items()}
+    pairs = ordinary_pairs(count)
+    fewer = pairs[: max(1, count // 10)]
+    ours = pairs_per_second(lambda: grade_many(pairs), len(pairs))
+    theirs = pairs_per_second(
+        lambda: [configurations["math-verify, boxed"](*pair) for pair in fewer], len(fewer)
+    )
+    close_shared_pool()
+    return "\n".join(
+        [
+            *heading(),
+            *accuracy_table(tables),
+            *throughput_lines(ours, theirs, count),
+            *hanging_table(time_hanging_inputs(limit_s)),
+            "",
+        ]
+    )
+
+
+def heading() -> list[str]:
+    return [
+        "# The grader beside math-verify",
+        "",
+        f"Written by `python perf/grading.py`: Python {platform.python_version()},",
+        f"{os.cpu_count()} cores, math-verify {version('math-verify')}, sympy {version('sympy')}.",
+    ]
+
+
+def accuracy_table(tables: dict[str, dict[str, tuple[int, int]]]) -> list[str]:
+    lines = [
+        "",
+        "## Accuracy by class",
+        "",
+        "On the project's own cases, pairs that are equal and pairs that are not. An undecided verdict",
+        "counts as wrong. This grader was made to pass them: its column says nothing of other pairs.",
+        "",
+        "| class | pairs | " + " | ".join(tables) + " |",
+        "|---|--:|" + "--:|" * len(tables),
+    ]
+    first = next(iter(tables.values()))
+    for name, (_, of) in first.items():
+        lines.append(
+            f"| {name} | {of} | " + " | ".join(str(table[name][0]) for table in tables.values()) + " |"
+        )
+    total = sum(of for _, of in first.values())
+    shares = [sum(done for done, _ in table.values()) / total for table in tables.values()]
+    lines.append(f"| **all** | {total} | " + " | ".join(f"{share:.3f}" for share in shares) + " |")
+    return lines
+
+
+def throughput_lines(ours: float, theirs: float, count: int) -> list[str]:
+    return [
+        "",
+        "## Throughput on ordinary answers",
+        "",
+        f"{count:,} distinct pairs (numbers, fractions, decimals, percentages, money, units, radicals,",
+        "tuples, scientific notation, linear expressions), cold caches, one process, no worker needed.",
+        "",
+        "| | pairs per second of processor time |",
+        "|---|--:|",
+        f"| this grader | {ours:,.0f} |",
+        f"| math-verify, boxed | {theirs:,.0f} |",
+        f"| ratio | {ours / theirs:.1f} |",
+    ]
+
+
+def hanging_table(rows: list[tuple[str, float, str, str]]) -> list[str]:
+    lines = [
+        "",
+        "## Inputs that hang",
+        "",
+        "Each against the reference `5`. This grader's deadline is 3 s; math-verify has its own of 5 s for",
+        "parsing and 5 s for comparing, and runs in a process that is killed from outside.",
+        "",
+        "| candidate | this grader | verdict | math-verify, boxed |",
+        "|---|--:|---|---|",
+    ]
+    return lines + [
+        f"| `{text}` | {ours:.3f} s | {verdict} | {theirs} |" for text, ours, verdict, theirs in rows
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pairs", type=int, default=4000)
+    parser.add_argument("--limit", type=float, default=30.0)
+    parser.add_argument("--judge", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    if arguments.judge:
+        judge_one()
+        return
+    text = report(arguments.pairs, arguments.limit)
+    (HERE / "grading.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

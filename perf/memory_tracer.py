@@ -1,0 +1,169 @@
+"""The memory of a training step of a real transformers model, traced without weights.
+
+A step (forward, backward, clipping, AdamW) runs under fake tensors, which have shapes and no contents, and
+every storage is counted from its birth to its death. The second step is measured, when the optimizer has
+its states.
+"""
+
+import gc
+import weakref
+from typing import Any
+
+import torch
+from as_on_a_gpu import emulate_gpu
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from posttrain.compiler.facts.transformers_config import transformers_config
+from posttrain.compiler.memory.training_memory import training_phases
+from posttrain.compiler.memory.workload import Workload
+
+
+class Tracker(TorchDispatchMode):
+    """Bytes of all storages that are alive, and the most that there ever were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive: dict[int, int] = {}
+        self.now = 0
+        self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self._on_allocate(leaf.untyped_storage())
+        return result
+
+    def _on_allocate(self, storage: torch.UntypedStorage) -> None:
+        key = storage._cdata
+        if key in self.alive:
+            return
+        self.alive[key] = storage.nbytes()
+        weakref.finalize(storage, self._on_free, key)
+        self.now += storage.nbytes()
+        self.peak = max(self.peak, self.now)
+
+    def _on_free(self, key: int) -> None:
+        self.now -= self.alive.pop(key, 0)
+
+
+def trace(workload: Workload) -> int:
+    """The peak of one training step in bytes."""
+    with emulate_gpu(workload):
+        model = model_of(workload)
+        with FakeTensorMode(), Tracker() as tracker:
+            fill(model)
+            run = _step(workload, model)
+            run()
+            tracker.peak = tracker.now
+            run()
+        peak = tracker.peak
+        del model, run
+        gc.collect()
+    return peak
+
+
+def predict(workload: Workload) -> int:
+    return max(m.total for m in training_phases(workload))
+
+
+def model_of(workload: Workload) -> torch.nn.Module:
+    import transformers
+
+    scores = workload.loss == "scores"
+    kind = "AutoModelForSequenceClassification" if scores else "AutoModelForCausalLM"
+    config = transformers.AutoConfig.for_model(**transformers_config(workload.model))
+    if scores:
+        config.num_labels, config.pad_token_id = 1, 0
+    config.use_cache = False
+    dtype = {2: torch.bfloat16, 4: torch.float32}[workload.element]
+    own = workload.model.architecture.attention == "alibi"
+    attention = "eager" if own else workload.attention
+    with torch.device("meta"):
+        model = getattr(transformers, kind).from_config(config, dtype=dtype, attn_implementation=attention)
+        model.train()
+        return _with_lora(workload, model) if workload.adapter else model
+
+
+def _with_lora(workload: Workload, model: Any) -> Any:
+    import peft
+
+    adapter = workload.adapter
+    assert adapter is not None
+    config = peft.LoraConfig(
+        r=adapter.rank,
+        target_modules=list(adapter.target_modules or workload.model.architecture.lora),
+        lora_dropout=adapter.dropout,
+        task_type="CAUSAL_LM",
+    )
+    model = peft.get_peft_model(model, config)
+    for parameter in model.parameters():
+        if parameter.requires_grad and adapter.element == 2:
+            parameter.data = parameter.data.to(torch.bfloat16)
+    return model
+
+
+def fill(model: torch.nn.Module) -> None:
+    """Fake tensors in the place of those without a device; tied ones stay tied."""
+    made: dict[int, tuple[Any, Any]] = {}
+
+    def fake(tensor: Any) -> Any:
+        if id(tensor) not in made:
+            empty = torch.empty(tensor.shape, dtype=tensor.dtype)
+            if isinstance(tensor, torch.nn.Parameter):
+                empty = torch.nn.Parameter(empty, requires_grad=tensor.requires_grad)
+            made[id(tensor)] = (tensor, empty)
+        return made[id(tensor)][1]
+
+    for module in model.modules():
+        for held in (module._parameters, module._buffers, vars(module)):
+            for name, tensor in list(held.items()):
+                if isinstance(tensor, torch.Tensor):
+                    held[name] = fake(tensor)
+
+
+def _step(workload: Workload, model: Any) -> Any:
+    from trl.trainer.utils import add_fused_lm_head
+
+    if workload.checkpointing:
+        model.gradient_checkpointing_enable({"preserve_rng_state": False, "use_reentrant": False})
+        if workload.adapter:
+            model.enable_input_require_grads()
+    if workload.loss == "chunked":
+        plain = model.get_base_model() if workload.adapter else model
+        add_fused_lm_head(plain, outputs=("log_probs", "entropy", "is_top1"))
+    learning = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(learning, fused=True)
+    batch = _batch(workload)
+
+    def run() -> None:
+        for _ in range(workload.accumulation):
+            with torch.autocast("cpu", torch.bfloat16, enabled=workload.autocast):
+                loss = _loss(workload, model, batch)
+            loss.backward()
+            del loss
+        torch.nn.utils.clip_grad_norm_(learning, 1.0, foreach=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return run
+
+
+def _batch(workload: Workload) -> dict[str, Any]:
+    rows, length = (1, workload.tokens) if workload.packed else (workload.rows, workload.length)
+    batch: dict[str, Any] = {"input_ids": torch.zeros(rows, length, dtype=torch.long)}
+    if workload.padded:
+        batch["attention_mask"] = torch.ones(rows, length, dtype=torch.long)
+    if workload.packed:
+        batch["position_ids"] = torch.zeros(rows, length, dtype=torch.long)
+    return batch
+
+
+def _loss(workload: Workload, model: Any, batch: dict[str, Any]) -> Any:
+    if workload.loss == "scores":
+        return model(**batch).logits.float().mean()
+    if workload.loss == "full":
+        return model(**batch, labels=batch["input_ids"]).loss
+    return model(**batch, labels=batch["input_ids"], fused_lm_head=True).loss

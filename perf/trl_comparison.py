@@ -1,0 +1,102 @@
+"""The price of our loop: stages of a recipe beside the same training by TRL called by hand.
+
+Both are forked from one process that has imported the stack, as a worker is, and take turns at every step.
+What counts is the CPU time of the process (its own and the kernel's, one thread), from loading the model to
+the saved product; and from the first step to the last.
+"""
+
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from by_hand import train_with_trl
+from turns import CpuTime, Turn, run_interleaved
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.training.rollout_training import ROLLOUT_HEAVY_IMPORTS
+
+_PRELOADED_MODULES = (
+    *("pyarrow.parquet", "datasets", "peft", "trl", "trl.experimental.cpo", "trl.experimental.orpo"),
+    *("trl.trainer.sft_trainer", "trl.trainer.dpo_trainer", "trl.trainer.kto_trainer"),
+    *("trl.trainer.reward_trainer", "trl.trainer.grpo_trainer", "trl.trainer.rloo_trainer"),
+    "posttrain.runtime.worker",  # the warm process has it too, and what a method names as `heavy`
+    *ROLLOUT_HEAVY_IMPORTS,
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    name: str
+    steps: int
+    losses_equal: bool
+    hand: Sequence[CpuTime]
+    ours: Sequence[CpuTime]
+
+    def median(self, how: str, what: str) -> float:
+        return statistics.median(getattr(taken, what) for taken in getattr(self, how))
+
+    def ratio(self, what: str) -> float:
+        return self.median("ours", what) / self.median("hand", what)
+
+    def spread(self, what: str) -> tuple[float, float]:
+        """The least and the greatest ratio of a round."""
+        pairs = zip(self.ours, self.hand, strict=True)
+        found = [getattr(ours, what) / getattr(hand, what) for ours, hand in pairs]
+        return min(found), max(found)
+
+
+def preload_modules() -> None:
+    """Import what both need, and compute with one thread."""
+    from importlib import import_module
+
+    os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    for name in _PRELOADED_MODULES:
+        import_module(name)
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def compare_with_trl(name: str, step: dict[str, Any], inputs: dict[str, str], rounds: int) -> Comparison:
+    """A stage and the script, round after round, the one first that was last before."""
+    hand, ours = list[CpuTime](), list[CpuTime]()
+
+    def by_hand(turn: Turn) -> list[float]:
+        return train_with_trl(step, inputs, turn.end_step)
+
+    def as_stage(turn: Turn) -> list[float]:
+        return _run_worker(step, inputs, turn)
+
+    for number in range(rounds):
+        if number % 2:
+            one, other = run_interleaved(by_hand, as_stage)
+        else:
+            other, one = run_interleaved(as_stage, by_hand)
+        hand.append(one)
+        ours.append(other)
+    alike = all(one.losses == hand[0].losses for one in (*hand, *ours))
+    return Comparison(name, len(hand[0].losses), alike, hand, ours)
+
+
+def _run_worker(step: dict[str, Any], inputs: dict[str, str], turn: Turn) -> list[float]:
+    """What a worker does with the step, with an eye on the clock at every step."""
+    from posttrain.runtime import worker
+    from posttrain.runtime.events import EventWriter, read_events
+
+    work = Path.cwd() / "work"
+    atomic_io.write_json(work / "record" / "step.json", step)
+    atomic_io.write_json(work / "job.json", {"attempt": 1, "inputs": inputs, "files": {}})
+    real = EventWriter.emit
+
+    def emit(events: EventWriter, kind: str, **fields: Any) -> None:
+        real(events, kind, **fields)
+        if kind == "metrics":
+            turn.end_step()
+
+    EventWriter.emit = emit
+    assert worker.main(work) == 0, (work / "failure.json").read_text()
+    told = [event for event in read_events(work / "record" / "events.jsonl") if event["kind"] == "metrics"]
+    return [event["values"]["loss"] for event in told]

@@ -1,0 +1,188 @@
+"""From a path on the command line to a compilation, with its diagnostics printed."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posttrain.compiler.parsing.parse_codes import MAX_BYTES
+from posttrain.compiler.pipeline import CompileResult, compile_recipe
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.diagnostic import Diagnostic
+
+EXIT_ERRORS = 1
+EXIT_USAGE = 2
+
+
+class InvalidUsage(click.ClickException):
+    """A command line that cannot be carried out: status 2."""
+
+    exit_code = EXIT_USAGE
+
+
+def settings_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--set and --profile, for every command that compiles."""
+    command = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help="Set a value of the recipe, such as stages.grpo.params.max_steps=100.",
+    )(command)
+    return click.option(
+        "--profile", "profiles", multiple=True, metavar="NAME", help="Lay a profile of the recipe over it."
+    )(command)
+
+
+def locked_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--locked, for commands that make a plan."""
+    return click.option(
+        "--locked", is_flag=True, help="Take revisions from recipe.lock, and refuse what it does not hold."
+    )(command)
+
+
+def recipe_file(path: str) -> Path:
+    """The recipe that a path means: a file, or a folder that holds recipe.yaml."""
+    given = Path(path)
+    found = given / "recipe.yaml" if given.is_dir() else given
+    if not found.is_file():
+        what = f"the folder {path} holds no recipe.yaml" if given.is_dir() else f"there is no file {path}"
+        raise InvalidUsage(f"{what}; give a recipe file, or a folder that holds recipe.yaml")
+    return found
+
+
+def compile_file(
+    path: Path,
+    settings: Sequence[str],
+    profiles: Sequence[str],
+    locked: bool = False,
+    tags_taken: bool = False,
+) -> tuple[CompileResult, CompileRequest]:
+    """Compile a recipe file."""
+    request = compile_request(path, settings, profiles, locked, tags_taken)
+    return compile_recipe(request), request
+
+
+def compile_request(
+    path: Path,
+    settings: Sequence[str],
+    profiles: Sequence[str],
+    locked: bool = False,
+    tags_taken: bool = False,
+) -> CompileRequest:
+    """What the compiler is given for a recipe file."""
+    from posttrain.runtime.installed_stack import installed_stack
+
+    pairs: list[tuple[str, str]] = []
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise InvalidUsage(f"--set takes PATH=VALUE, such as seed=1; this is `{setting}`")
+        pairs.append((name.strip(), value))
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidUsage(f"{path} cannot be read: {error.strerror}") from None
+    return CompileRequest(
+        source=SourceFile(path.name, data),
+        catalog=CATALOG,
+        read=lambda name: _read_file(path.parent, name),
+        digest=lambda name: _file_digest(path.parent, name),
+        read_prefix=lambda name, most: _read_prefix(path.parent, name, most),
+        stack=installed_stack(),
+        profiles=tuple(profiles),
+        overrides=tuple(pairs),
+        lock=_read_lock(path) if locked else None,
+        allow_image_tags=tags_taken,
+    )
+
+
+def lock_file(recipe: Path) -> Path:
+    """The lock of a recipe lies beside it: recipe.lock for recipe.yaml."""
+    return recipe.with_suffix(".lock")
+
+
+def _read_lock(recipe: Path) -> SourceFile:
+    path = lock_file(recipe)
+    try:
+        return SourceFile(path.name, path.read_bytes())
+    except OSError:
+        message = f"there is no {display_path(path)}; `recipe lock {display_path(recipe)}` writes it"
+        raise click.ClickException(message) from None
+
+
+def _read_file(folder: Path, name: str) -> bytes | None:
+    path = _resolve_file(folder, name)
+    return None if path is None else path.read_bytes()
+
+
+def _read_prefix(folder: Path, name: str, most: int) -> bytes | None:
+    path = _resolve_file(folder, name)
+    if path is None:
+        return None
+    with path.open("rb") as file:
+        return file.read(most)
+
+
+def _file_digest(folder: Path, name: str) -> str | None:
+    import hashlib
+
+    path = _resolve_file(folder, name)
+    if path is None:
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _resolve_file(folder: Path, name: str) -> Path | None:
+    """A file beside the recipe. Links that lead out of the folder are not followed."""
+    try:
+        path = (folder / name).resolve()
+        return path if path.is_relative_to(folder.resolve()) and path.is_file() else None
+    except (OSError, ValueError, RuntimeError):  # a name too long, with a null in it, or a circle of links
+        return None
+
+
+def print_diagnostics(diagnostics: Sequence[Diagnostic], path: Path) -> None:
+    """Print diagnostics to standard error."""
+    from posttrain.compiler.render.text_diagnostics import Styler, render_text
+
+    texts = {path.name: _source_lines(path)}
+    for diagnostic in diagnostics:
+        for span in (diagnostic.span, *(label.span for label in diagnostic.labels)):
+            beside = path.parent / span.file
+            if span.file not in texts and beside.is_file():
+                texts[span.file] = _source_lines(beside)
+    names = {name: display_path(path.parent / name) for name in texts}
+    styler = Styler(use_color(sys.stderr), _line_width(sys.stderr))
+    click.echo(render_text(diagnostics, texts, names, styler), err=True, nl=False)
+
+
+def display_path(path: Path) -> str:
+    """A path as people would write it here."""
+    shown = os.path.relpath(path)
+    return str(path) if shown.startswith("..") else shown
+
+
+def _source_lines(path: Path) -> list[str]:
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES).decode("utf-8-sig", "replace").splitlines()
+
+
+def _line_width(stream: Any) -> int:
+    """How much of a source line fits beside its number: what the terminal has, or enough elsewhere."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    return max(40, columns - 8) if columns else 120
+
+
+def use_color(stream: Any) -> bool:
+    """Colour goes to terminals only, and never against the user's NO_COLOR."""
+    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,67 @@
+"""Diagnostics in the form that was asked for: text for people, the others for programs."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posttrain.cli.compile import EXIT_ERRORS, compile_file, display_path, print_diagnostics
+from posttrain.compiler.pipeline import CompileResult
+from posttrain.spec.diagnostic import Diagnostic, has_errors
+
+FORMATS = ("text", "json", "github", "sarif")
+
+
+def diagnostics_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        name,
+        "form",
+        type=click.Choice(FORMATS),
+        default="text",
+        help="How diagnostics are written: for people, or for programs and code hosts.",
+    )
+
+
+def report_diagnostics(diagnostics: Sequence[Diagnostic], path: Path, form: str, err: bool = False) -> None:
+    """Print diagnostics: text to standard error; other forms as one document, to standard output."""
+    if form != "text":
+        click.echo(_render_document(diagnostics, path, form), nl=False, err=err)
+    elif diagnostics:
+        print_diagnostics(diagnostics, path)
+
+
+def _render_document(diagnostics: Sequence[Diagnostic], path: Path, form: str) -> str:
+    spans = [span for found in diagnostics for span in _spans(found)]
+    names = {span.file: display_path(path.parent / span.file) for span in spans if span.file[:2] != "--"}
+    if form == "json":
+        from posttrain.compiler.render.json_diagnostics import render_json
+
+        return render_json(diagnostics, names)
+    from posttrain.compiler.diagnostic_codes import all_codes
+
+    codes = {code.id: code for code in all_codes()}
+    if form == "github":
+        from posttrain.compiler.render.github_annotations import render_github
+
+        return render_github(diagnostics, names, codes, display_path(path))
+    from posttrain.compiler.render.sarif import render_sarif
+
+    return render_sarif(diagnostics, names, codes, display_path(path))
+
+
+def _spans(found: Diagnostic) -> list[Any]:
+    edits = [found.edit.span] if found.edit else []
+    return [found.span, *(label.span for label in found.labels), *edits]
+
+
+def compile_or_exit(
+    path: Path, settings: Sequence[str], profiles: Sequence[str], form: str = "text", locked: bool = False
+) -> CompileResult:
+    """The outcome of a recipe that has a plan; otherwise what is wrong is printed and the command ends."""
+    outcome, _ = compile_file(path, settings, profiles, locked)
+    report_diagnostics(outcome.diagnostics, path, form, err=True)
+    if outcome.plan is None:
+        assert has_errors(outcome.diagnostics), "no plan, and no error that says why"
+        raise click.exceptions.Exit(EXIT_ERRORS)
+    return outcome

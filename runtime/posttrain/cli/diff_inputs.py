@@ -1,0 +1,62 @@
+"""What `recipe diff` compares: a recipe, a plan in a file, or a run, by whatever names it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from posttrain.cli.compile import InvalidUsage, compile_request, recipe_file
+from posttrain.cli.diagnostics_output import compile_or_exit
+from posttrain.cli.home_option import find_run
+from posttrain.compiler.text.compile_request import CompileRequest
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.runs import load_plan
+from posttrain.spec.plan import Plan, plan_from_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffInput:
+    """One side of a comparison. A recipe also has its text, in which places can be named."""
+
+    plan: Plan
+    request: CompileRequest | None = None
+
+
+def read_diff_input(
+    given: str, home: Home, settings: tuple[str, ...], profiles: tuple[str, ...]
+) -> DiffInput:
+    """What stands behind an argument; --set and --profile are for recipes alone."""
+    path = Path(given)
+    if (path.is_dir() and (path / "recipe.yaml").is_file()) or path.suffix in (".yaml", ".yml"):
+        return _from_recipe(recipe_file(given), settings, profiles)
+    if settings or profiles:
+        raise InvalidUsage(f"--set and --profile change recipes; {given} is none")
+    if path.is_file():
+        return DiffInput(plan=_read_plan(path))
+    if path.is_dir() and (path / "plan.json").is_file():
+        return DiffInput(plan=_read_plan(path / "plan.json"))
+    if path.exists():
+        raise InvalidUsage(f"the folder {given} holds neither recipe.yaml nor plan.json")
+    return DiffInput(plan=_run_plan(find_run(home, given)))
+
+
+def _from_recipe(file: Path, settings: tuple[str, ...], profiles: tuple[str, ...]) -> DiffInput:
+    plan = compile_or_exit(file, settings, profiles).plan
+    assert plan is not None, "a recipe that compiles has a plan"
+    return DiffInput(plan=plan, request=compile_request(file, settings, profiles))
+
+
+def _read_plan(path: Path) -> Plan:
+    try:
+        return plan_from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidUsage(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidUsage(
+            f"{path} is no plan of this release ({error}); `recipe plan --format json` writes one"
+        ) from None
+
+
+def _run_plan(run: Path) -> Plan:
+    plan = load_plan(run)
+    if plan is None:
+        raise InvalidUsage(f"the run {run.name} has no plan that can be read")
+    return plan

@@ -1,0 +1,153 @@
+"""What a run shows while it goes on: bars on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posttrain.cli.results import result_lines
+from posttrain.runtime.report.number_format import format_duration
+from posttrain.runtime.store.home import Home
+from posttrain.spec.plan import Plan
+
+_STATE_STYLES = {
+    "cached": ("=", "cyan"),
+    "done": ("+", "green"),
+    "failed": ("x", "red"),
+    "held": ("-", "magenta"),
+    "blocked": ("-", "magenta"),
+    "interrupted": ("~", "yellow"),
+    "waiting": ("~", "yellow"),
+    "skipped": (".", "bright_black"),
+    "warning": ("!", "yellow"),
+}
+_MAX_WARNINGS = 10  # of one step; the report has them all
+
+
+class ProgressDisplay:
+    """Told of every change of a step; prints one line when it ends, and a bar while it runs."""
+
+    def __init__(self, plan: Plan, run: Path) -> None:
+        self.plan = plan
+        self.run = run
+        self.width = max(len(step.id) for step in plan.steps)
+        self.start_time = time.monotonic()
+        self.bars: Any = None
+        self.tasks: dict[str, Any] = {}
+        self.last_shown: dict[str, float] = {}
+        self.warning_counts: dict[str, int] = {}
+        self.is_terminal = sys.stdout.isatty()
+
+    def __enter__(self) -> "ProgressDisplay":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bars is not None:
+            self.bars.stop()
+
+    def on_change(self, id: str, state: str, known: Mapping[str, Any]) -> None:
+        match state:
+            case "progress":
+                self._progress(id, known)
+            case "running":
+                self._begin(id)
+            case "warning":
+                self._warn(id, known)
+            case _:
+                self._end(id, state, known)
+
+    def note(self, text: str) -> None:
+        """A line of its own."""
+        if self.bars is not None:
+            self.bars.console.print(text, highlight=False, markup=False)
+        else:
+            click.echo(text)
+
+    def _begin(self, id: str) -> None:
+        if not self.is_terminal:
+            click.echo(f"> {id.ljust(self.width)}  started")
+            return
+        if self.bars is None:
+            self.bars = _progress_bars()
+            self.bars.start()
+        self.tasks[id] = self.bars.add_task(id.ljust(self.width), total=None, what="starting")
+
+    def _progress(self, id: str, event: Mapping[str, Any]) -> None:
+        total, done, unit = event["total"], event["done"], event["unit"]
+        what = " ".join([f"{done}/{total} {unit}", event.get("figures", "")]).strip()
+        if id in self.tasks:
+            self.bars.update(self.tasks[id], completed=done, total=total, what=what)
+        elif not self.is_terminal and time.monotonic() - self.last_shown.get(id, 0.0) > 5:
+            self.last_shown[id] = time.monotonic()
+            click.echo(f"  {id.ljust(self.width)}  {what}")
+
+    def _warn(self, id: str, known: Mapping[str, Any]) -> None:
+        count = self.warning_counts[id] = self.warning_counts.get(id, 0) + 1
+        if count < _MAX_WARNINGS:
+            self._print_state(id, "warning", known)
+        elif count == _MAX_WARNINGS:
+            self._print_state(id, "warning", {"reason": "there are more of them: the report has them all"})
+
+    def _end(self, id: str, state: str, known: Mapping[str, Any]) -> None:
+        if id in self.tasks:
+            self.bars.remove_task(self.tasks.pop(id))
+        self._print_state(id, state, known)
+
+    def _print_state(self, id: str, state: str, known: Mapping[str, Any]) -> None:
+        mark, colour = _STATE_STYLES[state]
+        detail = _detail(state, known)
+        line = f"{mark} {id.ljust(self.width)}  {state}" + (f"  {detail}" if detail else "")
+        if self.bars is not None:
+            self.bars.console.print(line, style=colour, highlight=False, markup=False)
+        elif state == "cached" and not self.is_terminal:
+            sys.stdout.write(f"{line}\n")  # there may be a thousand, and none of them is awaited
+        else:
+            click.secho(line, fg=colour)
+        if known.get("advice"):
+            self.note(f"  {' ' * self.width}  {known['advice']}")
+
+    def summary(self, states: Mapping[str, str], home: Home, run: Path) -> None:
+        """The last lines: what came out, and where to look."""
+        took = format_duration(time.monotonic() - self.start_time)
+        counts = {state: sum(s == state for s in states.values()) for state in _STATE_STYLES}
+        if counts["cached"] + counts["skipped"] == len(states):
+            click.echo(f"nothing to run: all {counts['cached']} steps finished before")
+            return
+        parts = [f"{count} {state}" for state, count in counts.items() if count]
+        click.echo(f"{', '.join(parts)} in {took}")
+        failed = [id for id, state in states.items() if state == "failed"]
+        if failed:
+            click.echo(f"look closer: recipe logs {failed[0]}")
+        report = run / "report.html"
+        if report.exists():
+            click.echo(f"report: {_relative_path(report)}")
+
+
+def _relative_path(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _detail(state: str, known: Mapping[str, Any]) -> str:
+    if state not in ("done", "cached"):
+        return str(known.get("reason", ""))
+    parts = [format_duration(known["cost"]["seconds"])] if state == "done" else []
+    return "  ".join(parts + result_lines(known.get("facts", {})))
+
+
+def _progress_bars() -> Any:
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[what]}"),
+        TimeElapsedColumn(),
+        transient=True,
+    )

@@ -1,0 +1,101 @@
+"""Tables for people."""
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from posttrain.runtime.execution.dry_run import StepForecast
+from posttrain.spec.plan import Plan
+
+_STATE_COLORS = {
+    "cached": "green",
+    "done": "green",
+    "resume": "cyan",
+    "running": "cyan",
+    "run": "yellow",
+    "skipped": "bright_black",
+    "failed": "red",
+    "held": "magenta",
+    "blocked": "magenta",
+    "interrupted": "yellow",
+}
+
+# What the outlook says of steps that there is work to do for.
+PENDING_STATES = ("run", "resume")
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], state: int | None = None) -> None:
+    """Columns as wide as their content; the column `state` in the colour of what it says."""
+    for line in table_lines(header, rows, state):
+        click.echo(line)
+
+
+def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]], state: int | None = None) -> list[str]:
+    """The lines of a table."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    lines = [click.style(_header_line(header, widths), bold=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        if state is not None:
+            cells[state] = click.style(cells[state], fg=_STATE_COLORS.get(row[state]))
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _header_line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def print_plan_table(plan: Plan, prospects: Mapping[str, StepForecast], locked: bool = True) -> None:
+    """The steps of a plan with what is to be expected of each, and what is left to do."""
+    from posttrain.cli.estimate_text import estimate_cells, total_estimate
+
+    estimates = {
+        step.id: estimate_cells(step.estimate if prospects[step.id].state in PENDING_STATES else None)
+        for step in plan.steps
+    }
+    # A column in which nothing stands is left out.
+    shown = [column for column in range(3) if any(row[column] for row in estimates.values())]
+    rows = [
+        (
+            step.id,
+            step.kind,
+            prospects[step.id].state,
+            *(estimates[step.id][column] for column in shown),
+            step.key[:10],
+            prospects[step.id].reason,
+        )
+        for step in plan.steps
+    ]
+    named = (("time", "memory", "cost")[column] for column in shown)
+    print_table(("step", "kind", "state", *named, "key", "why"), rows, state=2)
+    pending = [step for step in plan.steps if prospects[step.id].state in PENDING_STATES]
+    if not pending:
+        click.echo("nothing to run")
+        return
+    click.echo(
+        ", ".join(_state_counts(prospects))
+        + (f"; {total_estimate(pending)}" if total_estimate(pending) else "")
+    )
+    loose = _unpinned_steps(plan) if not locked else []
+    if loose:
+        what = ", ".join(loose[:3]) + (f" and {len(loose) - 3} more" if len(loose) > 3 else "")
+        click.echo(f"not pinned to a revision: {what}; `recipe lock` pins them, for runs with --locked")
+
+
+def _unpinned_steps(plan: Plan) -> list[str]:
+    """The models and datasets that a lock would pin: those that are loose by themselves."""
+    pinned = {step.id: step.pinned for step in plan.steps}
+    return [
+        step.id
+        for step in plan.steps
+        if step.kind in ("model", "data")
+        and not step.pinned
+        and all(pinned[given.step] for given in step.inputs.values())
+    ]
+
+
+def _state_counts(prospects: Mapping[str, StepForecast]) -> list[str]:
+    said = {"run": "to run", "resume": "to resume", "cached": "cached", "skipped": "left out"}
+    counts = {state: sum(p.state == state for p in prospects.values()) for state in said}
+    return [f"{counts[state]} {words}" for state, words in said.items() if counts[state]]

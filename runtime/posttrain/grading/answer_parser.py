@@ -1,0 +1,236 @@
+"""Tokens to a whole answer: lists, relations, sets, intervals, matrices, quantities."""
+
+import re
+
+from posttrain.grading.brackets import (
+    closing_index,
+    split_tokens,
+    split_tokens_at,
+    token_symbol,
+    top_level_indices,
+)
+from posttrain.grading.expression_parser import parse_infix
+from posttrain.grading.expression_tree import (
+    Builder,
+    Call,
+    Congruence,
+    Dots,
+    Group,
+    Listing,
+    Matrix,
+    NamedSet,
+    Node,
+    ParseError,
+    Quantity,
+    Ratio,
+    Relation,
+    SetOperation,
+    Symbol,
+    Text,
+    TooLarge,
+)
+from posttrain.grading.latex_environments import EnvironmentParser, parse_environment
+from posttrain.grading.latex_tokens import Token
+from posttrain.grading.quantity_parser import parse_quantity
+from posttrain.grading.token_cursor import ParseMode
+
+MAX_DEPTH = 64
+MAX_ITEMS = 200
+SEPARATORS = {",": ",", ";": ",", "row": ",", "&": ",", "and": "and", "or": "or"}
+RELATIONS = {
+    "=": "=", "==": "=", ":=": "=", "<": "<", ">": ">", "<=": "<=", "=<": "<=", ">=": ">=", "!=": "!=",
+    "<>": "!=", "le": "<=", "ge": ">=", "ne": "!=", "in": "in", "notin": "notin", "approx": "=",
+    "equiv": "=", "ll": "<", "gg": ">",
+}  # fmt: skip
+ARROWS = frozenset(("Rightarrow", "=>"))
+OPERATIONS = {"cup": "union", "cap": "intersection", "setminus": "difference"}
+DERIVATIVE = re.compile(r"(?:frac\{d\w\}\{d\w\}|d\w/d\w)")
+BRACKET_NAMES = {"langle": "(", "rangle": ")", "\\{": "{", "\\}": "}"}
+
+
+def parse_listing(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
+    """Items beside each other, or the only item."""
+    runs, joints = split_tokens(tokens, SEPARATORS)
+    if len(runs) > MAX_ITEMS:
+        raise TooLarge(f"more than {MAX_ITEMS} items")
+    runs = [run for run in runs if run]
+    if not runs:
+        raise ParseError("nothing stands here")
+    if len(runs) == 1 and not joints:
+        return parse_item(runs[0], mode, depth)
+    items = tuple(parse_item(run, mode, depth) for run in runs)
+    names = {SEPARATORS[token.kind] for token in joints}
+    return Listing(items, "or" if "or" in names else "and" if "and" in names else ",")
+
+
+def parse_item(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
+    """A chain of relations, or one side."""
+    tokens = split_tokens(tokens, ARROWS)[0][-1]
+    if [token_symbol(token) for token in tokens] == ["ldots"]:
+        return Dots()
+    if modulus := _find_modulus(tokens):
+        return _parse_congruence(tokens, modulus, mode, depth)
+    runs, operators = split_tokens(_merge_negations(tokens), RELATIONS)
+    if len(runs) == 1:
+        return parse_ratio(tokens, mode, depth)
+    if not runs[0]:
+        return (
+            parse_item(tokens[1:], mode, depth)
+            if token_symbol(tokens[0]) == "="
+            else _reject_missing_left_side(tokens, mode, depth)
+        )
+    sides = (parse_label(runs[0], mode, depth), *(parse_ratio(run, mode, depth) for run in runs[1:]))
+    names = tuple(RELATIONS[token_symbol(token)] for token in operators)
+    if set(names) != {"="} and any(isinstance(one, Text) and " " in one.words for one in sides):
+        raise ParseError("words in a relation")
+    return Relation(sides, names)
+
+
+def _merge_negations(tokens: list[Token]) -> list[Token]:
+    """`\\not=` and `\\not\\in` as one token."""
+    made: list[Token] = []
+    for token in tokens:
+        if made and made[-1].text == "not" and token_symbol(token) in ("=", "in"):
+            made[-1] = Token("command", "ne" if token_symbol(token) == "=" else "notin")
+        else:
+            made.append(token)
+    return made
+
+
+def _reject_missing_left_side(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
+    """<1, 2> as a vector is split at its commas before it comes here, so only <x> can arrive."""
+    raise ParseError("a relation has no left side")
+
+
+def parse_label(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
+    """The left side of a relation: an expression, a name applied to arguments, or words."""
+    name = tokens[0]
+    if len(tokens) > 3 and name.kind == "letter" and tokens[-1].kind == ")":
+        start = next((place for place, token in enumerate(tokens) if token.kind == "("), 0)
+        applied = start == 1 or tokens[1].kind in ("^", "_", "'")
+        if start and applied and closing_index(tokens, start) == len(tokens) - 1 and name.text not in "ei":
+            named = ":" + "".join(token.text for token in tokens[:start])
+            lone = (
+                tokens[start + 1] if len(tokens) == start + 3 and tokens[start + 1].kind == "letter" else None
+            )
+            return Call(named, (Symbol(lone.text),) if lone else ())
+    if DERIVATIVE.fullmatch("".join(token.text for token in tokens)):
+        return Call(":derivative", ())
+    if any(token.kind == "text" for token in tokens) and all(
+        token.kind in ("text", "letter", "(", ")", "-", "'") for token in tokens
+    ):
+        return Text(" ".join(token.text for token in tokens))
+    return parse_ratio(tokens, mode, depth)
+
+
+def _find_modulus(tokens: list[Token]) -> int | None:
+    for place, token in enumerate(tokens):
+        if token_symbol(token) in ("pmod", "bmod", "mod") or (
+            token.kind == "text" and token.text.lower() == "mod"
+        ):
+            return place or None
+    return None
+
+
+def _parse_congruence(tokens: list[Token], place: int, mode: ParseMode, depth: int) -> Node:
+    before, after = tokens[:place], tokens[place + 1 :]
+    if before and before[-1].kind == "(" and after and after[-1].kind == ")":
+        before, after = before[:-1], after[:-1]
+    runs, _ = split_tokens(before, ("=", "equiv"))
+    sides = [parse_side(run, mode, depth) for run in runs if run]
+    if len(sides) not in (1, 2):
+        raise ParseError("a congruence could not be read")
+    return Congruence(sides[0] if len(sides) == 2 else Text(""), sides[-1], parse_side(after, mode, depth))
+
+
+def parse_ratio(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
+    runs, colons = split_tokens(tokens, (":",))
+    if not colons:
+        return parse_side(tokens, mode, depth)
+    names = len(runs) == 2 and all(token.kind in ("text", "letter", "-") for token in runs[0])
+    if names and not (runs[1] and {token.kind for token in (*runs[0], runs[1][0])} == {"letter"}):
+        return Relation((Text(" ".join(t.text for t in runs[0])), parse_side(runs[1], mode, depth)), ("=",))
+    parts = tuple(parse_side(run, mode, depth) for run in runs)
+    last = parts[-1]
+    return (
+        Quantity(Ratio((*parts[:-1], last.value)), last.unit) if isinstance(last, Quantity) else Ratio(parts)
+    )
+
+
+def parse_side(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
+    """Sets joined by operations, a quantity, or an expression."""
+    runs, operators = split_tokens(tokens, OPERATIONS)
+    if len(runs) == 1:
+        runs, operators = _capital_union(tokens)
+    node = parse_part(runs[0], mode, depth)
+    for operator, run in zip(operators, runs[1:], strict=True):
+        name = OPERATIONS.get(token_symbol(operator), "union")
+        node = SetOperation(name, node, parse_part(run, mode, depth))
+    return node
+
+
+def _capital_union(tokens: list[Token]) -> tuple[list[list[Token]], list[Token]]:
+    """(1,2) U (3,4): the letter between brackets is a union; so is a backslash a difference."""
+    if not any(token.text == "U" for token in tokens):
+        return [tokens], []
+    places = [
+        place
+        for place in top_level_indices(tokens)
+        if tokens[place].text == "U" and 0 < place < len(tokens) - 1
+        if token_symbol(tokens[place - 1]) in (")", "]", "\\}")
+        and token_symbol(tokens[place + 1]) in ("(", "[", "\\{")
+    ]
+    return split_tokens_at(tokens, places)
+
+
+def parse_part(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
+    def expression(core: list[Token]) -> Node:
+        if not core:
+            raise ParseError("something is missing")
+        return parse_infix(core, mode, depth, parse_bracketed)
+
+    return parse_quantity(tokens, mode, expression)
+
+
+def parse_bracketed(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
+    """What a pair of brackets holds, the brackets being the first and last of the tokens."""
+    if depth > MAX_DEPTH:
+        raise TooLarge(f"nested deeper than {MAX_DEPTH}")
+    opening, closing_ = token_symbol(tokens[0]), token_symbol(tokens[-1])
+    content = tokens[1:-1]
+    if opening == "begin":
+        return parse_environment(
+            tokens[0].text, content, EnvironmentParser(parse_listing, parse_item, mode, depth)
+        )
+    if opening in ("lfloor", "lceil"):
+        return Call("floor" if opening == "lfloor" else "ceil", (parse_listing(content, mode, depth),))
+    first, last = BRACKET_NAMES.get(opening, opening), BRACKET_NAMES.get(closing_, closing_)
+    if not content:
+        if opening != "\\{":
+            raise ParseError("brackets with nothing in them")
+        return NamedSet("empty")
+    if first == "{" and (built := _parse_set_builder(content, mode, depth)):
+        return built
+    if opening == "{" and any(token_symbol(token) in ("over", "choose") for token in content):
+        return parse_infix(content, mode, depth, parse_bracketed)
+    return _make_group(first, parse_listing(content, mode, depth), last, opening)
+
+
+def _make_group(first: str, node: Node, last: str, opening: str) -> Node:
+    if isinstance(node, Listing):
+        return Group(first, node.items, last)
+    if opening == "\\{":
+        return Group(first, (node,), last)
+    if isinstance(node, Matrix) and node.rows and first in "([{":
+        return node
+    return node
+
+
+def _parse_set_builder(content: list[Token], mode: ParseMode, depth: int) -> Node | None:
+    bars = [place for place in top_level_indices(content) if content[place].kind in ("|", ":")]
+    if not bars or bars[0] == 0 or not any(token_symbol(token) in RELATIONS for token in content[bars[0] :]):
+        return None
+    if content[bars[0]].kind == "|" and len(bars) % 2 == 0:
+        return None
+    element, condition = content[: bars[0]], content[bars[0] + 1 :]
+    return Builder(parse_item(element, mode, depth), parse_listing(condition, mode, depth))

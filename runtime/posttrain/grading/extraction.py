@@ -1,0 +1,153 @@
+"""Find the answer in a completion. Every way of looking is named; none is tried that was not asked for."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from posttrain.grading.strip_wrapping import last_boxed
+
+ExtractionMethod = Literal[
+    "boxed", "tags", "hashes", "phrase", "last_math", "last_line", "last_number", "whole"
+]
+
+PHRASE = re.compile(
+    r"(?:final\s+)?answers?\b[^.\n:=]{0,60}?"
+    r"(?:\bis\b|\bare\b|\bequals\b|\b(?:would|must|should|will|to)\s+be\b|:|=)\s*(?:\*\*)?\s*:?\s*"
+    r"(?:(?:therefore|thus|hence|then|simply|indeed|just|clearly|now)\b,?\s*)?"
+    r"|^#{1,6} *(?:final +)?answers? *:? *\n+"
+    r"|\u7b54\u6848\s*(?:[:\uff1a\u662f\u4e3a]\s*){1,3}",
+    re.IGNORECASE | re.MULTILINE,
+)
+SENTENCE = re.compile(r"\n|[.!?](?=\s+[A-Z])|[.!?]\s*$")
+# The lengths are bounded so that a text full of openings costs no more than its length.
+MATH = re.compile(
+    r"\$\$(.{1,1000}?)\$\$|(?<!\\)\$([^$\n]{1,1000})(?<!\\)\$|\\\((.{1,1000}?)\\\)|\\\[(.{1,1000}?)\\\]",
+    re.DOTALL,
+)
+FORMULA_WINDOW = 20_000
+NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?(?:/\d+)?%?|[-+]?\.\d+")
+HASHES = re.compile(r"####\s*(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionRules:
+    """How an answer is looked for.
+
+    ways: tried in this order, the first that finds something decides.
+        `boxed` the last \\boxed{}, `tags` what stands between the tags, `hashes` after ####, `phrase` after
+        'the answer is', `last_math` the last formula in dollars, `last_line` the last line that is not blank,
+        `last_number` the last number, `whole` everything.
+    tags: opening and closing tags, for `tags`; the last complete pair is taken.
+    after: only what follows the last of these marks is searched, when it occurs (`</think>`).
+    required: the mark in `after` must occur.
+    once: a box or a pair of tags must occur exactly once.
+    characters: of a longer completion only the end is searched.
+    """
+
+    methods: tuple[ExtractionMethod, ...] = ("boxed", "tags", "hashes", "phrase")
+    tags: tuple[str, str] = ("<answer>", "</answer>")
+    after_marker: str | None = None
+    require_marker: bool = False
+    require_single: bool = False
+    max_characters: int = 200_000
+
+
+DEFAULTS = ExtractionRules()
+
+
+def extract(text: str, rules: ExtractionRules = DEFAULTS) -> str | None:
+    """The answer as it stands in the text, or None."""
+    text = text[-rules.max_characters :]
+    if rules.after_marker is not None:
+        before, mark, after = text.rpartition(rules.after_marker)
+        if rules.require_marker and not mark:
+            return None
+        text = after if mark else before or after
+    for way in rules.methods:
+        found = EXTRACTORS[way](text, rules)
+        if found is not None and found.strip():
+            return found.strip()
+    return None
+
+
+def _boxed(text: str, rules: ExtractionRules) -> str | None:
+    if rules.require_single and text.count("\\boxed") != 1:
+        return None
+    return last_boxed(text)
+
+
+def _between_tags(text: str, rules: ExtractionRules) -> str | None:
+    opening, closing = rules.tags
+    if rules.require_single and (text.count(opening), text.count(closing)) != (1, 1):
+        return None
+    end = text.rfind(closing)
+    start = text.rfind(opening, 0, end) if end >= 0 else -1
+    return text[start + len(opening) : end] if start >= 0 else None
+
+
+def _after_hashes(text: str, rules: ExtractionRules) -> str | None:
+    found = HASHES.findall(text)
+    return found[-1] if found else None
+
+
+def _after_phrase(text: str, rules: ExtractionRules) -> str | None:
+    matches = list(PHRASE.finditer(text))
+    if not matches:
+        return None
+    rest = text[matches[-1].end() :]
+    formula = MATH.match(rest)
+    sentence = SENTENCE.search(rest)
+    end = sentence.start() if sentence else len(rest)
+    if formula and formula.end() > end:
+        end = formula.end()
+    return rest[:end]
+
+
+def _last_math(text: str, rules: ExtractionRules) -> str | None:
+    found = [
+        next(group for group in match.groups() if group) for match in MATH.finditer(text[-FORMULA_WINDOW:])
+    ]
+    return found[-1] if found else None
+
+
+def _last_line(text: str, rules: ExtractionRules) -> str | None:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else None
+
+
+def _last_number(text: str, rules: ExtractionRules) -> str | None:
+    found = NUMBER.findall(text)
+    return found[-1] if found else None
+
+
+def _whole(text: str, rules: ExtractionRules) -> str | None:
+    return text
+
+
+EXTRACTORS = {
+    "boxed": _boxed,
+    "tags": _between_tags,
+    "hashes": _after_hashes,
+    "phrase": _after_phrase,
+    "last_math": _last_math,
+    "last_line": _last_line,
+    "last_number": _last_number,
+    "whole": _whole,
+}
+
+
+def leading_value(text: str) -> str | None:
+    """The formula or number that a text begins with, when words follow it."""
+    found = MATH.match(text) or NUMBER.match(text)
+    follows = text[found.end() : found.end() + 1] if found else ""
+    return found[0] if found and (not follows or follows in " ,.;") else None
+
+
+def distinct_values(text: str) -> list[str]:
+    """The distinct formulas and numbers in a sentence, formulas first."""
+    formulas = [
+        next(group for group in match.groups() if group).strip()
+        for match in MATH.finditer(text[-FORMULA_WINDOW:])
+    ]
+    found = formulas or NUMBER.findall(text)
+    return list(dict.fromkeys(found))

@@ -1,0 +1,154 @@
+"""Relations as polynomials: one link solved for its variable, two relations compared up to a factor."""
+
+from fractions import Fraction
+
+from posttrain.grading.context import Context, Outcome
+from posttrain.grading.exact_arithmetic import evaluate_exactly, is_decisive
+from posttrain.grading.expression_tree import (
+    Call,
+    Node,
+    Number,
+    Quotient,
+    Sum,
+    Symbol,
+    negate,
+    symbols,
+)
+from posttrain.grading.magnitude import approximate
+from posttrain.grading.rational_functions import (
+    ONE,
+    Budget,
+    Monomial,
+    Polynomial,
+    RationalFunction,
+    Undecided,
+    Undefined,
+    add_polynomials,
+    multiply_polynomials,
+    rational,
+)
+from posttrain.grading.rational_functions import add as ring_add
+from posttrain.grading.rational_functions import multiply as ring_multiply
+from posttrain.grading.tree_transform import map_leaves
+
+FLIPPED_OPERATORS = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
+
+
+def solve_for_bound(left: Node, operator: str, right: Node, context: Context) -> tuple[Node, str] | None:
+    """`left operator right` as a bound on the variable in it: (5, "<") for x < 5 and for 5 > x."""
+    if operator not in FLIPPED_OPERATORS:
+        return None
+    if _is_variable(left) and not symbols(right):
+        return right, operator
+    if _is_variable(right) and not symbols(left):
+        return left, FLIPPED_OPERATORS[operator]
+    return _solve_linear(left, operator, right, context)
+
+
+def _is_variable(node: Node) -> bool:
+    return isinstance(node, Symbol) or (isinstance(node, Call) and node.name.startswith(":"))
+
+
+def _solve_linear(left: Node, operator: str, right: Node, context: Context) -> tuple[Node, str] | None:
+    """a x + b operator 0 with rational a and any b without x."""
+    names = symbols(left) | symbols(right)
+    if len(names) != 1:
+        return None
+    (name,) = names
+    value = difference(left, right, context.budget)
+    if value.denominator is not ONE:
+        return None
+    slope = value.numerator.get(((name, 1),))
+    if slope is None or any(len(m) != 1 or m[0] != (name, 1) for m in value.numerator if m):
+        return None
+    bound = Number(-value.numerator.get((), Fraction(0)) / slope)
+    return bound, operator if slope > 0 else FLIPPED_OPERATORS[operator]
+
+
+def difference(left: Node, right: Node, budget: Budget) -> RationalFunction:
+    minus = ring_multiply(evaluate_exactly(right, budget), rational(-1), budget)
+    return ring_add(evaluate_exactly(left, budget), minus, budget)
+
+
+def compare_up_to_factor(
+    one: tuple[Node, Node], two: tuple[Node, Node], positive: bool, context: Context
+) -> Outcome:
+    """Whether left - right of the one is a constant times that of the other (a positive one for `<`)."""
+    try:
+        first, second = (difference(*sides, context.budget) for sides in (one, two))
+        if not (first.numerator and second.numerator):
+            return Outcome(not first.numerator and not second.numerator, "an identity on one side only")
+        ratio = _constant_ratio(
+            _clear_negative_powers(first, context.budget),
+            _clear_negative_powers(second, context.budget),
+            context.budget,
+        )
+    except (Undecided, Undefined) as reason:
+        return _compare_numerically(one, two, positive, str(reason), context)
+    if ratio is not None:
+        size = approximate(ratio)
+        if not positive or (size is not None and size > 0):
+            return Outcome(True, "the same relation up to a factor")
+    if is_decisive(first) and is_decisive(second):
+        return Outcome(False, "not the same relation")
+    return _compare_numerically(one, two, positive, "the relations hold more than polynomials", context)
+
+
+def _clear_negative_powers(value: RationalFunction, budget: Budget) -> Polynomial:
+    """The numerator, negative powers of variables multiplied away."""
+    lowest: dict[str, int | Fraction] = {}
+    for monomial in value.numerator:
+        for name, exponent in monomial:
+            if exponent < 0:
+                lowest[name] = min(lowest.get(name, 0), exponent)
+    if not lowest:
+        return value.numerator
+    factor: Monomial = tuple(sorted((name, -exponent) for name, exponent in lowest.items()))
+    return multiply_polynomials(value.numerator, {factor: Fraction(1)}, budget)
+
+
+def _constant_ratio(one: Polynomial, two: Polynomial, budget: Budget) -> RationalFunction | None:
+    """The number c with one = c * two: c is sought among quotients of coefficients of a shared monomial."""
+    first, second = _group_by_variables(one), _group_by_variables(two)
+    if first.keys() != second.keys():
+        return None
+    pivot = min(first, key=str)
+    over, under = first[pivot], second[pivot]
+    for monomial in first:
+        left = multiply_polynomials(first[monomial], under, budget)
+        right = multiply_polynomials(second[monomial], over, budget)
+        if add_polynomials(left, {m: -c for m, c in right.items()}, budget):
+            return None
+    return RationalFunction(over, under, True)
+
+
+def _group_by_variables(polynomial: Polynomial) -> dict[Monomial, Polynomial]:
+    """Coefficients (numbers, roots, pi) gathered by the part of the monomial that varies."""
+    made: dict[Monomial, Polynomial] = {}
+    for monomial, coefficient in polynomial.items():
+        varying = tuple(part for part in monomial if part[0][0] not in "#%")
+        fixed = tuple(part for part in monomial if part[0][0] in "#%")
+        made.setdefault(varying, {})[fixed] = coefficient
+    return made
+
+
+def _compare_numerically(
+    one: tuple[Node, Node], two: tuple[Node, Node], positive: bool, reason: str, context: Context
+) -> Outcome:
+    """In a worker: is the quotient of the two differences the same at every point?"""
+    if context.symbolic is None:
+        return Outcome(None, reason)
+    first, second = (Sum((left, negate(right))) for left, right in (one, two))
+    here = substitute_point(Quotient(first, second), symbols(first) | symbols(second))
+    there = context.symbolic.compare(Quotient(first, second), here)
+    if there.equal and positive:
+        size = context.symbolic.value(here)
+        if size is None or size <= 0:
+            return Outcome(False, "the same relation turned round")
+    return there
+
+
+def substitute_point(node: Node, names: frozenset[str]) -> Node:
+    """The node with a rational point put in for its variables."""
+    points = {name: Number(Fraction(7 + 4 * n, 5)) for n, name in enumerate(sorted(names))}
+    return map_leaves(node, lambda leaf: points.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)

@@ -1,0 +1,160 @@
+"""One candidate against one reference, from strings to an outcome. The same in the parent and in a worker."""
+
+import re
+from itertools import product
+
+from posttrain.grading.comparison import compare
+from posttrain.grading.context import Context, Outcome, SymbolicChecker, any_of
+from posttrain.grading.dates_and_times import compare_dates, compare_times
+from posttrain.grading.expression_tree import Node, Text, TooLarge
+from posttrain.grading.interpretations import interpretations, unsupported_notation
+from posttrain.grading.options import DEFAULTS, Options
+from posttrain.grading.prose_answers import answer_in_prose, shorten_answer
+from posttrain.grading.rational_functions import Budget
+from posttrain.grading.repair_latex import visible_text
+from posttrain.grading.simplification import unsimplified_reason
+from posttrain.grading.strip_wrapping import strip_wrapping
+from posttrain.grading.word_answers import (
+    ARTICLE,
+    leading_choice,
+    normalize_words,
+    parse_choice,
+    parse_phrase,
+)
+
+# Steps and bits of exact arithmetic: so many that a comparison here takes a tenth of a second at most.
+LOCAL_BUDGET = (20_000, 40_000)
+WORKER_BUDGET = (200_000, 200_000)
+WORD = re.compile(r"[a-z]{2,}")
+LETTERS = re.compile(r"[A-Za-z\s]{3,}")
+PREDICATE = re.compile(r".*\b(?:is|are|was|were)\s+(.+)$", re.DOTALL)
+ANSWERS = frozenset(("yes", "no", "true", "false"))
+LETTER = re.compile(r"[A-J]")
+LETTER_LIST = re.compile(r"[A-J](?:[\s,;&]*(?:and\s+)?[A-J])+")
+ITEM = re.compile(r"\s*(?:,|;|\band\b|&)\s*")
+
+
+def grade_pair(
+    candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None = None
+) -> Outcome:
+    """Raises nothing on any text; undecided with a reason where a limit ends the work."""
+    candidate, reference = visible_text(candidate).strip(), visible_text(reference).strip()
+    if not reference:
+        return Outcome(None, "the reference is empty", "text")
+    if not candidate:
+        return Outcome(False, "the candidate is empty", "text")
+    if candidate == reference:
+        return Outcome(True, "the same text", "text")
+    try:
+        return _grade_texts(
+            shorten_answer(candidate, options), shorten_answer(reference, options), options, symbolic
+        )
+    except TooLarge as reason:
+        return Outcome(None, str(reason), "limit")
+
+
+def _grade_texts(
+    candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None
+) -> Outcome:
+    if options.choices and (chosen := _compare_choices(candidate, reference, options, symbolic)):
+        return chosen
+    outcome = _compare_texts(candidate, reference, options, symbolic)
+    if options.sentences and (outcome.equal is False or outcome.path == "limit"):
+        parts = answer_in_prose(candidate), answer_in_prose(reference, reference=True)
+        if any(parts):
+            return _compare_texts(parts[0] or candidate, parts[1] or reference, options, symbolic)
+    return outcome
+
+
+def _compare_choices(
+    candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None
+) -> Outcome | None:
+    one, two = strip_wrapping(candidate), strip_wrapping(reference)
+    letters = LETTER_LIST.fullmatch(one), LETTER_LIST.fullmatch(two)
+    if all(letters) and ("," in one + two or " " in one + two):
+        same = sorted(LETTER.findall(one)) == sorted(LETTER.findall(two))
+        return Outcome(same, "the same choices" if same else "different choices", "text")
+    given, wanted = parse_choice(one), parse_choice(two)
+    if given and wanted:
+        same = given[0] == wanted[0]
+        return Outcome(same, f"choice {given[0]} against choice {wanted[0]}", "text")
+    if wanted and not wanted[1] and (letter := leading_choice(one)):
+        return Outcome(letter == wanted[0], f"choice {letter} against choice {wanted[0]}", "text")
+    if wanted and wanted[1]:
+        return _compare_texts(candidate, wanted[1], options, symbolic)
+    return _compare_texts(given[1], reference, options, symbolic) if given and given[1] else None
+
+
+def _compare_texts(
+    candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None
+) -> Outcome:
+    one, two = strip_wrapping(candidate), strip_wrapping(reference)
+    if one == two:
+        return Outcome(True, "the same text", "text")
+    if outcome := compare_times(one, two) if ":" in one else compare_dates(one, two):
+        return outcome
+    if LETTERS.fullmatch(one) and LETTERS.fullmatch(two):
+        return _compare_words(one, two, options)
+    if WORD.fullmatch(normalize_words(one)) and normalize_words(
+        one, options.case_sensitive
+    ) == normalize_words(two, options.case_sensitive):
+        return Outcome(True, "the same words", "text")
+    left, right = _parse_nodes(candidate, one, options, False), _parse_nodes(reference, two, options, True)
+    context = Context(options, Budget(*(WORKER_BUDGET if symbolic else LOCAL_BUDGET)), symbolic, compare)
+    if isinstance(left[0], Text) and isinstance(right[0], Text):
+        texts = _compare_words(one, two, options)
+        return texts if texts.equal else _unsupported_outcome(candidate, reference) or texts
+    if isinstance(left[0], Text) or isinstance(right[0], Text):
+        strange = _unsupported_outcome(candidate, reference)
+        if strange is not None:
+            return strange
+    found: list[tuple[Outcome, Node]] = []
+    for first, second in product(left, right):
+        found.append((compare(first, second, context), first))
+        if found[-1][0].equal:
+            return _check_simplified(*found[-1], options)
+    return any_of([outcome for outcome, _ in found])
+
+
+def _unsupported_outcome(candidate: str, reference: str) -> Outcome | None:
+    """Undecided, where a text is no words but mathematics that this package cannot read."""
+    for side, text in (("candidate", candidate), ("reference", reference)):
+        if not interpretations(text, DEFAULTS) and (notation := unsupported_notation(text)):
+            return Outcome(None, f"the {side} holds {notation}, which is not read", "limit")
+    return None
+
+
+def _check_simplified(outcome: Outcome, node: Node, options: Options) -> Outcome:
+    left_over = unsimplified_reason(node) if options.require_simplified else None
+    return Outcome(False, f"equal, but {left_over}", outcome.path) if left_over else outcome
+
+
+def _parse_nodes(text: str, cleaned: str, options: Options, reference: bool) -> tuple[Node, ...]:
+    meant = parse_phrase(cleaned)
+    if meant is not None:
+        return (meant,)
+    return interpretations(text, options, reference) or (
+        Text(normalize_words(cleaned, options.case_sensitive)),
+    )
+
+
+def _compare_words(one: str, two: str, options: Options) -> Outcome:
+    meant = parse_phrase(one), parse_phrase(two)
+    if meant[0] is not None and meant[0] == meant[1]:
+        return Outcome(True, "phrases of the same meaning", "text")
+    first, second = normalize_words(one, options.case_sensitive), normalize_words(two, options.case_sensitive)
+    if first == second and first:
+        return Outcome(True, "the same words", "text")
+    said = PREDICATE.match(first)
+    if said and second and ARTICLE.sub("", said[1]) == second:
+        return Outcome(True, "a sentence that says so", "text")
+    if second in ANSWERS and one.casefold().startswith((second + ",", second + ".")):
+        return Outcome(True, f"a sentence that says {second}", "text")
+    if options.order != "strict":
+        items = [
+            sorted(normalize_words(item, options.case_sensitive) for item in ITEM.split(text))
+            for text in (one, two)
+        ]
+        if items[0] == items[1] and all(items[0]):
+            return Outcome(True, "the same words in another order", "text")
+    return Outcome(False, "different words", "text")

@@ -1,0 +1,128 @@
+"""A value with what measures it: percent, currency before it, a unit or a noun after it."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from posttrain.grading.brackets import token_symbol
+from posttrain.grading.expression_tree import (
+    Node,
+    Number,
+    ParseError,
+    Percent,
+    Product,
+    Quantity,
+    Sum,
+    negate,
+)
+from posttrain.grading.latex_tokens import Token
+from posttrain.grading.token_cursor import ParseMode
+from posttrain.grading.units import parse_unit
+
+CURRENCIES = {"$": "usd", "£": "gbp", "€": "eur", "¥": "yen", "₹": "inr"}
+CURRENCY_WORDS = {"USD": "usd", "EUR": "eur", "GBP": "gbp", "Rs": "inr", "Rs.": "inr", "INR": "inr"}
+SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+PERCENT_WORDS = frozenset(("percent", "per cent", "percents", "percentage", "pct"))
+UNIT_MARK_NAMES = "text roman letter ^ number / { } ( ) cdot circ - mu Omega *"
+UNIT_MARKS = frozenset(UNIT_MARK_NAMES.split())
+MAX_WORDS = 5
+VERB_NAMES = "is are was were be not isn't aren't or maybe if when then because so has have had"
+VERBS = frozenset(VERB_NAMES.split())
+AMOUNT_KINDS = frozenset(("number", "command"))
+ParseTokens = Callable[[list[Token]], Node]
+
+
+def parse_quantity(tokens: list[Token], mode: ParseMode, read: ParseTokens) -> Node:
+    if not tokens:
+        return read(tokens)
+    marks = [token_symbol(token) for token in tokens]
+    if marks[0] == "-" and len(tokens) > 1 and marks[1] in CURRENCIES:
+        return negate_quantity(parse_quantity(tokens[1:], mode, read))
+    currency = CURRENCIES.get(marks[0]) or CURRENCY_WORDS.get(tokens[0].text)
+    if currency and len(tokens) > 1:
+        return _with_currency(currency, parse_quantity(tokens[1:], mode, read))
+    if marks[-1] == "%" or (marks[-1] == "text" and tokens[-1].text.lower() in PERCENT_WORDS):
+        return Percent(read(tokens[:-1]))
+    if len(tokens) > 1 and marks[-1] in CURRENCIES:
+        return Quantity(read(tokens[:-1]), CURRENCIES[marks[-1]])
+    start = _unit_start(tokens, marks, mode)
+    return read(tokens) if start is None else _with_unit(tokens, start, read)
+
+
+def negate_quantity(node: Node) -> Node:
+    return Quantity(negate(node.value), node.unit) if isinstance(node, Quantity) else negate(node)
+
+
+def _with_currency(currency: str, node: Node) -> Node:
+    return Quantity(node.value if isinstance(node, Quantity) else node, currency)
+
+
+def _unit_start(tokens: list[Token], marks: list[str], mode: ParseMode) -> int | None:
+    """Where the unit begins that ends this run, if one does."""
+    degrees = _degrees_start(marks)
+    if degrees is not None:
+        return degrees
+    for place, name in enumerate(marks):
+        begins = name in ("text", "roman") or (mode.unit_letters and name in ("letter", "mu", "Omega"))
+        if begins and place > 0 and "_" not in marks[max(0, place - 2) : place]:
+            fits = all(later in UNIT_MARKS for later in marks[place:])
+            known = name == "text" or parse_unit(unit_text(tokens[place:])) is not None
+            return place if fits and known else None
+    return None
+
+
+def _degrees_start(marks: list[str]) -> int | None:
+    """`^ \\circ` or `^{\\circ}`, with C or F after it or not, at the end and nowhere before it."""
+    if marks.count("circ") != 1:
+        return None
+    place = marks.index("circ")
+    tail = [name for name in marks[place + 1 :] if name != "}"]
+    start = place - 1 - (marks[place - 1 : place] == ["{"])
+    fits = start > 0 and marks[start] == "^" and tail in ([], ["letter"], ["roman"])
+    return start if fits and not set(marks[:start]) & {"sin", "cos", "tan", "cot", "sec", "csc"} else None
+
+
+def _with_unit(tokens: list[Token], start: int, read: ParseTokens) -> Node:
+    again = next((n for n in range(start + 1, len(tokens)) if _starts_amount(tokens, n)), None)
+    if again is not None and tokens[-1].kind in ("text", "roman"):
+        return _add_quantities(_with_unit(tokens[:again], start, read), _with_unit(tokens[again:], 1, read))
+    value, unit = read(tokens[:start]), unit_text(tokens[start:])
+    if parse_unit(unit) is None and not _is_counted_noun(unit, tokens[:start]):
+        raise ParseError("words that are no unit")
+    first, _, rest = unit.partition(" ")
+    if first.lower() in SCALES:
+        value, unit = Product((value, Number(Fraction(SCALES[first.lower()])))), rest.removeprefix("of ")
+    if unit.lower() in PERCENT_WORDS:
+        return Percent(value)
+    return Quantity(value, unit) if unit else value
+
+
+def _is_counted_noun(unit: str, core: list[Token]) -> bool:
+    """Whether unknown words after a number can be what is counted: `red apples`, and not `is the answer`."""
+    said = unit.lower().split()
+    return len(said) <= MAX_WORDS and not set(said) & VERBS and any(t.kind in AMOUNT_KINDS for t in core)
+
+
+def _starts_amount(tokens: list[Token], place: int) -> bool:
+    return tokens[place].kind == "number" and tokens[place - 1].kind in ("text", "roman")
+
+
+def _add_quantities(first: Node, second: Node) -> Node:
+    """2 hours 30 minutes as one quantity in the first unit."""
+    if isinstance(first, Quantity) and isinstance(second, Quantity):
+        one, two = parse_unit(first.unit), parse_unit(second.unit)
+        if one and two and one.dimensions == two.dimensions:
+            part = Product((second.value, Number(two.factor / one.factor)))
+            return Quantity(Sum((first.value, part)), first.unit)
+    raise ParseError("two quantities in a row")
+
+
+def unit_text(tokens: list[Token]) -> str:
+    """The unit as one string: `cm^2`, `km/h`, `square feet`, `degC`."""
+    pieces: list[str] = []
+    for token in tokens:
+        if token.kind in ("{", "}", "(", ")"):
+            continue
+        text = {"circ": "deg", "cdot": "*", "mu": "u", "Omega": "ohm"}.get(token_symbol(token), token.text)
+        glued = not pieces or text in "^/*-" or pieces[-1][-1:] in "^/*-" or pieces[-1] in ("deg", "u")
+        pieces.append(text if glued else " " + text)
+    return "".join(pieces).removeprefix("^").replace("^ ", "^").strip(" .")

@@ -1,0 +1,118 @@
+"""A cursor over the tokens of one expression, with a bound on how deep the grammar may go."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from posttrain.grading.brackets import CLOSING, closing_index, token_symbol
+from posttrain.grading.expression_tree import Group, Node, ParseError, TooLarge
+from posttrain.grading.latex_tokens import Token
+
+MAX_DEPTH = 64
+TIMES_SIGNS = frozenset(("*", "times", "cdot"))
+DIVISION_SIGNS = frozenset(("/", "over", "div"))
+SIGNS = frozenset(("+", "-", "pm", "mp"))
+NON_FACTORS = frozenset(CLOSING) | SIGNS | TIMES_SIGNS | DIVISION_SIGNS | {"ldots", "circ", "choose", "to"}
+FACTORS = frozenset(("letter", "roman", "(", "[", "{", "begin"))
+
+
+@dataclass(frozen=True, slots=True)
+class ParseMode:
+    """How to read what can be read in two ways.
+
+    tight: `1/2x` is 1/(2x). common: `log` without a base is to base 10. units: a letter after a number may be
+    a unit.
+    """
+
+    tight_products: bool = False
+    log_base_10: bool = False
+    unit_letters: bool = False
+
+
+ParseBracketed = Callable[[list[Token], ParseMode, int], Node]
+
+
+class TokenCursor(ABC):
+    """What stands in brackets may be more than a scalar (a tuple, a set), so the parser of whole answers
+    comes in as `inside`, and the modules do not import each other."""
+
+    def __init__(self, tokens: list[Token], mode: ParseMode, depth: int, inside: ParseBracketed):
+        self.tokens = tokens
+        self.mode = mode
+        self.depth = depth
+        self.parse_bracketed = inside
+        self.position = 0
+        self.bars = 0
+
+    @abstractmethod
+    def sum(self) -> Node: ...
+
+    @abstractmethod
+    def product(self) -> Node: ...
+
+    @abstractmethod
+    def parse_tokens(self, tokens: list[Token]) -> Node:
+        """Other tokens as an expression of their own."""
+
+    @abstractmethod
+    def power(self) -> Node: ...
+
+    @abstractmethod
+    def primary(self) -> Node: ...
+
+    def peek(self, ahead: int = 0) -> str:
+        place = self.position + ahead
+        return token_symbol(self.tokens[place]) if place < len(self.tokens) else ""
+
+    def take(self) -> Token:
+        if self.position >= len(self.tokens):
+            raise ParseError("something is missing at the end")
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    def enter_level(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooLarge(f"nested deeper than {MAX_DEPTH}")
+
+    def starts_factor(self) -> bool:
+        """Whether the next token begins a factor, with no sign of multiplication before it."""
+        name = self.peek()
+        if name == "|":
+            return self.bars == 0
+        if name == "number":
+            before = self.tokens[self.position - 1].kind if self.position else "number"
+            return before not in ("number", "letter") or (before == "number" and self.peek(1) == "^")
+        kind = self.tokens[self.position].kind if name else ""
+        return name not in NON_FACTORS if kind == "command" else kind in FACTORS
+
+    def operand(self) -> Node:
+        """One factor: what a root sign without braces covers."""
+        self.enter_level()
+        node = self.primary()
+        self.depth -= 1
+        return node
+
+    def read_bracketed(self) -> Node:
+        return self.read_enclosed(self.position)
+
+    def read_enclosed(self, start: int) -> Node:
+        """What the brackets hold that open at `start`."""
+        end = closing_index(self.tokens, start)
+        self.enter_level()
+        node = self.parse_bracketed(self.tokens[start : end + 1], self.mode, self.depth)
+        self.depth -= 1
+        self.position = end + 1
+        return node
+
+    def arguments(self) -> tuple[Node, ...]:
+        node = self.read_bracketed()
+        return node.items if isinstance(node, Group) else (node,)
+
+    def subscript(self) -> str:
+        if self.peek() != "{":
+            return self.take().text
+        end = closing_index(self.tokens, self.position)
+        inner = self.tokens[self.position + 1 : end]
+        self.position = end + 1
+        return "".join(part.text for part in inner if part.kind not in ("{", "}"))

@@ -1,0 +1,234 @@
+"""Worker processes that can be killed. Works from any thread, sets no signal, leaves nothing behind.
+
+Workers are started when they are first needed, by one thread that lives as long as the pool: Linux ends a
+child when the thread that started it ends, and the calling thread may be short-lived.
+"""
+
+import atexit
+import json
+import os
+import selectors
+import sys
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from posttrain.grading.context import Outcome
+from posttrain.grading.worker_process import (
+    COMMAND,
+    START_SECONDS,
+    Task,
+    Worker,
+    send_task,
+    start_worker,
+    stop_worker,
+)
+
+MAX_WORKERS = 4
+READ_CHUNK_BYTES = 1 << 16
+NOT_STARTED = Outcome(None, "out of time before it was tried", "limit")
+
+
+@dataclass(slots=True)
+class PoolStats:
+    """What the pool has done: for tests, and for whoever wants to know where time went."""
+
+    started: int = 0
+    killed: int = 0
+    tasks: int = 0
+    longest_task_s: float = 0.0
+    max_overrun_s: float = 0.0
+
+
+@dataclass(slots=True)
+class WorkerPool:
+    size: int
+    stats: PoolStats = field(default_factory=PoolStats)
+    idle: list[Worker] = field(default_factory=list[Worker])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    slots: threading.Semaphore = field(init=False)
+    launcher: ThreadPoolExecutor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slots = threading.Semaphore(self.size)
+        self.launcher = ThreadPoolExecutor(1, thread_name_prefix="grading-keeper")
+
+    def run(self, tasks: list[Task], within_s: float | None = None) -> list[Outcome]:
+        """An outcome for each task, in order. A task beyond its seconds costs its worker its life."""
+        if not tasks:
+            return []
+        end = time.monotonic() + within_s if within_s is not None else float("inf")
+        call = PoolCall(
+            deque(enumerate(tasks)), [NOT_STARTED] * len(tasks), self._acquire_slots(len(tasks)), end
+        )
+        try:
+            self._run_call(call)
+        finally:
+            for worker in call.workers:
+                self._release(worker)
+            for _ in range(call.slots):
+                self.slots.release()
+        return call.outcomes
+
+    def _acquire_slots(self, wanted: int) -> int:
+        """At least one slot, more when they are free."""
+        self.slots.acquire()
+        held = 1
+        while held < min(wanted, self.size) and self.slots.acquire(blocking=False):
+            held += 1
+        return held
+
+    def _run_call(self, call: "PoolCall") -> None:
+        while time.monotonic() < call.end:
+            while call.pending and len(call.workers) < call.slots:
+                call.workers.append(self._acquire_worker())
+            for worker in call.workers:
+                if call.pending and not worker.is_busy:
+                    send_task(worker, *call.pending.popleft())
+                    self.stats.tasks += 1
+            if not call.pending and not any(worker.is_busy for worker in call.workers):
+                return
+            self._wait_for_messages(call)
+
+    def _acquire_worker(self) -> Worker:
+        with self.lock:
+            worker = self.idle.pop() if self.idle else None
+        if worker is not None and worker.process.poll() is None:
+            return worker
+        if worker is not None:
+            self._kill(worker)
+        self.stats.started += 1
+        return self.launcher.submit(start_worker).result()
+
+    def _wait_for_messages(self, call: "PoolCall") -> None:
+        busy = [worker for worker in call.workers if worker.is_busy]
+        with selectors.DefaultSelector() as selector:
+            for worker in busy:
+                selector.register(worker.stdout, selectors.EVENT_READ, worker)
+            nearest = min([call.end, *(worker.deadline for worker in busy)])
+            heard = [key.data for key, _ in selector.select(max(0.0, nearest - time.monotonic()))]
+        for worker in heard:
+            self._read_messages(worker, call)
+        now = time.monotonic()
+        for worker in busy:
+            if worker in call.workers and worker.is_busy and now >= worker.deadline:
+                self._handle_timeout(worker, call)
+
+    def _read_messages(self, worker: Worker, call: "PoolCall") -> None:
+        piece = os.read(worker.stdout.fileno(), READ_CHUNK_BYTES)
+        if not piece:
+            self._handle_exit(worker, call)
+            return
+        *lines, worker.buffer = (worker.buffer + piece).split(b"\n")
+        for line in lines:
+            self._handle_message(worker, json.loads(line), call)
+
+    def _handle_message(self, worker: Worker, message: dict[str, Any], call: "PoolCall") -> None:
+        if "ready" in message:
+            worker.ready = True
+        elif worker.task is not None and worker.task_index is not None:
+            if "proving" in message:
+                worker.deadline = time.monotonic() + worker.task.options.proof_timeout_s
+            elif message["final"]:
+                call.outcomes[worker.task_index] = Outcome(*message["outcome"])
+                self._finish_task(worker)
+            else:
+                worker.provisional = Outcome(*message["outcome"])
+                worker.deadline = time.monotonic() + START_SECONDS
+
+    def _finish_task(self, worker: Worker) -> None:
+        now = time.monotonic()
+        self.stats.longest_task_s = max(self.stats.longest_task_s, now - worker.started_at)
+        self.stats.max_overrun_s = max(self.stats.max_overrun_s, now - worker.deadline)
+        worker.task_index = worker.task = None
+
+    def _handle_timeout(self, worker: Worker, call: "PoolCall") -> None:
+        if worker.task_index is not None and worker.task is not None:
+            late = Outcome(None, f"no decision within {worker.task.timeout_s:g} s", "limit")
+            call.outcomes[worker.task_index] = worker.provisional or late
+        self._discard(worker, call)
+
+    def _handle_exit(self, worker: Worker, call: "PoolCall") -> None:
+        if worker.task_index is not None:
+            lost = Outcome(None, f"a worker ended with code {worker.process.wait()}", "limit")
+            call.outcomes[worker.task_index] = worker.provisional or lost
+        self._discard(worker, call)
+        if not worker.ready:
+            command = " ".join([sys.executable, *COMMAND, "0"])
+            raise RuntimeError(f"a grading worker does not start; `{command}` shows why")
+
+    def _discard(self, worker: Worker, call: "PoolCall") -> None:
+        call.workers.remove(worker)
+        self._kill(worker)
+        if worker.task_index is not None:
+            self._finish_task(worker)
+
+    def _kill(self, worker: Worker) -> None:
+        self.stats.killed += 1
+        stop_worker(worker)
+
+    def _release(self, worker: Worker) -> None:
+        if worker.is_busy or worker.process.poll() is not None:
+            self._kill(worker)
+            return
+        with self.lock:
+            self.idle.append(worker)
+
+    def close(self) -> None:
+        with self.lock:
+            workers, self.idle = self.idle, []
+        for worker in workers:
+            stop_worker(worker)
+        self.launcher.shutdown(wait=False)
+
+
+@dataclass(slots=True)
+class PoolCall:
+    """One call of `run`: what is left to do, what is done, who works on it, and when it must end."""
+
+    pending: "deque[tuple[int, Task]]"
+    outcomes: list[Outcome]
+    slots: int
+    end: float
+    workers: list[Worker] = field(default_factory=list[Worker])
+
+
+@dataclass(slots=True)
+class SharedPool:
+    """The pool of this process, made at the first need."""
+
+    pool: WorkerPool | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+SHARED_POOL = SharedPool()
+
+
+def shared_pool() -> WorkerPool:
+    with SHARED_POOL.lock:
+        if SHARED_POOL.pool is None:
+            SHARED_POOL.pool = WorkerPool(max(1, min(MAX_WORKERS, (os.cpu_count() or 2) // 2)))
+        return SHARED_POOL.pool
+
+
+def close_shared_pool() -> None:
+    """End the workers of this process; the next need starts new ones."""
+    with SHARED_POOL.lock:
+        pool, SHARED_POOL.pool = SHARED_POOL.pool, None
+    if pool is not None:
+        pool.close()
+
+
+def _reset_after_fork() -> None:
+    """In a forked child: the workers are the parent's, and so are their pipes."""
+    pool, SHARED_POOL.pool, SHARED_POOL.lock = SHARED_POOL.pool, None, threading.Lock()
+    for worker in pool.idle if pool else ():
+        os.close(worker.stdin.fileno())
+        os.close(worker.stdout.fileno())
+
+
+atexit.register(close_shared_pool)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,0 +1,90 @@
+"""One worker process: starting it, handing it a task, ending it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from typing import IO
+
+from posttrain.grading.context import Outcome
+from posttrain.grading.options import Options
+
+START_SECONDS = 60.0
+COMMAND = ("-P", "-m", "posttrain.grading.worker")
+INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "LANG")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    candidate: str
+    reference: str
+    options: Options
+    timeout_s: float
+
+
+@dataclass(slots=True)
+class Worker:
+    """`place` is where the outcome of the task under way belongs, None for an idle worker."""
+
+    process: subprocess.Popen[bytes]
+    deadline: float
+    buffer: bytes = b""
+    ready: bool = False
+    task_index: int | None = None
+    task: Task | None = None
+    started_at: float = 0.0
+    provisional: Outcome | None = None
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        assert self.process.stdin is not None
+        return self.process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    @property
+    def is_busy(self) -> bool:
+        return self.task_index is not None or not self.ready
+
+
+def start_worker() -> Worker:
+    """A worker sees none of this process's environment but where to find its modules."""
+    kept = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    process = subprocess.Popen(
+        [sys.executable, *COMMAND, str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        bufsize=0,
+    )
+    return Worker(process, deadline=time.monotonic() + START_SECONDS)
+
+
+def send_task(worker: Worker, place: int, task: Task) -> None:
+    """Hand over a task and set its deadline. A worker that cannot take it is overdue at once."""
+    message = {
+        "candidate": task.candidate,
+        "reference": task.reference,
+        "options": asdict(task.options),
+        "seconds": task.timeout_s,
+    }
+    worker.task_index, worker.task, worker.provisional = place, task, None
+    worker.started_at = time.monotonic()
+    worker.deadline = worker.started_at + task.timeout_s
+    try:
+        worker.stdin.write(json.dumps(message).encode() + b"\n")
+    except OSError:
+        worker.deadline = worker.started_at
+
+
+def stop_worker(worker: Worker) -> None:
+    worker.process.kill()
+    worker.process.wait()
+    worker.stdin.close()
+    worker.stdout.close()

@@ -1,0 +1,37 @@
+"""How long rows are, as data ops measure it. A model's own tokenizer is not at hand here."""
+
+from typing import Any, Literal
+
+from posttrain.runtime.data.row_tables import check_columns, text_expression
+from posttrain.spec.column_types import Columns
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Params
+
+
+class LengthParams(Params):
+    columns: list[str] = field(
+        single=True, min_length=1, description="The columns whose lengths are added up."
+    )
+    unit: Literal["characters", "words"] = field(
+        default="characters", description="What is counted; words are what white space parts."
+    )
+
+
+def check_length_columns(params: LengthParams, before: Columns) -> Columns:
+    check_columns(before, params.columns, "text", "messages")
+    return before
+
+
+def length_expression(params: LengthParams, connection: Any) -> str:
+    """An SQL expression for a row's length; a column without a value adds nothing."""
+    types = {str(row[0]): str(row[1]) for row in connection.execute("DESCRIBE rows").fetchall()}
+    return " + ".join(
+        _column_length(text_expression(name, types[name]), params.unit) for name in params.columns
+    )
+
+
+def _column_length(text: str, unit: str) -> str:
+    if unit == "characters":
+        return f"coalesce(length({text}), 0)"
+    words = f"len(regexp_extract_all({text}, '[^\\s]+'))"
+    return f"coalesce({words}, 0)"

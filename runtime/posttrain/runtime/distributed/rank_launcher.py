@@ -1,0 +1,171 @@
+"""Carries a step out in several processes: forks them, waits for them, and lets none outlive another.
+
+Forked from the worker, they have what it has imported. They find each other through a socket that
+the worker has opened, so that no two steps ever meet at one port. Each has its own log in the
+record (rank-N.log; the first has the step's own) and its own folder to work in; the checkpoints
+are shared, and the product is written by the first.
+"""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.distributed import rank_failures
+from posttrain.runtime.distributed.extension_cache import use_extension_cache
+from posttrain.runtime.distributed.rendezvous import Rendezvous, join_process_group
+from posttrain.runtime.errors import STOPPED, Interrupted
+from posttrain.runtime.events import EventWriter
+from posttrain.runtime.step_context import StepContext
+
+# Among the facts, for the worker to take: what the GPU with the most memory in use has held.
+PEAK_GPU_MB = "peak_gpu_mb"
+_POLL_SECONDS = 0.05
+_GRACE_SECONDS = 2.0  # seconds: for a process that is being killed to be gone
+Run = Callable[[StepContext], None]
+
+
+@dataclass(frozen=True)
+class ProcessHooks:
+    """What holds for every process of a worker: it ends with the one that started it, and at once."""
+
+    tie_to_parent: Callable[[int], None]
+    exit_process: Callable[[int], NoReturn]
+    # The most memory of a GPU that it has held, in MiB; None where it has used none.
+    peak_gpu_mb: Callable[[], float | None]
+
+
+def run_ranks(context: StepContext, run: Run, process: ProcessHooks) -> None:
+    """Run a step in as many processes as its launch says; the facts are those of the first."""
+    size = context.step.launch.processes
+    if context.step.launch.strategy.startswith("zero"):
+        use_extension_cache()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(size)
+        meeting = Rendezvous(size, listener.getsockname()[1], listener.fileno())
+        _facts_path(context.work).unlink(missing_ok=True)
+        rank_failures.clear_failures(context.work, size)
+        ranks = {_fork_rank(context, run, rank, meeting, process): rank for rank in range(size)}
+    _wait_for_ranks(context, ranks)
+    context.facts.update(atomic_io.read_json(_facts_path(context.work)) or {})
+    peaks = [atomic_io.read_json(_peak_path(context.work, rank)) for rank in range(size)]
+    context.facts[PEAK_GPU_MB] = max((peak for peak in peaks if peak is not None), default=None)
+
+
+def _fork_rank(context: StepContext, run: Run, rank: int, meeting: Rendezvous, process: ProcessHooks) -> int:
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        process.exit_process(_run_rank(context, run, rank, meeting, process, parent))
+    return pid
+
+
+def _wait_for_ranks(context: StepContext, ranks: dict[int, int]) -> None:
+    """Until all have ended well; one that has not ends the others and the step."""
+    left, stopped, asked = dict(ranks), False, False
+    try:
+        while left:
+            if context.stop.requested and not asked:
+                asked = True
+                for pid in left:
+                    os.kill(pid, signal.SIGTERM)
+            ended = _reap_exited(left)
+            stopped = stopped or STOPPED in ended.values()
+            if failed := _failed_ranks(ended):
+                raise rank_failures.first_failure(
+                    context.work, failed | _failed_ranks(_wait_for_late_failures(left, failed)), len(ranks)
+                )
+            if not ended:
+                time.sleep(_POLL_SECONDS)
+    finally:
+        _kill_all(left)
+    if stopped:
+        raise Interrupted
+
+
+def _reap_exited(left: dict[int, int]) -> dict[int, int]:
+    """The processes that have ended by now, by rank, with how; they are left no longer."""
+    ended: dict[int, int] = {}
+    for pid in list(left):
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            ended[left.pop(pid)] = os.waitstatus_to_exitcode(status)
+    return ended
+
+
+def _failed_ranks(ended: dict[int, int]) -> dict[int, int]:
+    return {rank: code for rank, code in ended.items() if code not in (0, STOPPED)}
+
+
+def _wait_for_late_failures(left: dict[int, int], failed: dict[int, int]) -> dict[int, int]:
+    """Those that end soon after: the first to be seen may only have missed one of them.
+
+    Whoever waits for a process that is killed is told by the network, and may be gone before it.
+    """
+    ended: dict[int, int] = {}
+    until = time.monotonic() + _GRACE_SECONDS
+    while left and all(code > 0 for code in (failed | ended).values()) and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+        ended |= _reap_exited(left)
+    return ended
+
+
+def _kill_all(left: dict[int, int]) -> None:
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    for pid in left:
+        os.waitpid(pid, 0)
+
+
+def _run_rank(
+    context: StepContext, run: Run, rank: int, meeting: Rendezvous, process: ProcessHooks, parent: int
+) -> int:
+    """In the forked process: carry the step out as one of several; gives how it ended."""
+    try:
+        process.tie_to_parent(parent)
+        mine = _rank_context(context, rank)
+        join_process_group(rank, meeting, context.step)
+        run(mine)
+        atomic_io.write_json(_peak_path(context.work, rank), process.peak_gpu_mb())
+        if rank == 0:
+            atomic_io.write_json(_facts_path(context.work), mine.facts)
+        return 0
+    except Interrupted:
+        return STOPPED
+    except BaseException as error:
+        return rank_failures.record_failure(context.work, rank, error)
+
+
+def _rank_context(context: StepContext, rank: int) -> StepContext:
+    """The context of one process. The first has the step's own."""
+    if rank == 0:
+        return replace(context, facts={})
+    record = context.work / "record"
+    with (record / rank_failures.log_name(rank)).open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    work = context.work / "ranks" / str(rank)
+    for name in ("record", "files"):
+        (work / name).mkdir(parents=True, exist_ok=True)
+    context.checkpoints.mkdir(exist_ok=True)
+    if not (work / "checkpoints").is_symlink():
+        (work / "checkpoints").symlink_to(context.checkpoints)
+    events = EventWriter(work / "record" / "events.jsonl")
+    return replace(context, work=work, out=work / "files", events=events, facts={})
+
+
+def _peak_path(work: Path, rank: int) -> Path:
+    return work / "scratch" / f"peak-{rank}.json"
+
+
+def _facts_path(work: Path) -> Path:
+    return work / "scratch" / "facts.json"

@@ -1,0 +1,213 @@
+"""The vLLM server of a stage, on GPUs of its own: started, watched and stopped with the stage.
+
+It is TRL's `vllm-serve`, which sets vLLM up as TRL's trainers want it. With vLLM's build for CPUs all of this
+has run but the transfer of weights, which takes NCCL; nothing has on GPUs. docs/vllm.md has what was seen.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.distributed.process_group import broadcast, is_rank_zero
+from posttrain.runtime.distributed.vllm_rollouts import NO_USAGE_STATS
+from posttrain.runtime.distributed.watchdog import watch_process
+from posttrain.runtime.errors import Interrupted, StepError
+from posttrain.runtime.models import peft_adapters
+from posttrain.runtime.step_context import StepContext
+from posttrain.spec.keys import digest
+from posttrain.spec.plan import Launch
+
+LOG = "vllm.log"
+_HOST = "127.0.0.1"
+_START_SECONDS = 1200.0  # reading weights and compiling for them
+_STOP_SECONDS = 30.0
+_GRACE_SECONDS = 30.0  # in which a trainer whose server is gone finds out for itself
+_POLL_SECONDS = 0.2
+_LOG_TAIL_CHARS = 800  # characters of its log that a failure shows
+# What would make a process of the training's own group out of it.
+_PROCESS_GROUP_VARIABLES = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
+
+
+@dataclass(frozen=True)
+class VllmServer:
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+
+@contextmanager
+def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dict[str, Any]]:
+    """What a trainer is told of the server that runs meanwhile; nothing where the plan has none.
+
+    The server has room for texts of so many tokens; the trainer goes on from this step.
+    """
+    launch = context.step.launch
+    if launch.engine != "vllm" or launch.rollouts.get("mode") != "server":
+        yield {}
+        return
+    ours, its = split_gpus(launch, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    port, meeting = broadcast((_free_port(), _free_port()))
+    given = {"vllm_server_base_url": f"http://{_HOST}:{port}", "vllm_group_port": meeting}
+    # Where the trainer's end of the weight transfer is; left out, vLLM asks the machine for its address.
+    os.environ |= {"VLLM_HOST_IP": _HOST}
+    if launch.processes == 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ours  # one process would take all that it sees
+    if not is_rank_zero():
+        broadcast(None)  # until it is up
+        yield given
+        return
+    # Begun again, it draws other completions than it drew for the steps that are done.
+    seed = int(digest([context.params["seed"], step])[:7], 16)
+    line = server_command(_full_weights_dir(context), port, launch, room, seed)
+    server = start_server(line, _server_environment(context, its), port, context.work)
+    try:
+        _wait_until_healthy(server, context)
+        broadcast(None)
+        with watch_process(server.process, context.work, lambda: _stop_and_report(server), _GRACE_SECONDS):
+            yield given
+    except Exception as error:
+        if server.process.poll() is not None and not isinstance(error, Interrupted | StepError):
+            raise _exit_fault(server) from error
+        raise
+    finally:
+        stop_server(server)
+
+
+def split_gpus(launch: Launch, visible: str | None) -> tuple[str, str]:
+    """The GPUs of the training, and those of the server, which are the last ones."""
+    count = launch.processes + launch.rollouts["gpus"]
+    found = visible.split(",") if visible else [str(number) for number in range(count)]
+    if len(found) < count:
+        raise StepError(
+            f"the stage sees {len(found)} GPUs, and its plan divides {count} between training and vLLM",
+            "free GPUs, or write `placement: {rollouts: {mode: colocate}}`",
+        )
+    return ",".join(found[: launch.processes]), ",".join(found[launch.processes : count])
+
+
+def server_command(folder: Path, port: int, launch: Launch, room: int, seed: int) -> list[str]:
+    """The server's module and arguments: the model divided over GPUs, and repeated over those left."""
+    how: Mapping[str, Any] = launch.rollouts
+    parallel = how.get("tensor_parallel_size") or how["gpus"]
+    given = {
+        "model": folder,
+        "host": _HOST,
+        "port": port,
+        "tensor_parallel_size": parallel,
+        "data_parallel_size": how["gpus"] // parallel,
+        "gpu_memory_utilization": how.get("gpu_memory_utilization"),
+        "max_model_len": room,
+        "seed": seed,  # which TRL passes on as it is
+    }
+    told = [part for name, value in given.items() if value is not None for part in (f"--{name}", str(value))]
+    return ["trl.scripts.vllm_serve", *told]
+
+
+def start_server(line: list[str], environment: Mapping[str, str], port: int, work: Path) -> VllmServer:
+    """Start it, tied to this process: however that goes, the server does not stay."""
+    log = work / "record" / LOG
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "posttrain.runtime.child_process", str(os.getpid()), *line],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    return VllmServer(process, port, log)
+
+
+def stop_server(server: VllmServer) -> None:
+    """End it with all of its processes."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(server.process.pid, how)
+            server.process.wait(_STOP_SECONDS)
+        except ProcessLookupError:
+            server.process.poll()
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _server_environment(context: StepContext, gpus: str) -> dict[str, str]:
+    hidden = {*_PROCESS_GROUP_VARIABLES, *context.step.secrets}
+    inherited = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {**inherited, **NO_USAGE_STATS, "CUDA_VISIBLE_DEVICES": gpus}
+
+
+def _full_weights_dir(context: StepContext) -> Path:
+    """Whole weights of the trained shape: the trainer sends the values before the first completion."""
+    folder = context.inputs["model"]
+    while peft_adapters.is_adapter(folder):
+        folder = peft_adapters.base_model_dir(folder)
+    return folder
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind((_HOST, 0))
+        return found.getsockname()[1]
+
+
+def _wait_until_healthy(server: VllmServer, context: StepContext) -> None:
+    """Until it answers that it is well."""
+    context.events.emit("phase", name="starting vLLM")
+    until = time.monotonic() + _START_SECONDS
+    while not _is_healthy(server.port):
+        if context.stop.requested:
+            raise Interrupted
+        if server.process.poll() is not None:
+            raise _exit_fault(server)
+        if time.monotonic() > until:
+            raise StepError(
+                f"the vLLM server did not answer within {_START_SECONDS:.0f} s",
+                f"its log is record/{LOG}",
+                retriable=True,
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_healthy(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://{_HOST}:{port}/health", timeout=5) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _exit_fault(server: VllmServer) -> StepError:
+    code = server.process.returncode
+    last = server.log.read_text(errors="replace")[-_LOG_TAIL_CHARS:].strip()
+    advice = f"its log is record/{LOG}" + (f", which ends:\n{last}" if last else "")
+    return StepError(f"the vLLM server ended {_describe_exit(code)}", advice, retriable=code <= 0)
+
+
+def _stop_and_report(server: VllmServer) -> StepError:
+    """Of a server that ended by itself, its processes may still be there, with what they hold of a GPU."""
+    stop_server(server)
+    return _exit_fault(server)
+
+
+def _describe_exit(code: int) -> str:
+    if code == 0:  # nobody has asked it to end: so it does when a process of its engine is gone
+        return "because its engine did"
+    return f"by signal {-code}" if code < 0 else f"with status {code}"

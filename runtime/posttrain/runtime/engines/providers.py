@@ -1,0 +1,180 @@
+"""What each provider's interface wants to be asked, and how it answers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from posttrain.runtime.engines.completion_log import Completion, Prompt
+from posttrain.runtime.engines.transport import HttpRequest
+from posttrain.runtime.errors import StepError
+
+_URLS = {
+    "openai": "https://api.openai.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "anthropic": "https://api.anthropic.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta",
+}
+# What providers call the ends that every engine knows.
+_FINISH_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "STOP": "stop",
+    "max_tokens": "length",
+    "MAX_TOKENS": "length",
+}
+Endpoint = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingParams:
+    """How a completion is drawn."""
+
+    temperature: float
+    max_tokens: int
+    top_p: float = 1.0
+    seed: int | None = None
+
+
+def build_request(endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams) -> HttpRequest:
+    """The request for one completion. A null in the endpoint's `extra` takes a field away."""
+    found = _REQUEST_BUILDERS[endpoint["provider"]](endpoint, key, prompt, manner)
+    body = {**found.body, **endpoint.get("extra", {})}
+    kept = {name: value for name, value in body.items() if value is not None}
+    return HttpRequest(url=found.url, headers=found.headers, body=kept)
+
+
+def parse_completion(endpoint: Endpoint, answer: Any) -> Completion:
+    """The completion in an answer. LookupError or TypeError when it is not shaped as the provider's are."""
+    match endpoint["provider"]:
+        case "anthropic":
+            return _parse_anthropic(answer)
+        case "gemini":
+            return _parse_gemini(answer)
+        case _:
+            return _parse_openai(answer)
+
+
+def base_url(endpoint: Endpoint) -> str:
+    url = endpoint.get("url") or _URLS.get(endpoint["provider"])
+    if not url:
+        raise StepError(f"an endpoint of {endpoint['provider']} needs a url", "add `url` to the endpoint")
+    if not url.startswith(("https://", "http://")):
+        raise StepError(f"`{url}` is no address of the web", "write the endpoint's url as https://...")
+    return url.rstrip("/")
+
+
+def _openai_request(
+    endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams
+) -> HttpRequest:
+    # Only OpenAI itself wants the newer name: servers that speak its form know the older one.
+    own = endpoint["provider"] == "openai" and not endpoint.get("url") and not isinstance(prompt, str)
+    asked = {"prompt": prompt} if isinstance(prompt, str) else {"messages": prompt}
+    return HttpRequest(
+        url=f"{base_url(endpoint)}/{'completions' if isinstance(prompt, str) else 'chat/completions'}",
+        headers={"authorization": f"Bearer {key}"} if key else {},
+        body={
+            "model": endpoint["model"],
+            **asked,
+            "temperature": manner.temperature,
+            "top_p": manner.top_p if manner.top_p < 1 else None,
+            "max_completion_tokens" if own else "max_tokens": manner.max_tokens,
+            "seed": manner.seed,
+        },
+    )
+
+
+def _anthropic_request(
+    endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams
+) -> HttpRequest:
+    system, turns = _split_system_prompt(endpoint, prompt)
+    return HttpRequest(
+        url=f"{base_url(endpoint)}/messages",
+        headers={"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})},
+        body={
+            "model": endpoint["model"],
+            "system": system or None,
+            "messages": turns,
+            "temperature": manner.temperature,
+            "top_p": manner.top_p if manner.top_p < 1 else None,
+            "max_tokens": manner.max_tokens,
+        },
+    )
+
+
+def _gemini_request(
+    endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams
+) -> HttpRequest:
+    system, turns = _split_system_prompt(endpoint, prompt)
+    roles = {"assistant": "model"}
+    return HttpRequest(
+        url=f"{base_url(endpoint)}/models/{endpoint['model']}:generateContent",
+        headers={"x-goog-api-key": key} if key else {},
+        body={
+            "systemInstruction": {"parts": [{"text": system}]} if system else None,
+            "contents": [
+                {"role": roles.get(turn["role"], "user"), "parts": [{"text": turn["content"]}]}
+                for turn in turns
+            ],
+            "generationConfig": {
+                "temperature": manner.temperature,
+                "maxOutputTokens": manner.max_tokens,
+                **({"topP": manner.top_p} if manner.top_p < 1 else {}),
+                **({"seed": manner.seed} if manner.seed is not None else {}),
+            },
+        },
+    )
+
+
+_REQUEST_BUILDERS: dict[str, Callable[[Endpoint, str | None, Prompt, SamplingParams], HttpRequest]] = {
+    "openai": _openai_request,
+    "openrouter": _openai_request,
+    "vllm": _openai_request,
+    "anthropic": _anthropic_request,
+    "gemini": _gemini_request,
+}
+
+
+def _split_system_prompt(endpoint: Endpoint, prompt: Prompt) -> tuple[str, list[dict[str, str]]]:
+    """What the system says, apart from the turns, as interfaces want it that know conversations alone."""
+    if isinstance(prompt, str):
+        message = f"{endpoint['provider']} takes conversations, and the stage asks with plain text"
+        raise StepError(message, "write `prompts: chat`")
+    system = "\n\n".join(turn["content"] for turn in prompt if turn["role"] == "system")
+    return system, [turn for turn in prompt if turn["role"] != "system"]
+
+
+def _parse_openai(answer: Any) -> Completion:
+    choice = answer["choices"][0]
+    text = choice["message"]["content"] if "message" in choice else choice["text"]
+    tokens = (answer.get("usage") or {}).get("completion_tokens")
+    return _build_completion(text or "", choice.get("finish_reason"), tokens)
+
+
+def _parse_anthropic(answer: Any) -> Completion:
+    text = "".join(part["text"] for part in answer["content"] if part["type"] == "text")
+    return _build_completion(
+        text, answer.get("stop_reason"), (answer.get("usage") or {}).get("output_tokens")
+    )
+
+
+def _parse_gemini(answer: Any) -> Completion:
+    """Gemini may answer with no candidate, or with one that has no content, and tell why."""
+    blocked = (answer.get("promptFeedback") or {}).get("blockReason")
+    if blocked and not answer.get("candidates"):
+        return _build_completion("", str(blocked), None)
+    found = answer["candidates"][0]
+    finish = found.get("finishReason")
+    parts = (found.get("content") or {}).get("parts")
+    if parts is None and finish in (None, "STOP"):
+        raise LookupError("a candidate without parts")
+    text = "".join(part.get("text", "") for part in parts or () if not part.get("thought"))
+    return _build_completion(text, finish, (answer.get("usageMetadata") or {}).get("candidatesTokenCount"))
+
+
+def _build_completion(text: Any, finish: Any, tokens: Any) -> Completion:
+    if not isinstance(text, str):
+        raise TypeError(f"a text that is a {type(text).__name__}")
+    reason = str(finish or "stop")
+    return Completion(
+        text, tokens if isinstance(tokens, int) else None, _FINISH_REASONS.get(reason, reason.lower())
+    )

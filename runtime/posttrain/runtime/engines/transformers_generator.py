@@ -1,0 +1,149 @@
+"""Generation with transformers in this process, in batches of prompts of like length."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from posttrain.runtime.engines.completion_decoding import decode_completion, generation_kwargs, render_prompt
+from posttrain.runtime.engines.completion_log import Completion, CompletionLog, Prompt
+from posttrain.runtime.engines.engine_protocol import GenerationRequest
+from posttrain.runtime.errors import Interrupted
+from posttrain.runtime.models.context_length import context_length
+from posttrain.runtime.step_context import StopRequest
+from posttrain.spec.keys import digest
+
+# Batches that continuous batching is given at once: between them, completions are kept.
+_BATCHES_PER_CALL = 16
+
+
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[Prompt],
+    sampling: Mapping[str, Any],
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> list[list[Completion]]:
+    """`n` completions of every prompt by a model in memory, in the order of the prompts."""
+    kept = CompletionLog(None, prompts, sampling["n"])
+    order = GenerationRequest(
+        prompts=prompts, sampling=sampling, seed=seed, log=kept, progress=progress, stop=StopRequest()
+    )
+    return TransformersGenerator(model, tokenizer).generate(order)
+
+
+class TransformersGenerator:
+    def __init__(self, model: Any, tokenizer: Any, warn: Callable[[str, str], None] | None = None) -> None:
+        self._model = model.eval()
+        self._tokenizer = tokenizer
+        self._warn = warn  # is told what and what to do
+
+    @property
+    def chat_template(self) -> str | None:
+        return self._tokenizer.chat_template
+
+    def generate(self, order: GenerationRequest) -> list[list[Completion]]:
+        kept, samples = order.log, order.samples
+        self._warn_context_overflow(order)
+        order.progress(kept.count, kept.total)
+        for number, places in enumerate(_batch_indices(order)):
+            if all(kept.is_complete(place) for place in places):
+                continue
+            if order.stop.requested:
+                raise Interrupted
+            texts = [render_prompt(order.prompts[place], self._tokenizer) for place in places]
+            found = self._generate_batch(texts, order.sampling, int(digest([order.seed, number])[:8], 16))
+            for place, completions in zip(places, found, strict=True):
+                for draw in range(samples):
+                    kept.add(place, draw, completions[draw])
+            kept.sync()
+            order.progress(kept.count, kept.total)
+        return kept.all()
+
+    def close(self) -> None:
+        import gc
+
+        import torch
+
+        del self._model
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _warn_context_overflow(self, order: GenerationRequest) -> None:
+        """Say once how many prompts reach, with their completions, beyond what the model was made to read."""
+        if self._warn is None or not order.prompts:
+            return
+        context, longest = context_length(self._model), order.sampling["max_tokens"]
+        texts = [render_prompt(prompt, self._tokenizer) for prompt in order.prompts]
+        lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        over = sum(length + longest > context for length in lengths)
+        if over:
+            self._warn(
+                f"{over} of {len(lengths)} prompts leave no room for {longest} tokens in the model's context"
+                f" of {context}; the longest prompt has {max(lengths)}",
+                "lower max_tokens, or leave long prompts out in the dataset's steps: what is written beyond"
+                " the context is of little worth",
+            )
+            self._warn = None  # a conversation's later turns would say it again
+
+    def _generate_batch(
+        self, texts: list[str], sampling: Mapping[str, Any], seed: int
+    ) -> list[list[Completion]]:
+        if sampling["continuous_batching"]:
+            from posttrain.runtime.engines.continuous_batching import generate_continuous
+
+            rows = generate_continuous(self._model, self._tokenizer, texts, sampling, seed)
+        else:
+            rows = self._generate_tokens(texts, sampling, seed)
+        samples = sampling["n"]
+        found = [
+            decode_completion(row, self._tokenizer, self._eos_token_ids, sampling["stop"]) for row in rows
+        ]
+        return [found[i * samples : (i + 1) * samples] for i in range(len(texts))]
+
+    @property
+    def _eos_token_ids(self) -> set[int]:
+        """The tokens after which the model says no more."""
+        ends = self._model.generation_config.eos_token_id
+        several = ends if isinstance(ends, list) else [ends]
+        return {end for end in (*several, self._tokenizer.eos_token_id) if end is not None}
+
+    def _generate_tokens(self, texts: list[str], sampling: Mapping[str, Any], seed: int) -> list[list[int]]:
+        """The tokens of every completion, the samples of a text side by side."""
+        import torch
+
+        given = self._tokenizer(
+            texts,
+            return_tensors="pt",
+            padding=True,
+            padding_side="left",
+            add_special_tokens=False,
+            return_token_type_ids=False,
+        ).to(next(self._model.parameters()).device)
+        torch.manual_seed(seed)
+        stop = {"stop_strings": sampling["stop"], "tokenizer": self._tokenizer} if sampling["stop"] else {}
+        with torch.inference_mode():
+            output = self._model.generate(
+                **given,
+                **generation_kwargs(sampling),
+                **stop,
+                eos_token_id=sorted(self._eos_token_ids),
+                pad_token_id=self._tokenizer.pad_token_id,
+                disable_compile=True,
+                synced_gpus=False,  # where ZeRO-3 is in use, it would wait for other processes to write too
+            )
+        length = given["input_ids"].shape[1]
+        return [row[length:].tolist() for row in output]
+
+
+def _batch_indices(order: GenerationRequest) -> Iterator[Sequence[int]]:
+    """The places of each batch: the same ones whatever is there already, so that the same is drawn."""
+    size = order.sampling["batch_size"] * (_BATCHES_PER_CALL if order.sampling["continuous_batching"] else 1)
+    lengths = [_prompt_length(prompt) for prompt in order.prompts]
+    places = sorted(range(len(lengths)), key=lambda place: (lengths[place], place))
+    for start in range(0, len(places), size):
+        yield places[start : start + size]
+
+
+def _prompt_length(prompt: Prompt) -> int:
+    return len(prompt) if isinstance(prompt, str) else sum(len(turn["content"]) for turn in prompt)

@@ -1,0 +1,51 @@
+"""Opens the environment of a step, if it names one."""
+
+from typing import Any
+
+from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.environments.environment_protocol import EpisodeResources
+from posttrain.runtime.environments.episode_runner import EnvironmentSession
+from posttrain.runtime.step_context import StepContext
+from posttrain.spec.extension import Environment
+from posttrain.spec.validation import parse_declaration
+
+_FILE_ROLE_PREFIX = "environment:"
+
+
+def environment_config(context: StepContext) -> Any:
+    """What the step's parameters say of its environment; None where it has none."""
+    return context.params.get("environment")
+
+
+def environment_columns(context: StepContext) -> list[str]:
+    """The columns of the data that its episodes begin with."""
+    found = environment_config(context)
+    return [] if found is None else list(found["columns"])
+
+
+def open_environment(context: StepContext) -> EnvironmentSession:
+    plan = environment_config(context)
+    kind = CATALOG.find("environment", plan["kind"])
+    assert isinstance(kind, Environment), f"the catalog lost the environment {plan['kind']}"
+    params = parse_declaration(kind.params, {**plan["params"], **context.params.get("hosting", {})})
+    files = {
+        role.removeprefix(_FILE_ROLE_PREFIX): path
+        for role, path in context.files.items()
+        if role.startswith(_FILE_ROLE_PREFIX)
+    }
+    low, high = plan["range"]
+    return EnvironmentSession(
+        factory=CATALOG.run("environment", plan["kind"])(
+            params, EpisodeResources(files=files, seconds=plan["seconds"])
+        ),
+        kind=plan["kind"],
+        acts=kind.action_format(params),
+        columns=plan["columns"],
+        low=low,
+        high=high,
+        turns=plan["turns"],
+        turn_tokens=plan["turn_tokens"],
+        reply=plan["reply"],
+        on_error=plan["on_error"],
+        text_columns=frozenset(name for name, type in kind.columns(params).items() if type == "text"),
+    )

@@ -1,0 +1,151 @@
+"""Episodes that live in processes of their own, which are killed when a call takes too long.
+
+Several episodes share a process. When one of them kills it, the others are brought back to where they
+were: an episode is what its row, its seed and the actions so far make of it.
+"""
+
+import atexit
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.environments.environment_protocol import Action, EpisodeError, EpisodeFactory, Row
+from posttrain.runtime.hosting.host_client import START_SECONDS, HostClient
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeProcessSpec:
+    """What a process of episodes is started with."""
+
+    # The interpreter; it need not have anything of ours.
+    python: str
+    file: Path
+    name: str
+    # What the class is made with for each episode.
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    # Folders that the file may import from.
+    folders: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    seconds: float = 30.0
+
+    def start_process(self) -> HostClient:
+        file, name, params = self.file, self.name, self.params
+        return HostClient(self.python, "episodes", file, name, params, self.folders, self.environment)
+
+
+def pooled_episodes(home: EpisodeProcessSpec, processes: int) -> EpisodeFactory:
+    """Episodes dealt out over so many processes, each started when it is first needed."""
+    hosts = [_EpisodeProcess(home) for _ in range(processes)]
+    count = 0
+
+    def open_one() -> RemoteEpisode:
+        nonlocal count
+        count += 1
+        return RemoteEpisode(hosts[count % processes], count)
+
+    def close() -> None:
+        for host in hosts:
+            host.stop()
+
+    atexit.register(close)
+    return EpisodeFactory(open=open_one, max_concurrency=processes, close=close)
+
+
+def isolated_episodes(home: EpisodeProcessSpec, at_once: int) -> EpisodeFactory:
+    """Every episode in a process of its own, which ends with it; so many of them are in a call at a time."""
+    hosts: list[_EpisodeProcess] = []
+
+    def open_one() -> RemoteEpisode:
+        hosts.append(_EpisodeProcess(home))
+        return RemoteEpisode(hosts[-1], 0, apart=True)
+
+    def close() -> None:
+        while hosts:
+            hosts.pop().stop()
+
+    atexit.register(close)
+    return EpisodeFactory(open=open_one, max_concurrency=at_once, close=close)
+
+
+class RemoteEpisode:
+    def __init__(self, host: "_EpisodeProcess", number: int, *, apart: bool = False) -> None:
+        self._host = host
+        self._isolated = apart
+        self._number = number
+        # All that has been asked: what a new process is told to have the same episode again.
+        self._history: list[dict[str, Any]] = []
+        self._generation = -1
+
+    def reset(self, row: Row, seed: int) -> str:
+        return self._ask({"do": "reset", "row": dict(row), "seed": seed})["observation"]
+
+    def step(self, action: Action) -> tuple[str, bool]:
+        told = self._ask({"do": "step", "action": action if isinstance(action, str) else dict(action)})
+        return told["observation"], told["over"]
+
+    def score(self) -> float:
+        return self._ask({"do": "score"})["score"]
+
+    def close(self) -> None:
+        if self._history and self._host.alive and self._generation == self._host.generation:
+            self._ask({"do": "close"})
+        if self._isolated:
+            self._host.stop()
+
+    def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
+        asked = {**asked, "episode": self._number}
+        with self._host.lock:
+            self._host.start()
+            if self._generation != self._host.generation:
+                self._generation = self._host.generation
+                for earlier in self._history:
+                    self._host.ask(earlier)
+            told = self._host.ask(asked)
+        if asked["do"] in ("reset", "step"):
+            self._history.append(asked)
+        return told
+
+
+class _EpisodeProcess:
+    """A process, and the one that is started after it was killed."""
+
+    def __init__(self, home: EpisodeProcessSpec) -> None:
+        self._spec = home
+        self._process: HostClient | None = None
+        self.lock = threading.RLock()
+        # How often it was started: an episode of an earlier life must be told again.
+        self.generation = 0
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.is_alive
+
+    def start(self) -> None:
+        if self.alive:
+            return
+        self.stop()
+        try:
+            self._process = self._spec.start_process()
+        except OSError as error:
+            raise EpisodeError(f"{self._spec.python} cannot be started: {error}") from None
+        self.generation += 1
+        self._check_reply(self._process.wait_until_ready(), START_SECONDS)
+
+    def ask(self, asked: dict[str, Any]) -> dict[str, Any]:
+        assert self._process is not None, "a host is started before it is asked"
+        return self._check_reply(self._process.request(asked, self._spec.seconds), self._spec.seconds)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def _check_reply(self, told: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
+        if told is None:
+            self.stop()
+            raise EpisodeError(f"it did not answer in {seconds:g} s")
+        if "error" in told:
+            raise EpisodeError(told["error"])
+        return told

@@ -1,0 +1,78 @@
+"""Episodes for TRL's RLOO trainer, which knows completions of one turn alone.
+
+They go in where it turns prompts into tokens and has completions written; the tokens that the model was
+told are taken out where it computes log-probabilities. Without those, its sums over a completion are sums
+over what the model said: the ratio, the loss and the divergence. The model still reads all of it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from posttrain.runtime.environments.episode_tokens import EpisodeBatch
+from posttrain.runtime.rewards.engine.batch import EPISODES
+
+_MODEL_MASK_KEY = "own"  # beside the completions that the trainer holds: 1 on the model's own tokens
+PlayFn = Callable[[Sequence[Any], Sequence[Any]], EpisodeBatch]
+
+
+def patch_rloo_trainer(trainer: Any, play: PlayFn) -> None:
+    """Have an RLOO trainer learn from the episodes that `play` plays for rows and their prompts."""
+    _RlooEpisodes(trainer, play)
+
+
+class _RlooEpisodes:
+    def __init__(self, trainer: Any, play: PlayFn) -> None:
+        self._trainer = trainer
+        self._play = play
+        self._batch = EpisodeBatch([], [], False)
+        # Of the completions whose log-probabilities are computed next.
+        self._model_mask: Any = None
+        self._original_generate = trainer._generate_and_score_completions
+        self._original_logps = trainer._get_per_token_logps_and_entropies
+        self._original_rewards = trainer._calculate_rewards
+        self._original_loss = trainer._compute_loss
+        trainer._generate_and_score_completions = self._generate_and_score
+        trainer._tokenize_prompts = self._tokenize_prompts
+        trainer._generate_single_turn = self._generate_single_turn
+        trainer._get_per_token_logps_and_entropies = self._masked_logps
+        trainer._calculate_rewards = self._calculate_rewards
+        trainer._compute_loss = self._compute_loss
+
+    def _generate_and_score(self, rows: list[dict[str, Any]]) -> Any:
+        self._batch = self._play(rows, [row["prompt"] for row in rows])
+        self._model_mask = self._padded_model_mask()
+        return {**self._original_generate(rows), _MODEL_MASK_KEY: self._model_mask}
+
+    def _tokenize_prompts(self, *_: Any) -> tuple[list[list[int]], None, dict[str, Any]]:
+        return [one.prompt for one in self._batch.episodes], None, {}
+
+    def _generate_single_turn(self, *_: Any) -> list[list[int]]:
+        return [one.tokens for one in self._batch.episodes]
+
+    def _padded_model_mask(self) -> Any:
+        """As the trainer pads the completions themselves."""
+        import torch
+        from trl.trainer.utils import pad
+
+        marks = [torch.tensor(one.model_mask, dtype=torch.float32) for one in self._batch.episodes]
+        found = pad(marks, padding_side="right", pad_to_multiple_of=self._trainer.pad_to_multiple_of)
+        return found.to(self._trainer.accelerator.device)
+
+    def _calculate_rewards(self, rows: list[dict[str, Any]], *given: Any) -> Any:
+        pairs = zip(rows, self._batch.outcomes, strict=True)
+        return self._original_rewards([{**row, EPISODES: told} for row, told in pairs], *given)
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        self._model_mask = inputs[_MODEL_MASK_KEY]
+        return self._original_loss(model, inputs)
+
+    def _masked_logps(
+        self, model: Any, tokens: Any, attention: Any, count: int, *given: Any, **more: Any
+    ) -> Any:
+        """Zero on what the model was told. The mean of the entropies stays one over its own tokens."""
+        logprobs, entropies, rest = self._original_logps(model, tokens, attention, count, *given, **more)
+        if entropies is not None:
+            counted = attention[:, -count:].to(self._model_mask.dtype)
+            share = counted.sum() / (counted * self._model_mask).sum().clamp(min=1.0)
+            entropies = entropies * self._model_mask * share
+        return logprobs * self._model_mask, entropies, rest

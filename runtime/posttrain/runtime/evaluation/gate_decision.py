@@ -1,0 +1,100 @@
+"""Decides a gate: every condition is shown to hold, shown not to hold, or left open by the data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.evaluation.statistics.metric_estimates import value_bounds
+from posttrain.runtime.evaluation.statistics.verdicts import (
+    combine_verdicts,
+    compare_items,
+    compare_to_threshold,
+)
+from posttrain.runtime.step_context import StepContext
+from posttrain.spec.column_types import Interval
+
+
+def run_gate(context: StepContext) -> None:
+    """The whole of a gate."""
+    conditions = [_decide_condition(condition, context) for condition in context.params["conditions"]]
+    ruled = combine_verdicts(conditions, context.params["correction"])
+    result = {
+        "verdict": ruled.verdict,
+        "correction": context.params["correction"],
+        "conditions": list(ruled.conditions),
+    }
+    atomic_io.write_json(context.out / "verdict.json", result)
+    context.facts.update(result)
+    for condition in ruled.conditions:
+        if condition["verdict"] != "pass":
+            message = f"{condition['text']}: {condition['verdict']}"
+            context.events.emit("warning", message=message, advice=_format_estimate(condition))
+
+
+def _format_estimate(condition: Mapping[str, Any]) -> str:
+    """The numbers behind a verdict."""
+    if condition["low"] is None:
+        return f"{condition['items']} items are not enough for an interval"
+    return (
+        f"{condition['value']:.4g}, between {condition['low']:.4g} and {condition['high']:.4g},"
+        f" from {condition['items']} items"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ItemValues:
+    """A metric as an eval left it: its kind, its value for every item, and the completions behind them."""
+
+    kind: str
+    values: dict[int, float]
+    completions: int
+    # The least and the greatest value of an item, where known.
+    bounds: Interval | None
+
+
+def _decide_condition(condition: Mapping[str, Any], context: StepContext) -> dict[str, Any]:
+    seed, confidence = context.params["seed"], condition["confidence"]
+    metric = condition["metric"]
+    scored = _read_items(context.inputs[f"eval:{metric['eval']}"], metric["name"])
+    if condition["kind"] == "better_than":
+        other = condition["baseline"]
+        baseline = _read_items(context.inputs[f"eval:{other['eval']}"], other["name"])
+        margin, bounds = condition["margin"], scored.bounds
+        if bounds is not None and baseline.bounds is not None:
+            bounds = bounds.join(baseline.bounds)
+        found = compare_items(scored.values, baseline.values, margin, confidence, seed, bounds)
+    else:
+        side, threshold = condition["kind"], condition["threshold"]
+        found = compare_to_threshold(
+            scored.kind,
+            scored.values,
+            side,
+            threshold,
+            confidence,
+            seed,
+            trials=scored.completions,
+            bounds=scored.bounds,
+        )
+    told = {name: condition[name] for name in ("text", "kind", "margin")}
+    return {**told, "confidence": confidence, **found}
+
+
+def _read_items(folder: Path, name: str) -> _ItemValues:
+    import duckdb
+
+    metric = atomic_io.read_json(folder / "metrics.json")[name]
+    column = '"node:' + metric["node"].replace('"', '""') + '"'
+    model = metric.get("model")  # of an eval that measures several
+    rows = duckdb.execute(
+        f"SELECT item, avg({column}::DOUBLE), count(*) FROM read_parquet(?) WHERE {column} IS NOT NULL"
+        " AND (? IS NULL OR model = ?) GROUP BY item ORDER BY item",
+        [str(folder / "completions.parquet"), model, model],
+    ).fetchall()
+    return _ItemValues(
+        kind=metric["kind"],
+        values={int(item): float(value) for item, value, _ in rows},
+        completions=sum(int(count) for _, _, count in rows),
+        bounds=value_bounds(metric),
+    )

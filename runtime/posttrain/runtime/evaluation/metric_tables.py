@@ -1,0 +1,77 @@
+"""What an eval tells of scored completions: metrics, breakdowns, and comparisons of its models."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from posttrain.runtime.evaluation.statistics.metric_estimates import (
+    CONFIDENCE,
+    item_means,
+    item_values,
+    measure_metric,
+    value_bounds,
+)
+from posttrain.runtime.evaluation.statistics.verdicts import compare_items
+
+Row = dict[str, Any]
+Metrics = Mapping[str, Mapping[str, Any]]
+# What is told of all completions, by the name under which a gate can ask for it.
+COMPLETION_RATES: Metrics = {
+    name: {"kind": "rate", "node": f"is {name.replace('_', ' ')}"}
+    for name in ("unscored", "truncated", "timed_out")
+}
+
+
+def add_rates(flat: Sequence[Row], returns: str) -> None:
+    """The columns that the rates are made from."""
+    for row in flat:
+        row["node:is unscored"] = row[f"node:{returns}"] is None
+        row["node:is truncated"] = row["finish"] == "length"
+        row["node:is timed out"] = row["finish"] == "timeout"
+
+
+def add_pass_at_k(flat: Sequence[Row], metrics: Metrics) -> dict[str, dict[str, Any]]:
+    """The columns of pass@k, and the metrics with these columns as their nodes."""
+    found = {name: dict(metric) for name, metric in metrics.items()}
+    for metric in found.values():
+        if metric["kind"] == "pass_at":
+            passed = item_values(metric, flat)
+            metric["node"] = f"pass@{metric.pop('k')} of {metric['node']}"
+            for row in flat:
+                row[f"node:{metric['node']}"] = passed.get(row["item"])
+    return found
+
+
+def measure_metrics(flat: Sequence[Row], metrics: Metrics, seed: int) -> dict[str, dict[str, Any]]:
+    return {name: measure_metric(metric, flat, seed) for name, metric in metrics.items()}
+
+
+def compute_breakdowns(
+    flat: Sequence[Row], metrics: Metrics, by: Sequence[str], seed: int
+) -> list[dict[str, Any]]:
+    """Every metric apart for each value of each column."""
+    found: list[dict[str, Any]] = []
+    for column in by:
+        values: dict[Any, list[Row]] = {}
+        for row in flat:
+            values.setdefault(row[column], []).append(row)
+        for value in sorted(values, key=lambda one: (one is None, str(type(one)), one)):
+            for name, metric in metrics.items():
+                told = measure_metric(metric, values[value], seed)
+                found.append({"column": column, "group": value, "metric": name, **told})
+    return found
+
+
+_COMPARISON_FIELDS = ("value", "low", "high", "p", "method", "items", "better", "worse", "unpaired")
+
+
+def compare_models(models: Mapping[str, Sequence[Row]], metrics: Metrics, seed: int) -> list[dict[str, Any]]:
+    """Every metric of every two models, item by item: by how much the second is above the first."""
+    found: list[dict[str, Any]] = []
+    for name, metric in metrics.items():
+        means = {model: item_means(metric["node"], flat) for model, flat in models.items()}
+        for first, second in combinations(models, 2):
+            told = compare_items(means[second], means[first], 0.0, CONFIDENCE, seed, value_bounds(metric))
+            told = {key: told.get(key) for key in _COMPARISON_FIELDS}
+            found.append({"metric": name, "model": second, "baseline": first, **told})
+    return found

@@ -1,0 +1,249 @@
+"""Intervals and tests over items: what may be said of a rate, a mean, or the difference of two models.
+
+An item is a row of the data with all its completions: completions of one prompt are not independent.
+`perf/intervals.md` shows how often each interval holds the truth.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import mul
+
+from posttrain.runtime.evaluation.statistics.tango_score import find_root, tango_score
+from posttrain.spec.column_types import Interval
+from posttrain.spec.eval_statistics import (
+    binomial_tail,
+    normal_cdf,
+    normal_quantile,
+    student_t_cdf,
+    student_t_quantile,
+    wilson_interval,
+)
+
+_BOOTSTRAP_DRAWS = 999
+# From here on, Student's interval needs no help.
+_LARGE_SAMPLE = 1000
+_DISPERSION_PRIOR = 5
+_MIN_ODD_VALUES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A value with its interval. `above` and `below` are the chances to see as much, or more, in favour of
+    the truth lying above, or below, a threshold, when it lies on it."""
+
+    value: float
+    low: float
+    high: float
+    p_above: float
+    p_below: float
+    method: str
+
+
+def estimate_mean(
+    values: Sequence[float],
+    *,
+    rate: bool,
+    trials: int,
+    threshold: float,
+    confidence: float,
+    seed: int,
+    bounds: Interval | None = None,
+) -> Estimate:
+    """The mean of the items' values. `trials` counts the completions behind them; `bounds` are the least
+    and the greatest value that an item could have, where that is known."""
+    if _is_binary(values, bounds):
+        return _wilson_estimate(math.fsum(values), len(values), threshold, confidence)
+    if rate:
+        return _clustered_rate(values, trials, threshold, confidence)
+    return _student_estimate(values, threshold, confidence, seed, bounds)
+
+
+def estimate_difference(
+    after: Sequence[float],
+    before: Sequence[float],
+    *,
+    margin: float,
+    confidence: float,
+    seed: int,
+    bounds: Interval | None = None,
+) -> Estimate:
+    """By how much items went up on average, pair by pair. `bounds` are those of an item's value."""
+    if _is_binary([*after, *before], bounds):
+        better = sum(one > other for one, other in zip(after, before, strict=True))
+        worse = sum(one < other for one, other in zip(after, before, strict=True))
+        return _paired_rates(better, worse, len(after), margin, confidence)
+    gains = [one - other for one, other in zip(after, before, strict=True)]
+    wide = None if bounds is None else Interval(bounds.low - bounds.high, bounds.high - bounds.low)
+    return _student_estimate(gains, margin, confidence, seed, wide, "paired t")
+
+
+def _is_binary(values: Sequence[float], bounds: Interval | None) -> bool:
+    """Whether items are right or wrong, and nothing between or beyond."""
+    return set(values) <= {0.0, 1.0} and (bounds is None or (bounds.low >= 0 and bounds.high <= 1))
+
+
+def _wilson_estimate(successes: float, trials: float, threshold: float, confidence: float) -> Estimate:
+    """Wilson's interval, and the exact test."""
+    interval = wilson_interval(successes, trials, confidence)
+    above = binomial_tail(successes, trials, threshold)
+    below = binomial_tail(trials - successes, trials, 1 - threshold)
+    return _build_estimate(successes / trials, interval, (above, below), "Wilson, exact binomial")
+
+
+def _clustered_rate(values: Sequence[float], trials: int, threshold: float, confidence: float) -> Estimate:
+    """Wilson's interval for as many independent completions as would scatter like these items."""
+    count, share = len(values), math.fsum(values) / len(values)
+    spread = _variance(values, share)
+    alone = share * (1 - share)
+    effective = float(count)
+    if trials > count:
+        scattered = min(float(trials), max(effective, alone * count / spread)) if spread else float(trials)
+        effective += _dispersion_weight(values, share) * (scattered - effective)
+    wide = student_t_quantile(0.5 + confidence / 2, count - 1) / normal_quantile(0.5 + confidence / 2)
+    interval = wilson_interval(share * effective / wide**2, effective / wide**2, confidence)
+    error = math.sqrt(max(0.0, threshold * (1 - threshold)) / effective)
+    tails = _student_tails(share - threshold, error, count - 1)
+    return _build_estimate(share, interval, tails, "Wilson, clustered by prompt")
+
+
+def _dispersion_weight(values: Sequence[float], share: float) -> float:
+    """How far the scatter of items can be believed: by few that are not all right (or wrong), not at all.
+
+    Without this, one prompt that failed once among hundreds would make all their completions count.
+    """
+    extreme = float(share > 0.5)
+    odd = sum(value != extreme for value in values)
+    return max(0.0, (odd - _DISPERSION_PRIOR) / (odd + _DISPERSION_PRIOR))
+
+
+def _student_estimate(
+    values: Sequence[float],
+    threshold: float,
+    confidence: float,
+    seed: int,
+    bounds: Interval | None,
+    method: str = "t",
+) -> Estimate:
+    """Student's interval, widened where resampled items say that it is lopsided."""
+    count, middle = len(values), math.fsum(values) / len(values)
+    if min(values) == max(values):
+        return _constant_values(values[0], count, threshold, confidence, bounds)
+    error = math.sqrt(_variance(values, middle) / count) if count > 1 else math.inf
+    half = student_t_quantile(0.5 + confidence / 2, count - 1) * error if error else 0.0
+    interval = Interval(middle - half, middle + half)
+    if error and count > 1:
+        interval = interval.join(_widen_as_rate(values, middle, confidence))
+    if error and count < _LARGE_SAMPLE:
+        interval = interval.join(_bootstrap_interval(values, middle, error, confidence, seed))
+        method = f"{method} and bootstrap"
+    return _build_estimate(middle, interval, _student_tails(middle - threshold, error, count - 1), method)
+
+
+def _constant_values(
+    value: float, count: int, threshold: float, confidence: float, bounds: Interval | None
+) -> Estimate:
+    """Items that all have one value tell nothing of the spread of others. But had many another value, one
+    would have been seen: the bounds say how far these few may pull the mean. Without bounds, any distance."""
+    low, high = (bounds.low, bounds.high) if bounds is not None else (-math.inf, math.inf)
+    unseen = 1 - ((1 - confidence) / 2) ** (1 / count)
+    interval = Interval(
+        value if value == low else value - (value - low) * unseen,
+        value if value == high else value + (high - value) * unseen,
+    )
+    tails = (
+        _constant_likelihood(value, low, threshold, count, -1),
+        _constant_likelihood(value, high, threshold, count, 1),
+    )
+    return _build_estimate(value, interval, tails, "items all alike")
+
+
+def _constant_likelihood(value: float, end: float, threshold: float, count: int, side: int) -> float:
+    """How likely items are all alike, at most, when the mean lies at a threshold on this side of them."""
+    gap, room = (threshold - value) * side, (end - value) * side
+    if gap <= 0 or math.isinf(room):
+        return 1.0
+    return max(0.0, 1 - gap / room) ** count if room > 0 else 0.0
+
+
+def _widen_as_rate(values: Sequence[float], middle: float, confidence: float) -> Interval:
+    """Where all but a few are the best or the worst value, the few say little about the spread of others
+    that might have come: as wide as if they had been the opposite."""
+    least, most = min(values), max(values)
+    odd = len(values) - max(sum(value == least for value in values), sum(value == most for value in values))
+    if odd > min(_MIN_ODD_VALUES, len(values) / 2):
+        return Interval(middle, middle)
+    found = wilson_interval(len(values) * (middle - least) / (most - least), len(values), confidence)
+    return Interval(least + found.low * (most - least), least + found.high * (most - least))
+
+
+def _bootstrap_interval(
+    values: Sequence[float], middle: float, error: float, confidence: float, seed: int
+) -> Interval:
+    """The studentised bootstrap over items."""
+    if not math.isfinite(error):
+        return Interval(middle, middle)
+    draw, count = random.Random(seed), len(values)
+    gaps = [value - middle for value in values]
+    found: list[float] = []
+    for _ in range(_BOOTSTRAP_DRAWS):
+        drawn = draw.choices(gaps, k=count)
+        mean = sum(drawn) / count
+        spread = (sum(map(mul, drawn, drawn)) - count * mean * mean) / (count - 1)
+        if spread > 1e-12 * error * error:
+            found.append(mean / math.sqrt(spread / count))
+    if not found:
+        return Interval(middle, middle)
+    found.sort()
+    tail = (1 - confidence) / 2
+    low, high = (found[min(len(found) - 1, int(share * len(found)))] for share in (tail, 1 - tail))
+    return Interval(min(middle, middle - high * error), max(middle, middle - low * error))
+
+
+def _paired_rates(better: int, worse: int, count: int, margin: float, confidence: float) -> Estimate:
+    """Tango's score interval for the difference of paired rates; McNemar's exact test where it applies."""
+    z = normal_quantile(0.5 + confidence / 2)
+    value = (better - worse) / count
+
+    def score(at: float) -> float:
+        return tango_score(better, worse, count, at)
+
+    interval = Interval(find_root(score, z, -1.0, value), find_root(score, -z, value, 1.0))
+    if margin == 0:
+        return _build_estimate(
+            value, interval, (mcnemar_p_value(better, worse), mcnemar_p_value(worse, better)), "exact McNemar"
+        )
+    tail = score(margin)
+    return _build_estimate(value, interval, (normal_cdf(-tail), normal_cdf(tail)), "Tango's score test")
+
+
+def mcnemar_p_value(ups: int, downs: int) -> float:
+    """The chance of at least so many ups among items that changed, when up and down are as likely."""
+    changed = ups + downs
+    return sum(math.comb(changed, k) for k in range(ups, changed + 1)) / 2**changed
+
+
+def _variance(values: Sequence[float], middle: float) -> float:
+    """Without it for one value alone: then nothing is known."""
+    if len(values) < 2 or min(values) == max(values):
+        return 0.0
+    return math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
+
+
+def _normal_tails(gap: float, error: float) -> tuple[float, float]:
+    score = gap / error if error else math.copysign(math.inf, gap) if gap else 0.0
+    return normal_cdf(-score), normal_cdf(score)
+
+
+def _student_tails(gap: float, error: float, freedom: int) -> tuple[float, float]:
+    if freedom < 1 or not error or not math.isfinite(error):
+        return _normal_tails(gap, error)
+    return student_t_cdf(-gap / error, freedom), student_t_cdf(gap / error, freedom)
+
+
+def _build_estimate(value: float, interval: Interval, tails: tuple[float, float], method: str) -> Estimate:
+    above, below = tails
+    return Estimate(
+        value=value, low=interval.low, high=interval.high, p_above=above, p_below=below, method=method
+    )

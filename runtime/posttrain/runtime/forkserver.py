@@ -1,0 +1,113 @@
+"""A process that has the heavy imports done and forks a worker for each step.
+
+`python -m posttrain.runtime.forkserver SOCKET PARENT`. The client asks over the socket:
+
+    {"import": [modules]}                               import these when nothing else is to be done
+    {"start": id, "work", "env", "threads", "import"}   fork a worker; with the lock and log descriptors
+
+and is told {"started": id, "pid"} and {"ended": id, "status"}. Nothing here touches a GPU or starts a
+thread: what a worker inherits is modules, and nothing that its result could depend on.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections import deque
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_MAX_MESSAGE_BYTES = 1 << 16
+
+
+def main(descriptor: int, parent: int) -> None:
+    from posttrain.runtime.worker import die_with_parent
+
+    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client decides what an interrupt means
+    _Forkserver(socket.socket(fileno=descriptor)).serve()
+
+
+class _Forkserver:
+    def __init__(self, client: socket.socket) -> None:
+        self.client = client
+        self.pending_imports: deque[str] = deque()
+        # The workers, by descriptors that become readable at their end: (pid, the client's number).
+        self.workers: dict[int, tuple[int, int]] = {}
+
+    def serve(self) -> None:
+        """Answer until the client is gone."""
+        while True:
+            # With an import to do, look only whether there is something more urgent.
+            readable, _, _ = select.select(
+                [self.client, *self.workers], [], [], 0 if self.pending_imports else None
+            )
+            for ended in self.workers.keys() & readable:
+                self._reap(ended)
+            if self.client in readable and not self._handle_request():
+                return
+            if not readable and self.pending_imports:
+                _import_quietly(self.pending_imports.popleft())
+
+    def _handle_request(self) -> bool:
+        data, descriptors, _, _ = socket.recv_fds(self.client, _MAX_MESSAGE_BYTES, 2)
+        if not data:
+            return False
+        message = json.loads(data)
+        if "import" in message and "start" not in message:
+            self.pending_imports.extend(message["import"])
+        else:
+            self._fork_worker(message, *descriptors)
+        return True
+
+    def _fork_worker(self, message: dict[str, Any], lock: int, log: int) -> None:
+        for module in message["import"]:
+            _import_quietly(module)
+        pid = os.fork()
+        if pid == 0:
+            self.client.close()
+            _run_worker(message, log)
+        os.close(lock)  # the worker holds it from here on
+        os.close(log)
+        self.workers[os.pidfd_open(pid)] = pid, message["start"]
+        self._send({"started": message["start"], "pid": pid})
+
+    def _reap(self, ended: int) -> None:
+        pid, number = self.workers.pop(ended)
+        os.close(ended)
+        _, status = os.waitpid(pid, 0)
+        self._send({"ended": number, "status": os.waitstatus_to_exitcode(status)})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self.client.send(json.dumps(message).encode())
+
+
+def _import_quietly(module: str) -> None:
+    # A module that is missing or broken is the step's matter: it will say so itself.
+    with contextlib.suppress(Exception):
+        import_module(module)
+
+
+def _run_worker(message: dict[str, Any], log: int) -> None:
+    """In the forked child: from here on like a worker that was started by itself."""
+    from posttrain.runtime import worker
+
+    os.setsid()
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.environ.clear()
+    os.environ.update(message["env"])
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    worker.die_with_parent(os.getppid())
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(message["threads"])
+    worker.exit_process(worker.main(Path(message["work"])))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,65 @@
+"""Loading weights in fewer bits, for adapters to stand on. It needs a GPU and bitsandbytes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.models import model_origin, peft_adapters
+
+
+def quantization_type(adapter: Mapping[str, Any], folder: Path) -> str:
+    """How the frozen weights under an adapter are loaded: none, int8 or nf4."""
+    if adapter["kind"] == "qlora":
+        return "nf4"
+    while peft_adapters.is_adapter(folder):
+        folder = peft_adapters.base_model_dir(folder)
+    return model_origin.read_origin(folder).get("quantize", "none")
+
+
+def quantization_arguments(quantize: str) -> dict[str, Any]:
+    """What `from_pretrained` takes to load so."""
+    if quantize == "none":
+        return {}
+    import torch
+
+    _check_available(quantize)
+    from transformers import BitsAndBytesConfig
+
+    # Of several processes each has a GPU of its own, and has been put on it.
+    place = {"": torch.cuda.current_device()}
+    if quantize == "int8":
+        return {"quantization_config": BitsAndBytesConfig(load_in_8bit=True), "device_map": place}
+    config = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=_compute_dtype(),
+    )
+    return {"quantization_config": config, "device_map": place}
+
+
+def _compute_dtype() -> Any:
+    """bfloat16, but for older GPUs, which have it in name alone."""
+    import torch
+
+    able = torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.bfloat16 if able else torch.float16
+
+
+def _check_available(quantize: str) -> None:
+    from importlib.util import find_spec
+
+    import torch
+
+    advice = "train with `adapter: {type: lora}` instead"
+    if not torch.cuda.is_available():
+        raise StepError(
+            f"weights in {quantize} need a CUDA GPU, and this machine has none",
+            f"run on a machine that has one, or {advice}",
+        )
+    if find_spec("bitsandbytes") is None:
+        raise StepError(
+            f"weights in {quantize} need bitsandbytes, which is not installed",
+            f"install posttrain with its extra `cuda`, or {advice}",
+        )

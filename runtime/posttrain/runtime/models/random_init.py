@@ -1,0 +1,47 @@
+"""Makes a model with random weights from a declared shape."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from posttrain.compiler.facts.shape_from_init import shape_from_init as shape_of
+from posttrain.compiler.facts.transformers_config import transformers_config
+from posttrain.runtime.errors import StepError
+
+
+def random_model(declared: Mapping[str, Any], tokenizer: Any, seed: int) -> Any:
+    """The model, its weights drawn from the seed."""
+    from transformers import AutoConfig, AutoModelForCausalLM, set_seed
+
+    set_seed(seed)
+    config = AutoConfig.for_model(**_model_config(declared, len(tokenizer)))
+    config.pad_token_id = tokenizer.pad_token_id
+    config.eos_token_id = tokenizer.eos_token_id
+    config.bos_token_id = tokenizer.bos_token_id
+    model = AutoModelForCausalLM.from_config(config)
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    return model
+
+
+def _model_config(declared: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
+    """What transformers builds the declared shape from: the shape that the compiler reckons with."""
+    names = {
+        "layers": "num_hidden_layers",
+        "hidden": "hidden_size",
+        "heads": "num_attention_heads",
+        "kv_heads": "num_key_value_heads",
+        "intermediate": "intermediate_size",
+        "context": "max_position_embeddings",
+        "tied": "tie_word_embeddings",
+    }
+    shape = shape_of(
+        declared["model_type"], vocab=vocabulary, **{name: declared[key] for name, key in names.items()}
+    )
+    if shape is None:
+        raise StepError(f"no architecture is named `{declared['model_type']}`")
+    configuration = {**transformers_config(shape), "dtype": "float32"}
+    if declared["rope_theta"] is not None:
+        configuration["rope_parameters"] = {"rope_type": "default", "rope_theta": declared["rope_theta"]}
+    if declared["initializer_range"] is not None:
+        configuration["initializer_range"] = declared["initializer_range"]
+    return configuration

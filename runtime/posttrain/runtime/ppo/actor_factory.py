@@ -1,0 +1,102 @@
+"""Makes the trainer of a stage from its parameters."""
+
+from collections.abc import Callable
+from typing import Any
+
+from posttrain.runtime.environments.environment_factory import environment_config, open_environment
+from posttrain.runtime.ppo.actor_critic import build_actor_critic
+from posttrain.runtime.ppo.env_rollout import EpisodeSetup
+from posttrain.runtime.ppo.policy_models import build_policy, build_reference
+from posttrain.runtime.ppo.ppo_trainer import TrainerSetup, create_trainer
+from posttrain.runtime.ppo.ppo_update import PpoSettings, PpoUpdater
+from posttrain.runtime.ppo.rollout_buffer import AdvantageConfig
+from posttrain.runtime.ppo.rollout_schedule import RolloutSchedule
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.training_loop import TrainingLoop
+from posttrain.runtime.training.training_params import accumulation_steps
+
+
+def build_ppo_trainer(
+    params: Any, loop: TrainingLoop, data: Any, score: Callable[..., list[float | None]], value_rate: float
+) -> Any:
+    """The trainer, ready for the loop. `params` are the method's."""
+    from transformers import TrainingArguments
+
+    seed = loop.context.params["seed"]
+    policy = build_policy(loop.starting_model, seed)
+    reference = build_reference(loop.context, policy, params.beta)
+    rows = data.to_list()
+    stage = _episode_setup(loop.context)
+
+    def learner(trainer: Any) -> PpoUpdater:
+        turns = _rollout_schedule(params, trainer, seed, len(rows))
+        terms = _advantage_config(params, trainer)
+        return PpoUpdater(trainer, turns, _ppo_settings(params), terms, rows, reference, score, stage)
+
+    batch = {
+        "per_device_train_batch_size": params.micro_batch_size or params.batch_size,
+        "gradient_accumulation_steps": accumulation_steps(params.batch_size, params.micro_batch_size),
+    }
+    return create_trainer(
+        TrainerSetup(
+            actor_critic=build_actor_critic(
+                policy, params.value_model, params.temperature, params.entropy > 0
+            ),
+            tokenizer=loop.starting_model.tokenizer,
+            rows=data,
+            arguments=TrainingArguments(**loop.arguments(batch)),
+            critic_learning_rate=value_rate,
+            make_updater=learner,
+        )
+    )
+
+
+def _episode_setup(context: StepContext) -> EpisodeSetup | None:
+    return (
+        None
+        if environment_config(context) is None
+        else EpisodeSetup(world=open_environment(context), seed=context.params["seed"])
+    )
+
+
+def _rollout_schedule(params: Any, trainer: Any, seed: int, rows: int) -> RolloutSchedule:
+    return RolloutSchedule(
+        seed=seed,
+        num_prompts=rows,
+        micro_batch_size=trainer.args.per_device_train_batch_size,
+        accumulation_steps=trainer.args.gradient_accumulation_steps,
+        num_mini_batches=params.num_mini_batches,
+        num_ppo_epochs=params.num_ppo_epochs,
+        rank=trainer.accelerator.process_index,
+        processes=trainer.accelerator.num_processes,
+    )
+
+
+def _ppo_settings(params: Any) -> PpoSettings:
+    return PpoSettings(
+        sampling={
+            "temperature": params.temperature,
+            "top_p": params.top_p,
+            "max_new_tokens": params.max_completion_length,
+        },
+        clip_low=params.cliprange,
+        clip_high=params.cliprange if params.cliprange_high is None else params.cliprange_high,
+        cliprange_value=params.value_epsilon,
+        vf_coef=params.value_weight,
+        entropy_coef=params.entropy,
+        kl_target=params.kl_target,
+        kl_horizon=params.kl_horizon,
+    )
+
+
+def _advantage_config(params: Any, trainer: Any) -> AdvantageConfig:
+    return AdvantageConfig(
+        kl_coef=params.beta,
+        kl_estimator=params.kl,
+        gamma=params.gamma,
+        lam=params.lam,
+        whiten_advantages=params.whiten,
+        mask_truncated_completions=params.skip_cut,
+        missing_eos_penalty=params.cut_penalty,
+        all_reduce_sum=lambda part: trainer.accelerator.reduce(part, reduction="sum"),
+    )

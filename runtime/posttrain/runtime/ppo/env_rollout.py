@@ -1,0 +1,72 @@
+"""The policy acts: episodes in an environment take the place of completions.
+
+What the environment said stands among the tokens, is read by the models, and is learnt from by neither.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from posttrain.runtime.environments.episode_runner import EnvironmentSession
+from posttrain.runtime.environments.episode_tokens import GeneratedTurns, TokenizedEpisode, run_token_episodes
+from posttrain.runtime.models.context_length import context_length
+from posttrain.runtime.models.eos_tokens import eos_token_ids
+from posttrain.runtime.ppo.rollout_generation import GeneratedCompletions, generate_after
+from posttrain.runtime.ppo.rollout_schedule import derive_seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeSetup:
+    """The place that the policy acts in, and the seed that all its episodes follow from."""
+
+    world: EnvironmentSession
+    seed: int
+
+
+class TurnGenerator:
+    """Has turns written by the policy. What is drawn depends on the seed and the number of the turn alone."""
+
+    def __init__(
+        self, model: Any, tokenizer: Any, sampling: Mapping[str, Any], seed: int, device: Any
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.ends = eos_token_ids(model, tokenizer)
+        self.longest: int = sampling["max_new_tokens"]
+        self.context = context_length(model)
+        self._model = model
+        self._sampling = sampling
+        self._seed = seed
+        self._device = device
+        self._turn = 0
+
+    def generate(self, given: list[list[int]], limit: int) -> GeneratedTurns:
+        seed = derive_seed(self._seed, "turn", self._turn)
+        self._turn += 1
+        sampling = {**self._sampling, "max_new_tokens": limit}
+        found = generate_after(self._model, self.tokenizer, given, sampling, seed, self._device)
+        rows = zip(found.completions.tolist(), found.mask.sum(dim=1).long().tolist(), strict=True)
+        return [row[:length] for row, length in rows], None
+
+
+def rollout_episodes(
+    stage: EpisodeSetup, policy: TurnGenerator, rows: Sequence[Mapping[str, Any]], device: Any
+) -> tuple[GeneratedCompletions, list[dict[str, Any]]]:
+    """Play an episode for each row; the tokens of all of them, and how each went."""
+    told = run_token_episodes(stage.world, stage.seed, rows, [row["prompt"] for row in rows], policy)
+    return _pad_episodes(told.episodes, policy.tokenizer.pad_token_id, device), told.outcomes
+
+
+def _pad_episodes(acted: Sequence[TokenizedEpisode], pad: int, device: Any) -> GeneratedCompletions:
+    """Episodes beside each other: prompts padded on the left, what followed on the right."""
+    import torch
+
+    before, after = max(len(one.prompt) for one in acted), max(len(one.tokens) for one in acted)
+    tokens = torch.full((len(acted), before + after), pad)
+    attention, mask = torch.zeros_like(tokens), torch.zeros(len(acted), after)
+    for row, one in enumerate(acted):
+        start, end = before - len(one.prompt), before + len(one.tokens)
+        tokens[row, start:end] = torch.tensor(one.prompt + one.tokens)
+        attention[row, start:end] = 1
+        mask[row, : len(one.model_mask)] = torch.tensor(one.model_mask, dtype=mask.dtype)
+    ended = torch.tensor([one.state.end != "length" for one in acted])
+    return GeneratedCompletions(tokens.to(device), attention.to(device), mask.to(device), ended.to(device))

@@ -1,0 +1,130 @@
+"""The trainer: transformers' own, which schedules, accumulates, steps and checkpoints, with PPO's loss.
+
+One module holds policy and values, so that whatever the trainer does to a model is done to both.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.distributed.process_group import all_reduce_mean
+from posttrain.runtime.ppo import critic_checkpoint
+from posttrain.runtime.ppo.ppo_update import PpoUpdater
+
+# Where several processes divide the gradients, their norm is one over policy and values.
+_SHARDED = ("DEEPSPEED", "FSDP")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerSetup:
+    """What a trainer is made of."""
+
+    actor_critic: Any
+    tokenizer: Any
+    rows: Any
+    arguments: Any
+    critic_learning_rate: float
+    # Makes the part that knows PPO, once the trainer knows its devices and processes.
+    make_updater: Callable[[Any], PpoUpdater]
+
+
+def create_trainer(setup: TrainerSetup) -> Any:
+    """The trainer; its class needs transformers, so it is made here."""
+    import torch
+
+    keeping: Any = _checkpointing_trainer(setup)
+
+    class PpoTrainer(keeping):
+        def get_train_dataloader(self) -> Any:
+            """The numbers of all micro-batches; the learner knows what each is about."""
+            numbers: Any = range(self.args.max_steps * self.args.gradient_accumulation_steps)
+            return torch.utils.data.DataLoader(numbers, batch_size=1, collate_fn=_collate_number)
+
+        def create_optimizer(self, model: Any = None) -> Any:
+            """Policy and values have rates of their own."""
+            if self.optimizer is None:
+                kind, given = self.get_optimizer_cls_and_kwargs(self.args, self.pair)
+                self.optimizer = kind(_parameter_groups(self, setup.critic_learning_rate), **given)
+            return self.optimizer
+
+        def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+            loss = self.learner.loss(model, int(inputs["number"]))
+            # The trainer takes the mean over micro-batches and processes; this loss is to be summed.
+            return loss * self.current_gradient_accumulation_steps * self.accelerator.num_processes
+
+        def _clip_grad_norm(self, model: Any) -> Any:
+            """Policy and values apart, so that large errors of the values do not slow the policy."""
+            if self.accelerator.distributed_type.name in _SHARDED:
+                return super()._clip_grad_norm(model)
+            self.accelerator.unscale_gradients()
+            norms = [torch.nn.utils.clip_grad_norm_(p, self.args.max_grad_norm) for p in self.pair.parts()]
+            self.learner.told["values/gradient_norm"] = float(norms[1])
+            return norms[0]
+
+        def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+            super().log(logs | all_reduce_mean(self.learner.logged()), start_time)
+
+        def floating_point_ops(self, inputs: Any) -> int:
+            return 0  # of the numbers of micro-batches there is nothing to reckon
+
+    return PpoTrainer()
+
+
+def _checkpointing_trainer(setup: TrainerSetup) -> Any:
+    """A trainer that writes and reads the checkpoints of policy and values."""
+    from transformers import Trainer
+
+    class Keeping(Trainer):
+        def __init__(self) -> None:
+            super().__init__(
+                model=setup.actor_critic,
+                args=setup.arguments,
+                train_dataset=setup.rows,
+                processing_class=setup.tokenizer,
+            )
+            self.model_accepts_loss_kwargs = False  # the loss is already one over a whole step
+            self.pair = setup.actor_critic
+            self.learner = setup.make_updater(self)
+
+        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+            assert output_dir is not None, "only checkpoints are saved"
+            folder = Path(output_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            critic_checkpoint.save_checkpoint(
+                folder, self.pair, self.processing_class, state_dict, self.learner.kl_coef
+            )
+
+        def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+            super()._load_from_checkpoint(resume_from_checkpoint, self.pair.policy)
+            critic_checkpoint.load_value_weights(Path(resume_from_checkpoint), self.pair)
+
+        def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+            super()._load_optimizer_and_scheduler(checkpoint)
+            if checkpoint is not None:
+                self.learner.kl_coef = critic_checkpoint.load_kl_coef(Path(checkpoint))
+
+    return Keeping
+
+
+def _collate_number(numbers: list[int]) -> dict[str, int]:
+    return {"number": numbers[0]}
+
+
+def _parameter_groups(trainer: Any, value_rate: float) -> list[dict[str, Any]]:
+    """The optimizer's groups: of policy and of values, those that decay and those that do not."""
+    pair, args = trainer.pair, trainer.args
+    decaying = set(trainer.get_decay_parameter_names(pair))
+    groups: list[dict[str, Any]] = []
+    for whose, rate in (("policy", args.learning_rate), ("values", value_rate)):
+        named = [
+            (name, weight)
+            for name, weight in pair.named_parameters()
+            if weight.requires_grad and name.startswith("policy.") == (whose == "policy")
+        ]
+        for decay in (True, False):
+            weights = [weight for name, weight in named if (name in decaying) == decay]
+            groups.append(
+                {"params": weights, "lr": rate, "weight_decay": args.weight_decay if decay else 0.0}
+            )
+    return [group for group in groups if group["params"]]

@@ -1,0 +1,90 @@
+"""The policy writes: one completion for each prompt, until an end token or as long as it may."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from posttrain.runtime.models.eos_tokens import eos_token_ids
+
+
+@dataclass(frozen=True)
+class GeneratedCompletions:
+    """Completions beside their prompts: prompts are padded on the left, completions on the right."""
+
+    tokens: Any
+    attention: Any
+    # 1.0 on each token that the policy has written, an end token among them.
+    mask: Any
+    # Whether a completion came to an end, and was not cut.
+    ended: Any
+
+    @property
+    def completion_length(self) -> int:
+        """Columns of the completions."""
+        return self.mask.shape[1]
+
+    @property
+    def completions(self) -> Any:
+        return self.tokens[:, -self.completion_length :]
+
+    def completion_ids(self) -> list[list[int]]:
+        """The tokens of each completion, without what fills it up."""
+        lengths = self.attention[:, -self.completion_length :].sum(dim=1).tolist()
+        rows = zip(self.completions.tolist(), lengths, strict=True)
+        return [row[:length] for row, length in rows]
+
+    def texts(self, tokenizer: Any) -> list[str]:
+        return tokenizer.batch_decode(self.completion_ids(), skip_special_tokens=True)
+
+
+def render_prompt(prompt: Any, tokenizer: Any) -> str:
+    """A prompt as the model reads it; turns go through the chat template."""
+    if isinstance(prompt, str):
+        return prompt
+    return tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
+
+
+def generate_completions(
+    model: Any, tokenizer: Any, prompts: Sequence[str], sampling: dict[str, Any], seed: int, device: Any
+) -> GeneratedCompletions:
+    """Completions of all prompts at once. What is drawn depends on the seed alone."""
+    asked = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
+    return generate_after(model, tokenizer, asked, sampling, seed, device)
+
+
+def generate_after(
+    model: Any, tokenizer: Any, asked: list[list[int]], sampling: dict[str, Any], seed: int, device: Any
+) -> GeneratedCompletions:
+    """What comes after these tokens."""
+    import torch
+
+    given = tokenizer.pad({"input_ids": asked}, return_tensors="pt", padding_side="left").to(device)
+    ends = eos_token_ids(model, tokenizer)
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), torch.no_grad():
+        torch.manual_seed(seed)
+        tokens = model.generate(
+            input_ids=given["input_ids"],
+            attention_mask=given["attention_mask"],
+            **sampling,
+            do_sample=True,
+            top_k=0,
+            repetition_penalty=1.0,  # the policy's own distribution, whatever the model's files say
+            use_cache=True,
+            eos_token_id=ends,
+            pad_token_id=tokenizer.pad_token_id,
+            disable_compile=True,
+        )
+    return mask_completions(tokens, given["attention_mask"], ends)
+
+
+def mask_completions(tokens: Any, attention: Any, ends: Sequence[int]) -> GeneratedCompletions:
+    """Where each completion ends, in tokens that hold prompts and completions."""
+    import torch
+
+    written = tokens[:, attention.shape[1] :]
+    end = torch.isin(written, torch.tensor(list(ends), device=tokens.device))
+    before = end.long().cumsum(dim=1) - end.long()
+    mask = before == 0
+    whole = torch.cat([attention, mask.to(attention.dtype)], dim=1)
+    return GeneratedCompletions(tokens, whole, mask.float(), end.any(dim=1))

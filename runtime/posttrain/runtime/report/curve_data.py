@@ -1,0 +1,76 @@
+"""Curves from figures: smoothed, and thinned to what a screen can show."""
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate
+
+from posttrain.runtime.report.run_record import Points
+
+MAX_POINTS = 400
+# Fewer points than this are shown as they are; so are values that drown all others in a sum.
+_MIN_SMOOTHED = 16
+_HUGE = 1e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    name: str
+    # Steps and values that are numbers; `smooth` is as long, or empty.
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    smooth: tuple[float, ...]
+    # Steps at which the value was no number.
+    nonfinite: tuple[float, ...]
+    total: int
+
+    @property
+    def constant(self) -> bool:
+        return not self.nonfinite and min(self.y) == max(self.y)
+
+
+def build_curve(name: str, points: Points, most: int = MAX_POINTS) -> Curve:
+    """A figure's curve with at most so many points."""
+    good = [(x, y) for x, y in points if math.isfinite(y)]
+    lost = tuple(x for x, y in points if not math.isfinite(y))
+    y = [value for _, value in good]
+    smooth = moving_average(y) if len(y) >= _MIN_SMOOTHED and max(map(abs, y)) < _HUGE else []
+    kept = downsample(y, most)
+    return Curve(
+        name=name,
+        x=tuple(good[i][0] for i in kept),
+        y=tuple(y[i] for i in kept),
+        smooth=tuple(smooth[i] for i in kept) if smooth else (),
+        nonfinite=lost[:MAX_POINTS],
+        total=len(points),
+    )
+
+
+def moving_average(values: list[float]) -> list[float]:
+    """The mean over a twelfth of the curve around each value.
+
+    At the beginning, where values fall fast, the stretch is shorter and even on both sides; at the
+    end it is cut off, so that the last value alone does not say where the curve ends.
+    """
+    count = len(values)
+    reach = max(2, count // 24)
+    sums = list(accumulate(values, initial=0.0))
+    found: list[float] = []
+    for place in range(count):
+        before = min(reach, place)
+        after = min(before, count - 1 - place)
+        found.append((sums[place + after + 1] - sums[place - before]) / (before + after + 1))
+    return found
+
+
+def downsample(values: list[float], most: int) -> list[int]:
+    """Places of the values to keep: the ends, and the lowest and highest of every stretch."""
+    count = len(values)
+    if count <= most:
+        return list(range(count))
+    stretches = max(1, (most - 2) // 2)
+    kept = {0, count - 1}
+    for number in range(stretches):
+        places = range(number * count // stretches, (number + 1) * count // stretches)
+        kept.add(min(places, key=values.__getitem__))
+        kept.add(max(places, key=values.__getitem__))
+    return sorted(kept)

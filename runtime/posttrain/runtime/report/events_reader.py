@@ -1,0 +1,125 @@
+"""Reads what a step said of itself: its events, once, and the end of its log."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.events import read_events
+from posttrain.runtime.report import conversation_turns
+from posttrain.runtime.report.number_format import finite_or_none, mapping_or_empty
+from posttrain.runtime.report.redaction import redact
+from posttrain.runtime.report.run_record import Points, Sample, StepEvents, StepWarning
+
+_LOG_LINES = 20
+_LOG_BYTES = 16_000
+# A longer file of breakdowns is no table for a page; what the facts hold of it is.
+_MAX_BREAKDOWN_BYTES = 8_000_000
+
+
+def read_step_events(path: Path, secrets: tuple[str, ...], *, episodes: bool = False) -> StepEvents:
+    """The events of a step by kind. ValueError when the file holds something else."""
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    try:
+        for event in read_events(path):
+            by_kind.setdefault(str(event["kind"]), []).append(event)
+    except (OSError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path}: {error}") from error
+    return StepEvents(
+        figures=_metrics(by_kind.get("metrics", ())),
+        samples=tuple(_sample(redact(event, secrets), episodes) for event in by_kind.get("sample", ())),
+        warnings=_warnings(redact(event, secrets) for event in by_kind.get("warning", ())),
+        checkpoints=_steps(by_kind.get("checkpoint", ())),
+        resumed=_steps(by_kind.get("resumed", ())),
+        phases=_phases(by_kind.get("phase", ())),
+    )
+
+
+def _metrics(events: Iterable[Mapping[str, Any]]) -> dict[str, Points]:
+    """Each figure over the optimizer steps; of two values at one step the later counts."""
+    found: dict[str, dict[float, float]] = {}
+    for event in events:
+        step = finite_or_none(event.get("step"))
+        if step is None:
+            continue
+        for name, value in mapping_or_empty(event.get("values")).items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found.setdefault(str(name), {})[step] = _as_float(value)
+    return {name: tuple(sorted(points.items())) for name, points in found.items()}
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _sample(event: Mapping[str, Any], episodes: bool) -> Sample:
+    completion = event.get("completion") or ""
+    said = conversation_turns.parse_messages(event.get("transcript")) or conversation_turns.parse_messages(
+        completion
+    )
+    if not said and episodes and isinstance(completion, str):
+        said = conversation_turns.split_episode(completion)
+    return Sample(
+        step=_step(event),
+        prompt=_text(event.get("prompt") or ""),
+        completion=_text(completion),
+        values=mapping_or_empty(event.get("values")),
+        model=str(event.get("model") or ""),
+        turns=said,
+    )
+
+
+def _text(value: Any) -> str:
+    """A prompt or a completion, which may be a list of messages."""
+    messages = conversation_turns.parse_messages(value)
+    return "\n".join(turn.text for turn in messages) if messages else str(value)
+
+
+def read_breakdowns(files: Path | None, facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """An eval's breakdowns: all that its product has, where the facts tell of some."""
+    found = facts.get("breakdowns")
+    if not isinstance(found, list):
+        return ()
+    path = files / "breakdowns.json" if files is not None else None
+    if path is not None and path.is_file() and path.stat().st_size <= _MAX_BREAKDOWN_BYTES:
+        whole = atomic_io.read_json(path)
+        found = whole if isinstance(whole, list) else found
+    return tuple(mapping_or_empty(one) for one in found)
+
+
+def _warnings(events: Iterable[Mapping[str, Any]]) -> tuple[StepWarning, ...]:
+    found: dict[tuple[str, str], int] = {}
+    for event in events:
+        said = (str(event.get("message") or ""), str(event.get("advice") or ""))
+        found[said] = found.get(said, 0) + 1
+    return tuple(StepWarning(message=said[0], advice=said[1], count=n) for said, n in found.items())
+
+
+def _phases(events: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, float], ...]:
+    timed = [(str(event.get("name")), finite_or_none(event.get("at"))) for event in events]
+    return tuple((name, at) for name, at in timed if at is not None)
+
+
+def _steps(events: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
+    return tuple(sorted({_step(event) for event in events}))
+
+
+def _step(event: Mapping[str, Any]) -> int:
+    found = finite_or_none(event.get("step"))
+    return 0 if found is None else int(found)
+
+
+def log_tail(path: Path, secrets: tuple[str, ...]) -> tuple[str, ...]:
+    """The last lines of a log; none when there is no log."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _LOG_BYTES))
+            data = file.read()
+    except OSError:
+        return ()
+    lines = data.decode("utf-8", "replace").rstrip().splitlines()[-_LOG_LINES:]
+    return tuple(redact(line, secrets) for line in lines)

@@ -1,0 +1,68 @@
+"""The metrics of all evals, as their facts tell them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from posttrain.runtime.report.axis_scale import padded_range
+from posttrain.runtime.report.interval_bars import finite_values
+from posttrain.runtime.report.number_format import mapping_or_empty
+from posttrain.runtime.report.run_record import RunRecord, StepRecord
+
+# Kinds that lie between 0 and 1.
+_UNIT_INTERVAL_KINDS = ("rate", "pass_at")
+
+
+@dataclass(frozen=True)
+class EvalMetric:
+    """A metric of an eval; where that measures several models, of one of them."""
+
+    eval: str
+    name: str
+    data: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    model: str = ""
+
+    @property
+    def values(self) -> tuple[float, ...] | None:
+        """The value with the ends of its interval."""
+        return finite_values(*(self.data.get(name) for name in ("value", "low", "high")))
+
+    @property
+    def label(self) -> str:
+        """What was measured."""
+        return f"{self.eval} \u00b7 {self.model}" if self.model else self.eval
+
+    def rate(self, name: str) -> object:
+        """A share of the model's completions, or else of all that the eval sampled."""
+        return model_rates(self.facts, self.model).get(name, self.facts.get(name))
+
+
+def model_rates(facts: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+    return mapping_or_empty(mapping_or_empty(facts.get("rates")).get(model))
+
+
+def run_metrics(run: RunRecord) -> list[EvalMetric]:
+    return [metric for record in run.steps for metric in step_metrics(record)]
+
+
+def step_metrics(record: StepRecord) -> list[EvalMetric]:
+    found: list[EvalMetric] = []
+    for key, value in mapping_or_empty(record.facts.get("metrics")).items():
+        told = mapping_or_empty(value)
+        model = str(told.get("model") or "")
+        name = str(key).removeprefix(f"{model}.") if model else str(key)
+        found.append(EvalMetric(record.id, name, told, record.facts, model))
+    return found
+
+
+def metric_axis(metric: EvalMetric, others: Sequence[EvalMetric]) -> tuple[float, float]:
+    """The axis that a metric shares with its namesakes: 0 to 1 for rates."""
+    alike = [other.values for other in others if other.name == metric.name and other.values]
+    return axis_range(str(metric.data.get("kind")), alike)
+
+
+def axis_range(kind: str, found: Sequence[Sequence[float]]) -> tuple[float, float]:
+    if kind in _UNIT_INTERVAL_KINDS:
+        return 0.0, 1.0
+    return padded_range(value for values in found for value in values)

@@ -1,0 +1,199 @@
+"""Draws the plan: a box for each step, a pointed one for a gate, lines for what goes where."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from posttrain.runtime.report.graph_layout import Layout, compute_layout, node_levels
+from posttrain.runtime.report.markup import Markup, scroll_frame, tag
+from posttrain.runtime.report.number_format import format_short_duration, plural
+from posttrain.runtime.report.run_record import RunRecord, StepRecord
+from posttrain.runtime.report.step_graph import GraphNode, StepGraph, build_step_graph, step_edges
+from posttrain.runtime.report.step_states import (
+    count_states,
+    icon_path,
+    known_state,
+    state_badge,
+    state_label,
+)
+
+_NODE_HEIGHT = 46.0
+_MIN_WIDTH, _MAX_WIDTH = 96.0, 210.0
+# Widths of letters of a name and of what stands below it, on the safe side.
+_NAME_LETTER, _DETAIL_LETTER = 8.1, 6.7
+_LEFT, _RIGHT, _POINT = 30.0, 10.0, 12.0
+_MARGIN = 4.0
+# On a narrow page the picture shrinks to this share of its size; then it scrolls.
+_MIN_SCALE = 0.78
+# The squares of a level stand so many below each other, or more when there are many.
+_ROWS, _COLUMNS = 10, 60
+
+
+def plan_section(run: RunRecord) -> Markup:
+    """The plan as a picture, and as a map of all steps when there are too many to draw."""
+    if not run.steps:
+        return tag("p", "Nothing is known of the steps of this run.", class_="card soft")
+    flow = build_step_graph(run.steps)
+    parts: list[Markup] = []
+    if flow is not None:
+        parts.append(scroll_frame("The plan", _draw_graph(flow, run.steps)))
+    if flow is None or any(box.single_step is None for box in flow.nodes):
+        parts.append(_step_map(run.steps))
+    return tag("div", parts, _legend(run.steps), class_="card")
+
+
+def _legend(steps: Sequence[StepRecord]) -> Markup:
+    found = count_states(record.state for record in steps)
+    gated = any(record.step.gates for record in steps)
+    return tag(
+        "p",
+        [state_badge(state, f"{count:,} {state_label(state)}") for state, count in found],
+        tag("span", "dashed: behind a gate", class_="soft") if gated else None,
+        class_="legend",
+    )
+
+
+def _draw_graph(flow: StepGraph, steps: Sequence[StepRecord]) -> Markup:
+    wide = _width(flow, steps)
+    layout = compute_layout([box.id for box in flow.nodes], flow.edges, _NODE_HEIGHT + 18, 16.0)
+    gap = 40.0 if len(flow.edges) < 40 else 64.0
+    pitch = wide + gap
+    width, height = layout.levels * pitch - gap + 2 * _MARGIN, layout.height + 2 * _MARGIN
+    lines = [
+        _draw_edge(layout.edges[e], wide, pitch, e in flow.gate_edges)
+        for e in flow.edges
+        if e in layout.edges
+    ]
+    boxes = [_draw_node(box, layout, wide, pitch, steps) for box in flow.nodes]
+    said = f"The plan: {plural(len(steps), 'step')} in {plural(layout.levels, 'level')}, all listed below."
+    return tag(
+        "svg",
+        *lines,
+        *boxes,
+        class_="plan",
+        role="group",
+        aria_label=said,
+        width=round(width),
+        height=round(height),
+        style=f"min-width:{_MIN_SCALE * width:.0f}px",
+        viewBox=f"0 0 {width:.0f} {height:.0f}",
+    )
+
+
+def _width(flow: StepGraph, steps: Sequence[StepRecord]) -> float:
+    """Boxes are as wide as the longest text needs, up to a point."""
+    texts = [max(len(b.title) * _NAME_LETTER, len(_detail(b, steps)) * _DETAIL_LETTER) for b in flow.nodes]
+    return min(_MAX_WIDTH, max(_MIN_WIDTH, max(texts) + _LEFT + _RIGHT))
+
+
+def _draw_edge(points: Sequence[tuple[int, float]], wide: float, pitch: float, barrier: bool) -> Markup:
+    """A curve from the right of one box, through its lanes, to the left of another."""
+    path: list[str] = []
+    placed = [(level, _MARGIN + y) for level, y in points]
+    for (here, y), (there, to) in pairwise(placed):
+        start = _MARGIN + here * pitch + wide
+        end = _MARGIN + there * pitch
+        bend = (end - start) * 0.5
+        if not path:
+            path.append(f"M{start:.1f} {y:.1f}")
+        else:  # straight through the lane of this level
+            path.append(f"H{start:.1f}")
+        path.append(f"C{start + bend:.1f} {y:.1f} {end - bend:.1f} {to:.1f} {end:.1f} {to:.1f}")
+    return tag("path", d="".join(path), class_="edge barrier" if barrier else "edge")
+
+
+def _draw_node(
+    box: GraphNode, layout: Layout, wide: float, pitch: float, steps: Sequence[StepRecord]
+) -> Markup:
+    x = _MARGIN + layout.level[box.id] * pitch
+    y = _MARGIN + layout.y[box.id] - _NODE_HEIGHT / 2
+    state = _group_state(box) if box.single_step is None else steps[box.single_step].display_state
+    title, detail = box.title, _detail(box, steps)
+    room = wide - _LEFT - _RIGHT + 1
+    drawn = tag(
+        "g",
+        tag("title", f"{title}: {', '.join(f'{n:,} {state_label(s)}' for s, n in box.states)}"),
+        _outline(box, wide),
+        tag("g", icon_path(state), transform=f"translate({_LEFT - 22:.0f} {_NODE_HEIGHT / 2 - 8:.0f})"),
+        tag(
+            "text", ellipsize(title, int(room / _NAME_LETTER)), x=_LEFT, y=_NODE_HEIGHT / 2 - 3, class_="name"
+        ),
+        tag(
+            "text",
+            ellipsize(detail, int(room / _DETAIL_LETTER)),
+            x=_LEFT,
+            y=_NODE_HEIGHT / 2 + 13,
+            class_="detail",
+        ),
+        class_=f"box s-{known_state(state)}",
+        transform=f"translate({x:.1f} {y:.1f})",
+    )
+    return drawn if box.single_step is None else tag("a", drawn, href=f"#step-{box.single_step}")
+
+
+def _outline(box: GraphNode, wide: float) -> Markup:
+    """A rounded box; for a gate one with points; for a group one with another behind it."""
+    if box.kind == "gate":
+        right = wide - _POINT
+        points = f"0,{_NODE_HEIGHT / 2} {_POINT},0 {right},0 {wide},{_NODE_HEIGHT / 2} {right},{_NODE_HEIGHT} {_POINT},{_NODE_HEIGHT}"
+        return tag("polygon", points=points, class_="shape")
+    front = tag("rect", width=wide, height=_NODE_HEIGHT, rx=9, class_="shape")
+    if box.single_step is None:
+        behind = tag("rect", x=4, y=-4, width=wide - 2, height=_NODE_HEIGHT, rx=9, class_="shape")
+        return Markup(behind + front)
+    return front
+
+
+_STATE_PRIORITY = (
+    *("failed", "interrupted", "running", "held", "blocked", "waiting", "unknown"),
+    *("done", "cached", "skipped"),
+)
+
+
+def _group_state(box: GraphNode) -> str:
+    """The state to show of several: the one that asks most for attention."""
+    found = {known_state(state) for state, _ in box.states}
+    return next(state for state in _STATE_PRIORITY if state in found)
+
+
+def _detail(box: GraphNode, steps: Sequence[StepRecord]) -> str:
+    if box.single_step is None:
+        rest = [(state, n) for state, n in box.states if state != "done"]
+        return ", ".join(f"{n:,} {known_state(state)}" for state, n in rest) or "all done"
+    record = steps[box.single_step]
+    told = record.facts.get("verdict") if box.kind == "gate" else None
+    said = (
+        str(told)
+        if told
+        else format_short_duration(record.seconds)
+        if record.state == "done"
+        else known_state(record.state)
+    )
+    return f"{box.kind} \u00b7 {said}" if box.kind else said
+
+
+def ellipsize(words: str, room: int) -> str:
+    """A text cut in its middle, where names differ least."""
+    if len(words) <= room:
+        return words
+    keep = max(2, room - 1)
+    return f"{words[: keep - keep // 2]}\u2026{words[len(words) - keep // 2 :]}"
+
+
+def _map_level(cells: Sequence[Markup]) -> Markup:
+    rows = min(len(cells), max(_ROWS, -(-len(cells) // _COLUMNS)))
+    return tag("div", cells, class_="level", style=f"grid-template-rows:repeat({rows},13px)")
+
+
+def _step_map(steps: Sequence[StepRecord]) -> Markup:
+    """A small square for each step, level by level."""
+    edges, _ = step_edges(steps)
+    level = node_levels([record.id for record in steps], edges)
+    columns: dict[int, list[Markup]] = {}
+    for index, record in enumerate(steps):
+        state = known_state(record.display_state)
+        said = f"{record.id}: {state_label(state)}"
+        cell = tag("a", class_=f"cell s-{state}", href=f"#step-{index}", title=said, aria_label=said)
+        columns.setdefault(level[record.id], []).append(cell)
+    blocks = [_map_level(cells) for _, cells in sorted(columns.items())]
+    words = f"Every step, level by level, from left to right: {plural(len(steps), 'step')}."
+    return Markup(tag("p", words, class_="soft") + tag("div", blocks, class_="map"))

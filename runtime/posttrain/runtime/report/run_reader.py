@@ -1,0 +1,133 @@
+"""Reads a run from its folder and from the store. What cannot be read is named, never guessed."""
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.report import redaction
+from posttrain.runtime.report.events_reader import log_tail, read_breakdowns, read_step_events
+from posttrain.runtime.report.number_format import finite_or_none, mapping_or_empty
+from posttrain.runtime.report.run_record import RunRecord, StepEvents, StepRecord
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.journal import DamagedJournal, Journal, JournalEntry
+from posttrain.runtime.store.products import Product
+from posttrain.runtime.store.runs import load_plan, run_key
+from posttrain.spec.plan import Plan, SourceLocation, Step
+
+_FINISHED = ("done", "cached")
+
+
+@dataclass(frozen=True)
+class _JournalData:
+    """What the journal holds."""
+
+    run_info: Mapping[str, Any]
+    entries: Mapping[str, JournalEntry]
+    error: str | None = None
+
+
+def read_run(home: Home, run: Path, environment: Mapping[str, str] = os.environ) -> RunRecord:
+    """Everything that the report of a run shows."""
+    noted = _read_journal(run / "journal.sqlite")
+    troubles = [noted.error] if noted.error else []
+    plan = _read_plan(run)
+    if plan is None:
+        troubles.append("The plan of this run cannot be read; what follows is from its journal alone.")
+        plan = _plan_from_journal(run.name, noted.entries)
+    named = {name for step in plan.steps for name in step.secrets}
+    values = redaction.secret_values(named, environment)
+    steps = tuple(_step(home, run, step, noted.entries.get(step.id), values, troubles) for step in plan.steps)
+    result = noted.run_info.get("result")
+    return RunRecord(
+        name=run.name,
+        plan=plan,
+        recipe=str(noted.run_info.get("recipe") or ""),
+        began=finite_or_none(noted.run_info.get("began")),
+        ended=finite_or_none(noted.run_info.get("ended")),
+        result=str(result) if result else None,
+        steps=steps,
+        troubles=tuple(troubles),
+    )
+
+
+def _read_journal(path: Path) -> _JournalData:
+    if not path.exists():
+        return _JournalData({}, {}, "This run has no journal: how its steps ended is not known.")
+    try:
+        journal = Journal(path, read=True)
+        about = {name: journal.get(name) for name in ("recipe", "began", "ended", "result")}
+        entries = {entry.id: entry for entry in journal.entries()}
+        journal.close()
+    except (DamagedJournal, sqlite3.Error, ValueError, TypeError) as error:
+        return _JournalData(
+            {}, {}, f"The journal of this run cannot be read ({error}): how its steps ended is lost."
+        )
+    return _JournalData(about, entries)
+
+
+def _read_plan(run: Path) -> Plan | None:
+    try:
+        return load_plan(run)
+    except AttributeError:  # JSON, but nothing like a plan
+        return None
+
+
+def _plan_from_journal(name: str, entries: Mapping[str, JournalEntry]) -> Plan:
+    """A plan that names the steps of a journal, and knows nothing else of them."""
+    nowhere = SourceLocation(file="", line=0, column=0)
+    steps = [
+        Step(id=e.id, kind="", entry="", params={}, place=nowhere, key=e.key, key_parts={}, key_values={})
+        for e in entries.values()
+    ]
+    return Plan(name=name, description="", seed=0, steps=tuple(steps), target={}, tracking=())
+
+
+def _step(
+    home: Home, run: Path, step: Step, entry: JournalEntry | None, hide: tuple[str, ...], troubles: list[str]
+) -> StepRecord:
+    key = entry.key if entry else run_key(step, run.name)
+    state = entry.state if entry else "unknown"
+    product = _product(home, key) if state in (*_FINISHED, "unknown") else None
+    record = product.record if product else home.workdir(key) / "record"
+    if product is None and state in _FINISHED:
+        troubles.append(f"The product of {step.id} is no longer in the store, and its record with it.")
+    manifest = product.manifest if product else {}
+    facts = mapping_or_empty(redaction.redact(entry.facts if entry else manifest.get("facts"), hide))
+    broken = read_breakdowns(product.files if product else None, facts)
+    return StepRecord(
+        step=step,
+        key=key,
+        state=state,
+        reason=redaction.redact(entry.reason, hide) if entry else "",
+        advice=redaction.redact(entry.advice, hide) if entry else "",
+        attempt=entry.attempt if entry else 0,
+        began=finite_or_none(entry.began) if entry else None,
+        ended=finite_or_none(entry.ended) if entry else None,
+        cost=mapping_or_empty(entry.cost if entry else manifest.get("cost")),
+        estimate=mapping_or_empty((entry.estimate if entry else None) or step.estimate),
+        facts=facts,
+        breakdowns=tuple(mapping_or_empty(redaction.redact(one, hide)) for one in broken),
+        files=mapping_or_empty(manifest.get("files")),
+        # What a step that is left out here has once said is not of this run.
+        events=StepEvents() if state == "skipped" else _events(step, record / "events.jsonl", hide, troubles),
+        log=log_tail(record / "log", hide) if state in ("failed", "interrupted") else (),
+    )
+
+
+def _product(home: Home, key: str) -> Product | None:
+    try:
+        return home.store.find(key)
+    except (KeyError, TypeError, AttributeError):  # a manifest that is none
+        return None
+
+
+def _events(step: Step, path: Path, hide: tuple[str, ...], troubles: list[str]) -> StepEvents:
+    episodes = bool(mapping_or_empty(step.params).get("environment"))
+    try:
+        return read_step_events(path, hide, episodes=episodes)
+    except ValueError:
+        troubles.append(f"The events of {step.id} are damaged: its curves and samples are missing here.")
+        return StepEvents()

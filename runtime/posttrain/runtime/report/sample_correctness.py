@@ -1,0 +1,75 @@
+"""Whether a sample was right: by the node that a rate metric of the recipe's evals counts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from posttrain.runtime.report.number_format import finite_or_none, mapping_or_empty
+from posttrain.runtime.report.run_record import RunRecord, Sample, StepRecord
+from posttrain.spec.plan import canonical_json
+
+OUTCOMES = ("right", "wrong", "unscored")
+
+
+@dataclass(frozen=True)
+class CorrectnessRule:
+    """The node that decides, and the value from which on a sample counts as right."""
+
+    node: str
+    threshold: float
+
+
+def correctness_rules(run: RunRecord) -> dict[str, CorrectnessRule | None]:
+    """What decides the samples of each step; None where the recipe counts nothing that they show.
+
+    That is a rate metric of the step itself, or else one of an eval by the same reward.
+    """
+    rewards = {
+        record.id: canonical_json(mapping_or_empty(record.step.params).get("reward")) for record in run.steps
+    }
+    counted: dict[str, list[Mapping[str, Any]]] = {}
+    for record in run.steps:
+        counted.setdefault(rewards[record.id], []).extend(_rate_metrics(mapping_or_empty(record.step.params)))
+    return {record.id: _first_rule(record, counted[rewards[record.id]]) for record in run.steps}
+
+
+def _first_rule(record: StepRecord, shared: Sequence[Mapping[str, Any]]) -> CorrectnessRule | None:
+    params = mapping_or_empty(record.step.params)
+    nodes = [mapping_or_empty(node) for node in mapping_or_empty(params.get("reward")).get("nodes") or ()]
+    found = (_rule_of_metric(metric, nodes) for metric in (*_rate_metrics(params), *shared))
+    return next((judge for judge in found if judge is not None), None)
+
+
+def _rate_metrics(params: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = [mapping_or_empty(metric) for metric in mapping_or_empty(params.get("metrics")).values()]
+    return [metric for metric in found if metric.get("kind") == "rate"]
+
+
+def _rule_of_metric(metric: Mapping[str, Any], nodes: list[Mapping[str, Any]]) -> CorrectnessRule | None:
+    """The metric's node; where that has no name of its own, the score that is made from it."""
+    counted = str(metric.get("node"))
+    if "." not in counted:
+        return CorrectnessRule(counted, 0.5)
+    for node in nodes:
+        operands = mapping_or_empty(node.get("operands"))
+        then, other = (
+            finite_or_none(mapping_or_empty(operands.get(side)).get("value")) for side in ("then", "else")
+        )
+        if mapping_or_empty(operands.get("when")).get("node") != counted or then is None or other is None:
+            continue
+        if then > other:
+            return CorrectnessRule(str(node.get("id")), (then + other) / 2)
+    return None
+
+
+def sample_outcome(judge: CorrectnessRule | None, sample: Sample) -> str | None:
+    """One of OUTCOMES, or None when nothing decides."""
+    if judge is None or judge.node not in sample.values:
+        return None
+    value = sample.values[judge.node]
+    if isinstance(value, bool):
+        return "right" if value else "wrong"
+    found = finite_or_none(value)
+    if found is None:
+        return "unscored"
+    return "right" if found >= judge.threshold else "wrong"

@@ -1,0 +1,161 @@
+"""The curves of all stages that reported figures: the telling ones first, the others on demand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from posttrain.runtime.report.curve_data import MAX_POINTS, Curve, build_curve
+from posttrain.runtime.report.line_chart import StepMarkers, draw_chart
+from posttrain.runtime.report.markup import Markup, tag
+from posttrain.runtime.report.number_format import format_number, mapping_or_empty, plural
+from posttrain.runtime.report.run_record import Points, RunRecord, StepRecord
+from posttrain.runtime.report.step_states import state_label
+
+_MAIN_METRICS = (
+    "loss",
+    "eval_loss",
+    "mean_token_accuracy",
+    "margins",
+    "accuracies",
+    "kl",
+    "completions/mean_length",
+    "completions/clipped_ratio",
+    "unscored",
+    "gradient_norm",
+    "entropy",
+)
+_MAIN_COUNT = 6
+# All points of a page, and stages: beyond these, fewer points a curve, then fewer curves.
+_POINT_BUDGET = 60_000
+_MIN_POINTS = 40
+_OPEN_STAGES = 8
+_FULL_STAGES = 12
+_DRAWN_STAGES = 150
+
+
+@dataclass
+class CurveCollector:
+    """The curves that were drawn, in order: the script finds them by number."""
+
+    curves: list[Curve] = field(default_factory=list[Curve])
+
+    def add(self, one: Curve, title: str, marks: StepMarkers) -> Markup:
+        self.curves.append(one)
+        return draw_chart(one, title, marks, len(self.curves) - 1)
+
+
+def curves_section(run: RunRecord, drawn: CurveCollector) -> Markup | None:
+    """The curves of every stage; none when no stage reported any."""
+    stages = [record for record in run.steps if record.events.figures]
+    if not stages:
+        return None
+    shown = stages[:_DRAWN_STAGES]
+    full = len(stages) <= _FULL_STAGES
+    most = max(_MIN_POINTS, min(MAX_POINTS, _POINT_BUDGET // sum(_count(record, full) for record in shown)))
+    parts = [_stage(record, drawn, most, full, n < _OPEN_STAGES) for n, record in enumerate(shown)]
+    if not full:
+        left = f", of the first {len(shown)} stages" if len(shown) < len(stages) else ""
+        words = (
+            f"With {len(stages):,} stages, only their main figures are drawn{left}; every figure is in the"
+        )
+        parts.append(tag("p", f"{words} events.jsonl of its step.", class_="soft"))
+    return Markup("".join(parts))
+
+
+def _count(record: StepRecord, full: bool) -> int:
+    return len(record.events.figures if full else select_main_metrics(record)[0])
+
+
+def _stage(record: StepRecord, drawn: CurveCollector, most: int, full: bool, unfolded: bool) -> Markup:
+    main, others = select_main_metrics(record)
+    events = record.events
+    marks = StepMarkers(checkpoints=events.checkpoints, resumed=events.resumed)
+    body = [_charts(record, main, drawn, most, marks)]
+    if full and others:
+        body.append(_other_metrics(record, others, drawn, most, marks))
+    about = f"{record.step.kind} \u00b7 {plural(_last_step(record), 'step')}"
+    about += f" \u00b7 {state_label(record.state)}" if record.state != "done" else ""
+    head = Markup(tag("h3", record.id) + tag("span", about, class_="soft"))
+    if unfolded:
+        return tag("section", tag("div", head, class_="head"), body, class_="card stage")
+    return tag("details", tag("summary", head), body, class_="card stage")
+
+
+def _last_step(record: StepRecord) -> int:
+    return int(max(points[-1][0] for points in record.events.figures.values()))
+
+
+def select_main_metrics(record: StepRecord) -> tuple[list[str], list[str]]:
+    """The names of the figures to show at once, and of the others."""
+    figures = record.events.figures
+    returns = _return_metric(record)
+    names = [name for name in figures if not _is_duplicate_reward(name, returns, figures)]
+    rewards = [name for name in names if name == "reward" or name.startswith("reward/")]
+    rewards.sort(key=lambda name: (name != "reward", name != returns))  # the whole, then its parts
+    telling = [name for name in _MAIN_METRICS if name in names and not _is_constant(figures[name])]
+    loss, rest = [n for n in telling if "loss" in n], [n for n in telling if "loss" not in n]
+    main = [*rewards, *loss]
+    main += rest[: _free_slots(len(main), len(rest))]
+    return main, sorted(name for name in names if name not in main)
+
+
+def _free_slots(taken: int, offered: int) -> int:
+    """How many more figures to show at once: full rows of three, where that is up to us."""
+    there = min(_MAIN_COUNT, taken + offered)
+    return max(0, (there - there % 3 if there - there % 3 >= taken else there) - taken)
+
+
+def _return_metric(record: StepRecord) -> str:
+    """The figure of the node that a reward graph returns."""
+    params = mapping_or_empty(record.step.params)
+    return f"reward/{mapping_or_empty(params.get('reward')).get('returns', '')}"
+
+
+def _is_duplicate_reward(name: str, returns: str, figures: Mapping[str, Points]) -> bool:
+    """The trainer's own `reward` where it is what the graph returns."""
+    if name != "reward" or returns not in figures:
+        return False
+    ours, its = dict(figures[returns]), dict(figures["reward"])
+    return ours.keys() == its.keys() and all(abs(ours[s] - its[s]) < 1e-4 for s in ours)
+
+
+def _is_constant(points: Points) -> bool:
+    return len({value for _, value in points}) == 1
+
+
+def metric_title(name: str, returns: str) -> str:
+    if name == returns:
+        return f"reward \u00b7 {name.removeprefix('reward/')} (total)"
+    return (
+        name.replace("reward/", "reward \u00b7 ").replace("_", " ").replace("completions/", "completions: ")
+    )
+
+
+def _charts(
+    record: StepRecord, names: Sequence[str], drawn: CurveCollector, most: int, marks: StepMarkers
+) -> Markup:
+    returns = _return_metric(record)
+    found: list[Markup] = []
+    for name in names:
+        one = build_curve(name, record.events.figures[name], most)
+        if one.y:
+            found.append(drawn.add(one, metric_title(name, returns), marks))
+        else:
+            found.append(tag("p", f"{metric_title(name, returns)} was never a number.", class_="soft"))
+    return tag("div", found, class_="charts")
+
+
+def _other_metrics(
+    record: StepRecord, names: Sequence[str], drawn: CurveCollector, most: int, marks: StepMarkers
+) -> Markup:
+    """The remaining figures, folded away; those that never changed in words."""
+    figures = record.events.figures
+    moving = [name for name in names if not _is_constant(figures[name])]
+    still = [name for name in names if _is_constant(figures[name])]
+    parts = [_charts(record, moving, drawn, most, marks)] if moving else []
+    if still:
+        values = [
+            tag("li", metric_title(name, ""), " ", tag("b", format_number(figures[name][0][1])))
+            for name in still
+        ]
+        parts += [tag("p", "Never changed:", class_="soft"), tag("ul", values, class_="chips")]
+    return tag("details", tag("summary", plural(len(names), "more figure")), parts, class_="more")

@@ -1,0 +1,1 @@
+"""Runs a reward graph: its nodes in order, over batches of completions."""

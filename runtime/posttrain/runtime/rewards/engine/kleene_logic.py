@@ -1,0 +1,37 @@
+"""Conditions that may be open: true, false or None, as ops that combine them share.
+
+Kleene's logic: what is open matters only where the rest does not decide.
+"""
+
+from collections.abc import Sequence
+
+from posttrain.spec.column_types import Interval
+
+Truth = bool | None
+
+
+def kleene_all(parts: Sequence[Truth]) -> Truth:
+    if False in parts:
+        return False
+    return None if None in parts else True
+
+
+def kleene_any(parts: Sequence[Truth]) -> Truth:
+    if True in parts:
+        return True
+    return None if None in parts else False
+
+
+def is_never_true(condition: Interval) -> bool:
+    return condition.high == 0
+
+
+def is_always_true(condition: Interval) -> bool:
+    return condition.low == 1
+
+
+def branch_range(condition: Interval, then: Interval, other: Interval) -> Interval:
+    """What may come out where a condition chooses between two values."""
+    if is_always_true(condition):
+        return then
+    return other if is_never_true(condition) else then.join(other)

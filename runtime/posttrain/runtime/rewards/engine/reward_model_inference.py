@@ -1,0 +1,131 @@
+"""A scorer in memory: what it reads as tokens, and the scores that it gives. Loaded once a process."""
+
+import os
+import random
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from posttrain.runtime.errors import StepError
+
+_LOADED: dict[Path, "RewardModelScorer"] = {}
+_LOADING = Lock()
+
+
+@dataclass(frozen=True)
+class RewardModelScorer:
+    model: Any
+    tokenizer: Any
+    # The most tokens that it reads.
+    max_length: int
+
+    def tokenize(self, prompt: Any, text: str, form: str) -> list[int]:
+        """The tokens of a text after its prompt, as the scorer's training had them."""
+        template = self.tokenizer.chat_template is not None
+        if form == "chat" and not template:
+            message = "`prompts: chat` is asked of a reward model that has no chat template"
+            raise StepError(message, "write `prompts: plain`, or give the model it was trained from one")
+        if form == "plain" or not template:
+            whole = _plain_prompt(prompt) + text
+            end = self.tokenizer.eos_token or ""
+            return self.tokenizer(whole if whole.endswith(end) else whole + end)["input_ids"]
+        turns = [*_prompt_turns(prompt), {"role": "assistant", "content": text}]
+        written = self.tokenizer.apply_chat_template(turns, tokenize=False)
+        return self.tokenizer(written, add_special_tokens=False)["input_ids"]
+
+    def score(self, texts: Sequence[Sequence[int]]) -> list[float]:
+        """The scores of texts that are read together."""
+        import torch
+
+        given = self.tokenizer.pad(
+            {"input_ids": [list(tokens) for tokens in texts]}, padding_side="right", return_tensors="pt"
+        ).to(next(self.model.parameters()).device)
+        with torch.inference_mode():
+            logits = self.model(input_ids=given["input_ids"], attention_mask=given["attention_mask"]).logits
+        return logits[:, 0].float().tolist()
+
+
+def _plain_prompt(prompt: Any) -> str:
+    if prompt is None or isinstance(prompt, str):
+        return prompt or ""
+    return "".join(str(turn["content"]) for turn in prompt)
+
+
+def _prompt_turns(prompt: Any) -> list[dict[str, Any]]:
+    if prompt is None:
+        return []
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    return [{"role": turn["role"], "content": turn["content"]} for turn in prompt]
+
+
+def load_scorer(folder: Path) -> RewardModelScorer:
+    """The scorer of a product's folder."""
+    with _LOADING:  # two nodes may ask at once
+        if folder not in _LOADED:
+            _LOADED[folder] = _load_from_folder(folder)
+        return _LOADED[folder]
+
+
+def _load_from_folder(folder: Path) -> RewardModelScorer:
+    import torch
+
+    from posttrain.runtime.models.model_loader import load_model, load_tokenizer
+
+    _check_scorer(folder)
+    _check_not_sharded()
+    with _preserve_rng_state():
+        model, tokenizer = load_model(folder).eval(), load_tokenizer(folder)
+    if model.config.num_labels != 1:
+        message = f"the model that is to score gives {model.config.num_labels} numbers for a text, not one"
+        raise StepError(message, "name a stage that trains a `reward_model`, or a published scorer")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    model.config.pad_token_id = tokenizer.pad_token_id
+    if torch.cuda.is_available():
+        model = model.to(f"cuda:{os.environ.get('LOCAL_RANK', '0')}")
+    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return RewardModelScorer(model, tokenizer, longest or tokenizer.model_max_length)
+
+
+@contextmanager
+def _preserve_rng_state() -> Generator[None]:
+    """What is loaded within draws no random number from a training that goes on, or is resumed."""
+    import numpy
+    import torch
+
+    python, arrays = random.getstate(), numpy.random.get_state()
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(devices=devices):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            numpy.random.set_state(arrays)
+
+
+def _check_scorer(folder: Path) -> None:
+    """Weights that write would load with a head drawn at random."""
+    from posttrain.runtime.models import model_origin, peft_adapters
+
+    task = (
+        peft_adapters.adapter_task(folder)
+        if peft_adapters.is_adapter(folder)
+        else model_origin.model_task(folder)
+    )
+    if task != peft_adapters.SEQ_CLS:
+        message = "the model that is to score is no reward model: it writes text"
+        raise StepError(message, "name a stage that trains a `reward_model`, or a published scorer")
+
+
+def _check_not_sharded() -> None:
+    """Every process holds the scorer whole. Where weights are divided as they are loaded, none would."""
+    from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+    from transformers.integrations.fsdp import is_fsdp_enabled
+
+    if is_deepspeed_zero3_enabled() or is_fsdp_enabled():
+        message = "a reward model cannot score where the strategy divides the weights of all models"
+        raise StepError(message, "place the stage by ddp, zero1 or zero2")

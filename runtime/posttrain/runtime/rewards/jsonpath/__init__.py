@@ -1,0 +1,1 @@
+"""JSONPath (RFC 9535), with bounds on time and depth."""

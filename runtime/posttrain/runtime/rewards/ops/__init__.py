@@ -1,0 +1,1 @@
+"""The reward ops: one file each, which declares the op and computes it."""

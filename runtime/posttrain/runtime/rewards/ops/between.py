@@ -1,0 +1,51 @@
+"""The text between two tags."""
+
+from typing import Literal
+
+from posttrain.runtime.rewards.engine.batch import Batch, Operands
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Operand, Params, RewardOp
+
+
+class Between(Params):
+    open: str = field(min_length=1, description="The opening tag.")
+    close: str = field(min_length=1, description="The closing tag.")
+    pick: Literal["first", "last", "only"] = field(
+        default="first",
+        description="Which pair counts, if there are several; `only` wants each tag just once.",
+    )
+    strip: bool = field(default=True, description="Drop white space around the text.")
+
+
+EXTENSION = RewardOp(
+    name="between",
+    summary="The text between an opening and a closing tag; absent when they are not there in order.",
+    params=Between,
+    operands={"of": Operand(type="text", description="The text in which the tags are looked for.")},
+    yields="text",
+)
+
+
+def run(params: Between, operands: Operands, batch: Batch) -> list[str | None]:
+    return [None if text is None else extract_between(text, params) for text in operands["of"]]
+
+
+def extract_between(text: str, params: Between) -> str | None:
+    """The text of the pair that counts; None when there is no such pair."""
+    if params.pick == "only" and (text.count(params.open) != 1 or text.count(params.close) != 1):
+        return None
+    start = _content_start(text, params)
+    end = text.find(params.close, start) if start >= 0 else -1
+    if end < 0:
+        return None
+    return text[start:end].strip() if params.strip else text[start:end]
+
+
+def _content_start(text: str, params: Between) -> int:
+    """Where the text begins: after the opening tag, for `last` that of the last whole pair."""
+    if params.pick == "last":
+        closing = text.rfind(params.close)
+        opening = text.rfind(params.open, 0, closing) if closing >= 0 else -1
+    else:
+        opening = text.find(params.open)
+    return opening + len(params.open) if opening >= 0 else -1

@@ -1,0 +1,34 @@
+"""A number that counts only where a condition holds."""
+
+from posttrain.runtime.rewards.engine.batch import Batch, Operands
+from posttrain.runtime.rewards.engine.kleene_logic import branch_range
+from posttrain.spec.column_types import Interval
+from posttrain.spec.extension import Operand, Ranges, RewardOp
+
+
+def value_range(params: object, operands: Ranges) -> Interval:
+    return branch_range(operands["when"][0], operands["of"][0], operands["otherwise"][0])
+
+
+EXTENSION = RewardOp(
+    name="gate",
+    summary="A number where the condition holds, 0 or `otherwise` where it does not, whatever the number"
+    " is; it abstains when the condition is open.",
+    operands={
+        "of": Operand(type="number", description="The number that is let through."),
+        "when": Operand(type="boolean", description="The condition under which it is."),
+        "otherwise": Operand(
+            type="number",
+            required=False,
+            default=0.0,
+            description="The number where the condition does not hold.",
+        ),
+    },
+    yields="number",
+    range=value_range,
+)
+
+
+def run(params: object, operands: Operands, batch: Batch) -> list[float | None]:
+    rows = zip(operands["of"], operands["when"], operands["otherwise"], strict=True)
+    return [None if when is None else of if when else otherwise for of, when, otherwise in rows]

@@ -1,0 +1,45 @@
+"""Whether tags stand in a text in their order."""
+
+from posttrain.runtime.rewards.engine.batch import Batch, Operands
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Operand, Params, RewardOp
+
+
+class InOrder(Params):
+    tags: list[str] = field(min_length=1, description="The tags, in the order in which they must stand.")
+    once: bool = field(default=True, description="Whether each must be there exactly once.")
+    from_start: bool = field(
+        default=False, description="Whether nothing but white space may stand before the first."
+    )
+    to_end: bool = field(
+        default=False, description="Whether nothing but white space may stand after the last."
+    )
+
+
+EXTENSION = RewardOp(
+    name="in_order",
+    summary="True when each of the tags stands in the text once, after the one before it.",
+    params=InOrder,
+    operands={"of": Operand(type="text", description="The text in which the tags are looked for.")},
+    yields="boolean",
+)
+
+
+def run(params: InOrder, operands: Operands, batch: Batch) -> list[bool]:
+    return [text is not None and in_order(text, params) for text in operands["of"]]
+
+
+def in_order(text: str, params: InOrder) -> bool:
+    if params.once and any(text.count(tag) != 1 for tag in params.tags):
+        return False
+    starts: list[int] = []
+    at = 0
+    for tag in params.tags:
+        start = text.find(tag, at)
+        if start < 0:
+            return False
+        starts.append(start)
+        at = start + len(tag)
+    if params.from_start and text[: starts[0]].strip():
+        return False
+    return not (params.to_end and text[at:].strip())

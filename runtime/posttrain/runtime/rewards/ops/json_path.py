@@ -1,0 +1,111 @@
+"""A value inside JSON text."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Literal
+
+from posttrain.runtime.rewards.engine.batch import Batch, Operands
+from posttrain.runtime.rewards.text_parsing.json_extraction import WHERE_DESCRIPTION, Where, read_json
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Operand, Params, RewardOp
+
+_PATH_STEP = re.compile(r"\.?([A-Za-z_][\w-]*)|\[(-?\d{1,9})\]|\[\"([^\"]*)\"\]")
+_QUERY_PREFIX = "$"  # begins a query of RFC 9535
+
+
+def parse_path(path: str) -> list[str | int]:
+    """The keys and places of a path in its short form."""
+    found: list[str | int] = []
+    at = 0
+    while at < len(path):
+        step = _PATH_STEP.match(path, at)
+        if step is None:
+            raise ValueError(f"`{path[at:]}` is no step of a path; write keys and places as in items[0].name")
+        found.append(int(step[2]) if step[2] is not None else step[1] if step[1] is not None else step[3])
+        at = step.end()
+    return found
+
+
+def check_path(path: str) -> None:
+    if not path.startswith(_QUERY_PREFIX):
+        parse_path(path)
+        return
+    from posttrain.runtime.rewards.jsonpath.filter_parser import parse_query
+
+    parse_query(path)
+
+
+class JsonPath(Params):
+    path: str = field(
+        check=check_path,
+        max_length=2000,
+        description='The way to the value, such as answer, items[0].name or ["a key"][-1]; or, from $ on, a'
+        " query as RFC 9535 (JSONPath) has it, such as $.items[?@.ok].name.",
+    )
+    pick: Literal["first", "last", "only", "all"] = field(
+        default="first",
+        description="Which value counts, if a query finds several; `only` then takes none, `all` gives a"
+        " list of what there is.",
+    )
+    where: Where = field(default="whole", description=WHERE_DESCRIPTION)
+
+
+EXTENSION = RewardOp(
+    name="json_path",
+    summary="A value inside JSON text: text as it is, else written as JSON; absent when it is not there, or"
+    " null.",
+    params=JsonPath,
+    operands={"of": Operand(type="text", description="The text that is JSON, or holds it.")},
+    yields="text",
+    stack=("regex",),
+)
+Finder = Callable[[Any], list[Any]]
+
+
+def run(params: JsonPath, operands: Operands, batch: Batch) -> list[str | None]:
+    look = _compile_path(params.path)
+    return [None if text is None else _look_up(text, look, params) for text in operands["of"]]
+
+
+def _compile_path(path: str) -> Finder:
+    if not path.startswith(_QUERY_PREFIX):
+        way = parse_path(path)
+        return lambda value: _follow_path(value, way)
+    from posttrain.runtime.rewards.jsonpath.filter_parser import parse_query
+    from posttrain.runtime.rewards.jsonpath.query_evaluator import find_values
+
+    query = parse_query(path)
+    return lambda value: find_values(query, value)
+
+
+def _look_up(text: str, look: Finder, params: JsonPath) -> str | None:
+    """Nothing where there is no JSON, and where a query would look at more than it may."""
+    try:
+        values = look(read_json(text, params.where))
+    except (ValueError, RecursionError):
+        return None
+    if params.pick == "all":
+        return _to_text(values)
+    if not values or (params.pick == "only" and len(values) > 1):
+        return None
+    return _to_text(values[-1 if params.pick == "last" else 0])
+
+
+def _to_text(value: Any) -> str | None:
+    return (
+        value if isinstance(value, str) else None if value is None else json.dumps(value, ensure_ascii=False)
+    )
+
+
+def _follow_path(value: Any, way: list[str | int]) -> list[Any]:
+    """The value at the end of the way, if it is there: a key leads into an object, a place into a list."""
+    for step in way:
+        try:
+            fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list)
+            value = value[step] if fits else None
+        except LookupError:
+            return []
+        if not fits:
+            return []
+    return [value]

@@ -1,0 +1,106 @@
+"""Whether a text is JSON of a given shape."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
+from posttrain.runtime.rewards.text_parsing.json_extraction import (
+    WHERE_DESCRIPTION,
+    JsonNotFoundError,
+    Where,
+    read_json,
+)
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Operand, Params, RewardOp
+
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+def check_schema(schema: dict[str, Any]) -> None:
+    """ValueError when it is no JSON Schema."""
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for as kind_for
+
+    try:
+        kind_for(schema).check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"this is no JSON Schema: {error.message}") from None
+    for reference in _unresolved_references(schema):
+        raise ValueError(f"`{reference}` leads to no part of this schema")
+
+
+def _unresolved_references(schema: dict[str, Any]) -> Iterator[str]:
+    """The references that lead nowhere."""
+    from jsonschema.validators import validator_for as kind_for
+    from jsonschema_specifications import REGISTRY
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import specification_with
+
+    kind = specification_with(kind_for(schema).META_SCHEMA["$schema"])
+    whole = kind.create_resource(schema)
+    base = whole.id() or ""
+    waiting = [(whole, REGISTRY.with_resource(base, whole).resolver(base))]
+    while waiting:
+        part, resolver = waiting.pop()
+        contents: Any = part.contents if isinstance(part.contents, dict) else {}
+        for name in REFERENCES:
+            try:
+                if isinstance(reference := contents.get(name), str):
+                    resolver.lookup(reference)
+            except Unresolvable:
+                yield contents[name]
+        waiting += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
+
+
+class JsonSchema(Params):
+    schema_: dict[str, Any] = field(
+        key="schema",
+        check=check_schema,
+        description="A JSON Schema; it may refer to its own parts, and to nothing outside.",
+    )
+    where: Where = field(default="whole", description=WHERE_DESCRIPTION)
+
+
+EXTENSION = RewardOp(
+    name="json_schema",
+    summary="True when the text is, or holds, JSON that a schema admits.",
+    params=JsonSchema,
+    operands={"of": Operand(type="text", description="The text that is JSON, or holds it.")},
+    yields="boolean",
+    stack=("jsonschema",),
+)
+
+
+def run(params: JsonSchema, operands: Operands, batch: Batch) -> OpResult:
+    validator = validator_for(params.schema_)
+    reasons = [text_violation(text, params.where, validator) for text in operands["of"]]
+    return OpResult(values=[reason is None for reason in reasons], reasons=reasons)
+
+
+def text_violation(text: str | None, where: Where, validator: Any) -> str | None:
+    """Why the text does not fit; None when it does."""
+    if text is None:
+        return "there is no text"
+    try:
+        value = read_json(text, where)
+    except JsonNotFoundError as error:
+        return str(error)
+    return schema_violation(value, validator)
+
+
+def schema_violation(value: Any, validator: Any) -> str | None:
+    """What is wrong with a value by a schema."""
+    from jsonschema.exceptions import best_match
+
+    try:
+        error = best_match(validator.iter_errors(value))
+    except RecursionError:
+        return "nested too deep"
+    return None if error is None else f"{error.json_path}: {error.message}"[:300]
+
+
+def validator_for(schema: dict[str, Any]) -> Any:
+    from jsonschema.validators import validator_for as kind_for
+    from referencing import Registry
+
+    return kind_for(schema)(schema, registry=Registry())

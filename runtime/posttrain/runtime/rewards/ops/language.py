@@ -1,0 +1,141 @@
+"""Which natural language a text is in."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.rewards.engine.batch import Batch, Operands, OpResult
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
+
+# The languages that can be told apart, by their ISO 639 codes: two letters where there are any.
+# fmt: off
+LANGUAGES = frozenset((
+    "ace", "af", "am", "an", "ar", "as", "az", "ba", "bcl", "be", "bg", "bn", "br", "bs", "ca", "crh", "cs",
+    "cy", "da", "de", "dz", "el", "en", "eo", "es", "et", "eu", "ext", "fa", "fi", "fo", "fr", "fuv", "fy",
+    "ga", "gcf", "gcr", "gd", "gl", "gom", "grc", "gu", "gug", "guw", "ha", "hbo", "he", "hi", "hr", "ht",
+    "hu", "hy", "id", "ig", "is", "it", "ja", "jv", "ka", "kab", "kik", "kk", "km", "kn", "ko", "ku", "ky",
+    "la", "lb", "lg", "lij", "ln", "lo", "lt", "lv", "mg", "mk", "ml", "mn", "mr", "ms", "mt", "my", "ne",
+    "nl", "no", "nso", "oc", "om", "or", "pa", "pcm", "pl", "ps", "pt", "qu", "ro", "ru", "rw", "sa", "se",
+    "si", "sk", "sl", "sn", "so", "sq", "sr", "st", "sv", "sw", "ta", "te", "tg", "th", "tk", "tl", "tr",
+    "tt", "ug", "uk", "ur", "uz", "vec", "vi", "vo", "wa", "xh", "yo", "zh", "zu",
+))
+# fmt: on
+# What the model holds apart, and ISO 639-3 counts to one language.
+_MACROLANGUAGES = {
+    "wuu": "zh",
+    "yue": "zh",
+    "ary": "ar",
+    "arz": "ar",
+    "nn": "no",
+    "sdh": "ku",
+    "uzs": "uz",
+    "ltg": "lv",
+}
+_NO_LANGUAGE = "zxx"  # ISO 639's own code for what is in no language
+
+# What stands in a text and is in no language. Each part is bounded, so that no text takes long.
+_NON_PROSE = re.compile(
+    r"`[^`\n]{1,500}`"
+    r"|\$\$[^$]{1,2000}\$\$|\$(?=\S)[^$\n]{1,500}(?<=\S)\$(?!\d)"
+    r"|\\\([^)]{1,500}\\\)|\\\[[^\]]{1,2000}\\\]|\\[A-Za-z]{1,40}"
+    r"|</?[A-Za-z|][^<>\n]{0,200}>|https?://\S+|www\.\S+"
+)
+_FENCE = re.compile(r"`{3,}|~{3,}")
+
+
+class Language(Params):
+    among: list[str] = field(
+        default=[],
+        description="The languages to expect, as codes such as `en`: a text that may be in several languages"
+        " is held to be in one of these, which tells more of the short ones.",
+    )
+    least: float = field(
+        default=0.6, ge=0, le=1, description="The least probability with which a language is believed."
+    )
+    prose: bool = field(
+        default=True, description="Leave out code, formulas, tags and addresses, which are in no language."
+    )
+
+
+def remarks(params: Language, operands: Ranges) -> Sequence[Remark]:
+    for place, code in enumerate(params.among):
+        if code not in LANGUAGES:
+            help = "codes are those of ISO 639, two letters where there are any: en, de, zh"
+            message = f"`{code}` is no language that can be told"
+            return (Remark(kind="refused", message=message, at=("among", place), help=help),)
+    return ()
+
+
+EXTENSION = RewardOp(
+    name="language",
+    summary="The code of the language that a text is in, such as `en`; absent when it has no words. When that"
+    " cannot be told, as of texts of one word or in two languages, what reads it abstains.",
+    params=Language,
+    operands={"of": Operand(type="text", description="The text whose language is told.")},
+    yields="text",
+    remarks=remarks,
+    stack=("py3langid", "numpy"),
+)
+
+
+def run(params: Language, operands: Operands, batch: Batch) -> OpResult:
+    values: list[str | None] = []
+    reasons: list[str | None] = []
+    unknown: set[int] = set()
+    for row, text in enumerate(operands["of"]):
+        code, reason, sure = (
+            (None, "there is no text", True) if text is None else detect_language(text, params)
+        )
+        values.append(code)
+        reasons.append(reason)
+        if not sure:
+            unknown.add(row)
+    return OpResult(values=values, reasons=reasons, unknown=frozenset(unknown))
+
+
+def detect_language(text: str, params: Language) -> tuple[str | None, str, bool]:
+    """The language if there is one; the reason; and whether the question is settled."""
+    words = strip_non_prose(text) if params.prose else text
+    if not any(character.isalpha() for character in words):
+        return None, "there are no words", True
+    code, share = _most_likely_language(words, params)
+    if share < params.least:
+        return None, f"{code} with a probability of {share:.2f} only", False
+    if code == _NO_LANGUAGE:
+        return None, f"in no language, with a probability of {share:.2f}", True
+    return code, f"{code} with a probability of {share:.2f}", True
+
+
+def strip_non_prose(text: str) -> str:
+    """A text without what is in no language. A block that is never closed goes on to the end."""
+    return _NON_PROSE.sub(" ", " ".join(_FENCE.split(text)[::2]))
+
+
+def _most_likely_language(text: str, params: Language) -> tuple[str, float]:
+    """The likeliest language of all; where none is likely enough, the likeliest of those expected."""
+    shares: dict[str, float] = {}
+    ranked: list[tuple[str, float]] = _load_identifier().rank(text)
+    for label, share in ranked:
+        code = _MACROLANGUAGES.get(label, label)
+        shares[code] = shares.get(code, 0.0) + share
+    best = max(shares, key=lambda code: shares[code])
+    if shares[best] >= params.least or not params.among:
+        return best, shares[best]
+    expected = {code: shares[code] for code in (*params.among, _NO_LANGUAGE)}
+    best, whole = max(expected, key=lambda code: expected[code]), sum(expected.values())
+    return best, expected[best] / whole if whole else 0.0
+
+
+@cache
+def _load_identifier() -> Any:
+    """The model that the package brings along; it takes most of a second to load."""
+    try:
+        package: Any = import_module("py3langid.langid")
+    except ImportError:
+        advice = "install it: pip install py3langid"
+        raise StepError("the package py3langid is not installed", advice) from None
+    return package.LanguageIdentifier.from_model_file(package.MODEL_FILE, norm_probs=True)

@@ -1,0 +1,43 @@
+"""How long a text is."""
+
+import math
+from typing import Literal
+
+from posttrain.runtime.rewards.engine.batch import Batch, Operands
+from posttrain.spec.column_types import Interval
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
+
+
+class Length(Params):
+    unit: Literal["characters", "words", "lines"] = field(
+        default="characters", description="What is counted; words are what white space parts."
+    )
+
+
+def value_range(params: Length, operands: Ranges) -> Interval:
+    return Interval(0.0, math.inf)
+
+
+EXTENSION = RewardOp(
+    name="length",
+    summary="How many characters, words or lines a text has; it abstains when there is no text.",
+    params=Length,
+    operands={"of": Operand(type="text", description="The text that is measured.")},
+    yields="integer",
+    range=value_range,
+)
+
+
+def run(params: Length, operands: Operands, batch: Batch) -> list[int | None]:
+    return [None if text is None else measure_length(text, params.unit) for text in operands["of"]]
+
+
+def measure_length(text: str, unit: str) -> int:
+    match unit:
+        case "words":
+            return len(text.split())
+        case "lines":
+            return len(text.splitlines())
+        case _:
+            return len(text)

@@ -1,0 +1,53 @@
+"""A number that goes evenly from one value to another while a second number grows."""
+
+from collections.abc import Sequence
+
+from posttrain.runtime.rewards.engine.batch import Batch, Operands
+from posttrain.spec.column_types import Interval
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Operand, Params, Ranges, Remark, RewardOp
+
+
+class Ramp(Params):
+    start: float = field(description="The number up to which the value is `before`.")
+    end: float = field(description="The number from which on the value is `after`.")
+    before: float = field(default=0.0, description="The value up to the start.")
+    after: float = field(default=1.0, description="The value from the end on.")
+
+
+def ramp_value(value: float, params: Ramp) -> float:
+    """The value at a place, which may be infinite."""
+    if value <= params.start:
+        return params.before
+    if value >= params.end:
+        return params.after
+    share = (value - params.start) / (params.end - params.start)
+    return params.before + (params.after - params.before) * share
+
+
+def value_range(params: Ramp, operands: Ranges) -> Interval:
+    (of,) = operands["of"]
+    ends = ramp_value(of.low, params), ramp_value(of.high, params)
+    return Interval(min(ends), max(ends))
+
+
+def remarks(params: Ramp, operands: Ranges) -> Sequence[Remark]:
+    if params.start >= params.end:
+        return (Remark(kind="refused", message="`start` must lie below `end`", at=("start",)),)
+    return ()
+
+
+EXTENSION = RewardOp(
+    name="ramp",
+    summary="`before` up to one number, `after` from another on, and evenly between them: a penalty that"
+    " grows with a length is `{ramp: {of: {tokens: {}}, start: 768, end: 1024, after: -1}}`.",
+    params=Ramp,
+    operands={"of": Operand(type="number", description="The number that goes up the ramp.")},
+    yields="number",
+    range=value_range,
+    remarks=remarks,
+)
+
+
+def run(params: Ramp, operands: Operands, batch: Batch) -> list[float | None]:
+    return [None if value is None else ramp_value(value, params) for value in operands["of"]]

@@ -1,0 +1,31 @@
+"""A number times a factor, plus another."""
+
+from posttrain.runtime.rewards.engine.batch import Batch, Operands
+from posttrain.runtime.rewards.engine.numeric_reduction import scale_interval
+from posttrain.spec.column_types import Interval
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
+
+
+class Scale(Params):
+    by: float = field(default=1.0, description="The factor.")
+    plus: float = field(default=0.0, description="What is added after.")
+
+
+def value_range(params: Scale, operands: Ranges) -> Interval:
+    (of,) = operands["of"]
+    return scale_interval(of, params.by).plus(Interval(params.plus, params.plus))
+
+
+EXTENSION = RewardOp(
+    name="scale",
+    summary="A number times a factor, plus another.",
+    params=Scale,
+    operands={"of": Operand(type="number", description="The number that is multiplied.")},
+    yields="number",
+    range=value_range,
+)
+
+
+def run(params: Scale, operands: Operands, batch: Batch) -> list[float | None]:
+    return [None if value is None else value * params.by + params.plus for value in operands["of"]]

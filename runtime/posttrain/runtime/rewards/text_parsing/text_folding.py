@@ -1,0 +1,21 @@
+"""How two texts are made alike before they are compared."""
+
+from typing import Literal
+
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Params
+
+
+class Folding(Params):
+    space: Literal["folded", "ignored", "exact"] = field(
+        default="folded",
+        description="White space: runs count as one space and none at the ends, or it does not count at"
+        " all, or every character of it does.",
+    )
+    ignore_case: bool = field(default=False, description="Take capitals for small letters.")
+
+
+def fold_text(text: str, params: Folding) -> str:
+    if params.space != "exact":
+        text = (" " if params.space == "folded" else "").join(text.split())
+    return text.casefold() if params.ignore_case else text

@@ -1,0 +1,188 @@
+"""How models write the calls of tools: a reader for each notation, all to a name with its arguments.
+
+A text without a call gives none; one that is not written as it should be raises ValueError.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+from posttrain.runtime.rewards.text_parsing.json_extraction import JsonNotFoundError, read_json
+
+Call = dict[str, Any]
+Format = Literal["tags", "json", "llama", "mistral", "qwen_xml", "deepseek", "openai", "pythonic", "any"]
+MAX_CHARACTERS = 200_000
+LLAMA = "<|python_tag|>"
+MISTRAL = "[TOOL_CALLS]"
+MISTRAL_CALL = re.compile(r"\[TOOL_CALLS\]\s*([\w.-]{1,128})\s*(?:\[CALL_ID\][^\[]{0,64})?\[ARGS\]")
+FUNCTION = re.compile(r"<function=([^<>\n]{1,128})>(.*?)</function>", re.DOTALL)
+PARAMETER = re.compile(r"<parameter=([^<>\n]{1,128})>\n?(.*?)\n?</parameter>", re.DOTALL)
+DEEPSEEK = re.compile(
+    r"<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?([\w.-]{1,128})"
+    r"(?:<\uff5ctool\u2581sep\uff5c>|\s*\n```json\n)(.*?)(?:\n```)?\s*<\uff5ctool\u2581call\u2581end\uff5c>",
+    re.DOTALL,
+)
+NAME = re.compile(r"[A-Za-z_][\w.]*")
+END_OF_TURN = re.compile(r"<\|(?:eom_id|eot_id|im_end|end|endoftext)\|>|</s>")
+
+
+class InvalidToolCallError(ValueError):
+    """A call that is not written as one, or that its tool does not take."""
+
+
+def normalize_calls(value: Any) -> list[Call]:
+    """One call or several, each with its name and its arguments as an object."""
+    if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
+        value = cast(dict[str, Any], value)["tool_calls"]
+    items = cast(list[Any], value) if isinstance(value, list) else [value]
+    return [_normalize_call(item) for item in items]
+
+
+def _normalize_call(item: Any) -> Call:
+    if not isinstance(item, dict):
+        raise InvalidToolCallError("a call is a JSON object with `name` and `arguments`")
+    given = cast(dict[str, Any], item)
+    given = given["function"] if isinstance(given.get("function"), dict) else given
+    name, arguments = given.get("name"), given.get("arguments", given.get("parameters", {}))
+    if isinstance(arguments, str):  # as OpenAI writes them
+        arguments = read_json(arguments, "whole")
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        raise InvalidToolCallError("a call is a JSON object with `name` and `arguments`")
+    return {"name": name, "arguments": cast(dict[str, Any], arguments)}
+
+
+def parse_tagged(text: str, opening: str, closing: str) -> list[Call]:
+    found: list[Call] = []
+    for piece in text.split(opening)[1:]:
+        body, close, _ = piece.partition(closing)
+        if not close:
+            raise InvalidToolCallError("a call is not closed")
+        found += _parse_xml(body) if FUNCTION.search(body) else normalize_calls(read_json(body, "whole"))
+    return found
+
+
+def _parse_json(text: str) -> list[Call]:
+    try:
+        return normalize_calls(read_json(text, "first"))
+    except JsonNotFoundError:
+        return []
+
+
+def _parse_llama(text: str) -> list[Call]:
+    """After the tag, or from the first character on: objects with semicolons between them."""
+    _, tag, after = text.partition(LLAMA)
+    body = (after if tag else text).strip()
+    if not body.startswith(("{", "[")):
+        return []
+    return [call for part in _decode_objects(END_OF_TURN.split(body)[0]) for call in normalize_calls(part)]
+
+
+def _decode_objects(text: str) -> list[Any]:
+    decoder, found, at = json.JSONDecoder(), list[Any](), 0
+    while at < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            raise InvalidToolCallError(f"a call is no JSON: {error}") from None
+        found.append(value)
+        at += len(text[at:]) - len(text[at:].lstrip("; \n\t"))
+    return found
+
+
+def _parse_mistral(text: str) -> list[Call]:
+    """A list after the mark, or name[ARGS]{...} after each."""
+    named = list(MISTRAL_CALL.finditer(text))
+    if named:
+        ends = [call.start() for call in named[1:]] + [len(text)]
+        return [
+            {"name": call[1], "arguments": _parse_arguments(END_OF_TURN.split(text[call.end() : end])[0])}
+            for call, end in zip(named, ends, strict=True)
+        ]
+    _, mark, after = text.partition(MISTRAL)
+    return normalize_calls(read_json(END_OF_TURN.split(after)[0], "whole")) if mark else []
+
+
+def _parse_arguments(text: str) -> dict[str, Any]:
+    value = read_json(text.strip() or "{}", "whole")
+    if not isinstance(value, dict):
+        raise InvalidToolCallError("the arguments of a call are a JSON object")
+    return cast(dict[str, Any], value)
+
+
+def _parse_xml(text: str) -> list[Call]:
+    """<function=name><parameter=key>value</parameter></function>: values are JSON where they can be."""
+    return [
+        {
+            "name": call[1],
+            "arguments": {part[1]: _json_or_text(part[2]) for part in PARAMETER.finditer(call[2])},
+        }
+        for call in FUNCTION.finditer(text)
+    ]
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return read_json(text.strip(), "whole")
+    except JsonNotFoundError:
+        return text
+
+
+def _parse_deepseek(text: str) -> list[Call]:
+    return [{"name": call[1], "arguments": _parse_arguments(call[2])} for call in DEEPSEEK.finditer(text)]
+
+
+def _parse_pythonic(text: str) -> list[Call]:
+    """[f(a=1), g()], or one call: parsed, and never run; only literals are arguments."""
+    body = END_OF_TURN.split(text.replace("<|python_start|>", "").replace("<|python_end|>", ""))[0].strip()
+    if not re.match(r"\[?\s*[A-Za-z_][\w.]*\(", body):
+        return []
+    try:
+        tree = ast.parse(body, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InvalidToolCallError(f"a call could not be read: {type(error).__name__}") from None
+    return [_parse_python_call(call) for call in (tree.elts if isinstance(tree, ast.List) else [tree])]
+
+
+def _parse_python_call(call: ast.expr) -> Call:
+    if not isinstance(call, ast.Call) or call.args or any(word.arg is None for word in call.keywords):
+        raise InvalidToolCallError("a call names each of its arguments")
+    try:
+        values = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        raise InvalidToolCallError("an argument is no literal") from None
+    name = ast.unparse(call.func)
+    if not NAME.fullmatch(name):
+        raise InvalidToolCallError("what is called has no name")
+    return {"name": name, "arguments": values}
+
+
+PARSERS: Mapping[str, Callable[[str], list[Call]]] = {
+    "json": _parse_json,
+    "openai": _parse_json,
+    "llama": _parse_llama,
+    "mistral": _parse_mistral,
+    "qwen_xml": _parse_xml,
+    "deepseek": _parse_deepseek,
+    "pythonic": _parse_pythonic,
+}
+# The marks by which a notation shows itself, for `any`.
+FORMAT_MARKERS = {
+    "mistral": MISTRAL,
+    "deepseek": "<\uff5ctool\u2581call\u2581begin\uff5c>",
+    "qwen_xml": "<function=",
+    "llama": LLAMA,
+}
+
+
+def parse_calls(text: str, notation: Format, opening: str, closing: str) -> list[Call]:
+    """The calls in a text by one notation, or by the one whose marks are in it."""
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidToolCallError(f"a text of more than {MAX_CHARACTERS:,} characters")
+    if notation == "tags" or (notation == "any" and opening and opening in text):
+        return parse_tagged(text, opening, closing)
+    if notation != "any":
+        return PARSERS[notation](text)
+    marked = [name for name, mark in FORMAT_MARKERS.items() if mark in text]
+    return PARSERS[marked[0]](text) if marked else _parse_pythonic(text) or _parse_json(text)

@@ -1,0 +1,135 @@
+"""Rows of JSON values, or of a database's own types, as columns of the types that a recipe declares.
+
+Nothing is rounded, dropped or made null on the way: a value that does not fit its column is an error
+that names the row.
+"""
+
+from typing import Any
+
+from posttrain.compiler.data.sql import column_type, quote_identifier, sql_type
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.sources.type_inference import is_readable_as, mismatch_message
+from posttrain.spec.column_types import Columns, Type
+
+_JSON_TYPES = {
+    "text": "'VARCHAR', 'BIGINT', 'UBIGINT', 'DOUBLE', 'BOOLEAN'",
+    "integer": "'BIGINT', 'UBIGINT'",
+    "number": "'BIGINT', 'UBIGINT', 'DOUBLE'",
+    "boolean": "'BOOLEAN'",
+}
+
+
+def load_json_columns(connection: Any, table: str, columns: Columns) -> None:
+    """Make the table `source` from one whose columns are all JSON."""
+    for name, type in columns.items():
+        _check_values(connection, table, name, type)
+    _create_source(
+        connection,
+        table,
+        {name: _cast_expression(quote_identifier(name), type) for name, type in columns.items()},
+    )
+
+
+def load_text_columns(connection: Any, table: str, columns: Columns) -> None:
+    """Make the table `source` from one whose columns are all text, as CSV has them."""
+    as_json = [
+        f"{_parse_expression(quote_identifier(name), type)} AS {quote_identifier(name)}"
+        for name, type in columns.items()
+    ]
+    connection.execute(f"CREATE TABLE as_json AS SELECT {', '.join(as_json)} FROM {table}")
+    load_json_columns(connection, "as_json", columns)
+    connection.execute("DROP TABLE as_json")
+
+
+def load_typed_columns(connection: Any, table: str, columns: Columns) -> None:
+    """Make the table `source` from one with types of its own, as Parquet has them."""
+    rows = connection.execute(f"DESCRIBE {table}").fetchall()
+    found = {str(row[0]): column_type(str(row[1])) for row in rows}
+    kinds = {str(row[0]): str(row[1]) for row in rows}
+    check_columns_exist(columns, found)
+    for name, type in columns.items():
+        if not is_readable_as(type, found[name]):
+            raise StepError(mismatch_message(name, type, kinds[name]))
+    _create_source(
+        connection,
+        table,
+        {name: _convert_expression(quote_identifier(name), type) for name, type in columns.items()},
+    )
+
+
+def check_columns_exist(columns: Columns, found: Columns) -> None:
+    for name in columns:
+        if name not in found:
+            listed = ", ".join(found) or "none"
+            raise StepError(f"the rows have no column `{name}`; they have {listed}", "mend `columns`")
+
+
+def _create_source(connection: Any, table: str, made: dict[str, str]) -> None:
+    listed = ", ".join(f"{value} AS {quote_identifier(name)}" for name, value in made.items())
+    connection.execute(f"CREATE TABLE source AS SELECT {listed} FROM {table}")
+
+
+def check_columns_not_empty(connection: Any, table: str, columns: Columns) -> None:
+    """A fault for a column that no row has: its name is mistaken."""
+    for name in columns:
+        some, rows = connection.execute(
+            f"SELECT count({quote_identifier(name)}), count(*) FROM {table}"
+        ).fetchone()
+        if rows and not some:
+            raise StepError(f"no row has anything in the column `{name}`", "mend `columns`")
+
+
+def _check_values(connection: Any, table: str, name: str, type: Type) -> None:
+    """A fault for the first row whose value does not fit."""
+    column = quote_identifier(name)
+    there = f"{column} IS NOT NULL AND json_type({column}) != 'NULL'"
+    bad = connection.execute(
+        f"SELECT place, {column} FROM (SELECT row_number() OVER () AS place, {column} FROM {table})"
+        f" WHERE {there} AND NOT coalesce({_type_condition(column, type)}, false)"
+        " ORDER BY place LIMIT 1"
+    ).fetchone()
+    if bad is not None:
+        shown = str(bad[1]) if len(str(bad[1])) <= 80 else f"{str(bad[1])[:77]}..."
+        raise StepError(
+            f"row {bad[0]}: {mismatch_message(name, type, shown)}",
+            "mend the row, or declare another type",
+        )
+
+
+def _type_condition(value: str, type: Type, depth: int = 0) -> str:
+    """An SQL condition: the JSON value can be read as this type."""
+    if type in _JSON_TYPES:
+        small = f" AND TRY_CAST({value} AS BIGINT) IS NOT NULL" if type == "integer" else ""
+        return f"json_type({value}) IN ({_JSON_TYPES[type]}){small}"
+    if type == "any":
+        return "true"
+    one = f"x{depth}"
+    inner = _turn_condition(one) if type == "messages" else _type_condition(one, type[5:-1], depth + 1)
+    empty = f"json_type({one}) != 'NULL' AND " if type == "messages" else f"json_type({one}) = 'NULL' OR "
+    return (
+        f"(json_type({value}) = 'ARRAY' AND len(list_filter(CAST({value} AS JSON[]),"
+        f" lambda {one}: NOT ({empty}({inner})))) = 0)"
+    )
+
+
+def _turn_condition(value: str) -> str:
+    return f"json_type({value}, '$.role') = 'VARCHAR' AND json_type({value}, '$.content') = 'VARCHAR'"
+
+
+def _cast_expression(value: str, type: Type) -> str:
+    """An SQL expression: the JSON value as this type."""
+    if type == "any":
+        return value
+    return f"({value} ->> '$')" if type == "text" else f"CAST({value} AS {sql_type(type)})"
+
+
+def _parse_expression(text: str, type: Type) -> str:
+    """An SQL expression: text as JSON of this type; what is none stays text, to be told by its row."""
+    if type == "text":
+        return f"to_json({text})"
+    low = f"lower(trim({text}))" if type == "boolean" else f"trim({text})"
+    return f"CASE WHEN json_valid({low}) THEN CAST({low} AS JSON) ELSE to_json({text}) END"
+
+
+def _convert_expression(value: str, type: Type) -> str:
+    return f"to_json({value})" if type == "any" else f"CAST({value} AS {sql_type(type)})"

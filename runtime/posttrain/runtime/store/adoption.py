@@ -1,0 +1,125 @@
+"""Takes an older product for a step whose key differs only in the environment, on the record.
+
+What may differ is the environment part of the key and the versions of extensions. An input may have
+another key when its product holds the same bytes. Everything else makes another product.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.store.checksums import with_checksum
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.key_diff import describe_change
+from posttrain.runtime.store.products import Product, Store
+from posttrain.spec.plan import Step
+
+ADOPTABLE_PARTS = ("environment", "extensions")
+
+
+class AdoptionError(Exception):
+    """No older product fits: what else differs, or what stands in the way."""
+
+
+def differing_parts(step: Step, made: Product, store: Store) -> tuple[list[str], list[str]]:
+    """The parts of the key in which a product differs from a step: those excused, and the others."""
+    before: Mapping[str, str] = made.manifest["key_parts"]
+    names = sorted(n for n in {*before, *step.key_parts} if before.get(n) != step.key_parts.get(n))
+    values: Mapping[str, Any] = made.manifest["key_values"]
+    others = [
+        name
+        for name in names
+        if not _is_adoptable_change(name, values.get(name), step.key_values.get(name), store)
+    ]
+    return [name for name in names if name in ADOPTABLE_PARTS and name not in others], others
+
+
+def _is_adoptable_change(name: str, was: Any, now: Any, store: Store) -> bool:
+    if not isinstance(was, dict) or not isinstance(now, dict):
+        return False
+    if name == "extensions":
+        return was.keys() == now.keys()  # other versions, not other extensions
+    if name.startswith("input."):
+        return was["part"] == now["part"] and _same_bytes(was["key"], now["key"], store)
+    return name == "environment"
+
+
+def _same_bytes(was: str, now: str, store: Store) -> bool:
+    new, old = store.find(now), store.find(was)
+    if new is None:
+        return False
+    return _original_key(new) == was or (old is not None and old.content_digest == new.content_digest)
+
+
+def _original_key(product: Product) -> str:
+    return str(product.manifest.get("adopted", {}).get("from", product.key))
+
+
+def find_adoptable(step: Step, store: Store) -> Product:
+    """The newest older product that a step can adopt. Raises `NotAdoptable` with what is in the way."""
+    nearest: tuple[int, str] | None = None
+    fitting: list[Product] = []
+    for key in store.all_keys():
+        product = store.find(key)
+        if product is None or product.manifest["kind"] != step.kind or key == step.key:
+            continue
+        _, others = differing_parts(step, product, store)
+        if not others:
+            fitting.append(product)
+        elif product.manifest["step"] == step.id and (nearest is None or len(others) < nearest[0]):
+            nearest = len(others), _describe_differences(step, product, others)
+    if fitting:
+        return max(fitting, key=lambda product: (product.folder / "manifest.json").stat().st_mtime_ns)
+    raise AdoptionError(nearest[1] if nearest else f"the store has no older product of `{step.id}`")
+
+
+def _describe_differences(step: Step, product: Product, others: list[str]) -> str:
+    said: list[str] = []
+    for name in others[:3]:
+        if name.startswith("input.") and name[6:] in step.inputs:
+            said.append(f"its input `{step.inputs[name[6:]].step}` is another one (adopt or run that first)")
+        else:
+            said.append(describe_change(name, product.manifest["key_values"], step.key_values))
+    return f"more than the environment differs from {product.key[:10]}: {'; '.join(said)}"
+
+
+def adopt(home: Home, step: Step, old: Product, because: str) -> Product:
+    """Enter an older product under the step's key, by hard links. The caller holds the key's lock."""
+    damage = home.store.integrity_problem(old)
+    if damage is not None:
+        raise AdoptionError(f"the older product {old.key[:10]} is damaged: {damage}")
+    excused, _ = differing_parts(step, old, home.store)
+    staged = home.workdir(step.key) / "commit"
+    if staged.exists():
+        shutil.rmtree(staged)
+    staged.mkdir(parents=True)
+    _link_files(old.files, staged / "files")
+    shutil.copytree(old.record, staged / "record")
+    adopted = {"from": _original_key(old), "differs": excused, "because": because, "at": round(time.time())}
+    manifest = {name: value for name, value in old.manifest.items() if name != "seal"} | {
+        "key": step.key,
+        "step": step.id,
+        "key_parts": dict(step.key_parts),
+        "key_values": dict(step.key_values),
+        "adopted": adopted,
+    }
+    atomic_io.write_json(staged / "manifest.json", with_checksum(manifest))
+    atomic_io.sync_tree(staged)
+    home.store.publish(step.key, staged)
+    shutil.rmtree(home.workdir(step.key), ignore_errors=True)
+    made = home.store.find(step.key)
+    assert made is not None, "what was just adopted is there"
+    return made
+
+
+def _link_files(files: Path, to: Path) -> None:
+    """The same files under other names."""
+    to.mkdir()
+    for name, path in atomic_io.iter_files(files):
+        target = to / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.link(path, target)

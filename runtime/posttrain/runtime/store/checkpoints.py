@@ -1,0 +1,98 @@
+"""Checkpoints of a step under way. One counts only when its own manifest is complete and true.
+
+What its files hold is told by XXH3, at a quarter of what sha256 takes: it has to show damage and nothing
+else, since a checkpoint never leaves its machine and its contents name nothing.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.store.checksums import read_checksummed, with_checksum
+
+_NAME = re.compile(r"checkpoint-(\d+)\Z")
+MANIFEST = "complete.json"
+_CHUNK_BYTES = 1 << 18  # bytes, which stay in the processor's cache
+
+
+def finalize(checkpoint: Path) -> None:
+    """Bring a checkpoint to the disk and declare it complete."""
+    files = {
+        name: {"xxh3": _xxh3(path)} for name, path in atomic_io.iter_files(checkpoint) if name != MANIFEST
+    }
+    atomic_io.sync_tree(checkpoint)
+    atomic_io.write_json(checkpoint / MANIFEST, with_checksum({"files": files}))
+    atomic_io.sync_folder(checkpoint.parent)
+
+
+def prune(folder: Path, keep: int, also: Path | None = None) -> None:
+    """Delete all but the newest complete checkpoints (and `also`): only after a newer one is sealed."""
+    sealed = complete_checkpoints(folder)[::-1]
+    for path in sealed[keep:]:
+        if path != also:
+            (path / MANIFEST).unlink()  # first: a half-deleted checkpoint must not count
+    for path in _list_checkpoints(
+        folder
+    ):  # with these, what an earlier attempt left half written or half deleted
+        if (
+            sealed
+            and path not in sealed[:keep]
+            and path != also
+            and checkpoint_step(path) < checkpoint_step(sealed[0])
+        ):
+            shutil.rmtree(path)
+
+
+def latest_intact(folder: Path) -> Path | None:
+    """The newest checkpoint that is complete and undamaged. Others are removed."""
+    for path in reversed(_list_checkpoints(folder)):
+        if is_intact(path):
+            return path
+        shutil.rmtree(path)
+    return None
+
+
+def latest_step(folder: Path) -> int | None:
+    """The step of the newest sealed checkpoint, judged by its manifest alone."""
+    for path in reversed(_list_checkpoints(folder)):
+        if (path / MANIFEST).exists():
+            return checkpoint_step(path)
+    return None
+
+
+def complete_checkpoints(folder: Path) -> list[Path]:
+    """All checkpoints that claim to be complete, the oldest first."""
+    return [path for path in _list_checkpoints(folder) if (path / MANIFEST).exists()]
+
+
+def checkpoint_step(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def _list_checkpoints(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if _NAME.match(path.name)]
+    return sorted(found, key=checkpoint_step)
+
+
+def is_intact(checkpoint: Path) -> bool:
+    """Whether a checkpoint is as it was sealed."""
+    manifest = read_checksummed(checkpoint / MANIFEST)
+    if manifest is None:
+        return False
+    try:
+        return all(_xxh3(checkpoint / name) == item["xxh3"] for name, item in manifest["files"].items())
+    except (KeyError, OSError):
+        return False
+
+
+def _xxh3(path: Path) -> str:
+    import xxhash
+
+    found, part = xxhash.xxh3_128(), memoryview(bytearray(_CHUNK_BYTES))
+    with path.open("rb", buffering=0) as file:
+        while read := file.readinto(part):
+            found.update(part[:read])
+    return found.hexdigest()

@@ -1,0 +1,174 @@
+"""What of a home nobody will miss: `recipe gc` shows it, and deletes it when told to.
+
+Never what a run names, what a named product stands on, or what somebody is at work on. A run that
+begins meanwhile and misses a product makes it again.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from posttrain.runtime.store.file_locks import is_held, try_lock
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.journal import DamagedJournal, Journal
+from posttrain.runtime.store.runs import load_plan, run_key
+from posttrain.spec.plan import Plan
+
+# What a collection that was cut short has left in work/.
+_DELETING_PREFIX = "going-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GarbageItem:
+    """Something that can go: a run, a product, a workplace, or what was set aside."""
+
+    kind: str
+    path: Path
+    reason: str
+    # Under whose lock it is removed.
+    lock: Path
+
+
+class UnreadableRun(Exception):
+    """A run that does not say what it names: nothing can be taken for unnamed."""
+
+
+def find_garbage(
+    home: Home, *, keep_runs: int | None = None, older_than: float | None = None
+) -> list[GarbageItem]:
+    """What can go. `older_than` is a point in time: what was touched after it stays."""
+    going = expired_runs(home, keep_runs, older_than)
+    named = _referenced_keys(home, [run for run in _run_folders(home) if run not in going])
+    found = [GarbageItem(kind="run", path=run, reason="an old run", lock=home.run_lock(run)) for run in going]
+    others = (
+        *_unreferenced_products(home, named),
+        *_unreferenced_workdirs(home, named),
+        *_quarantined_products(home),
+    )
+    return found + [item for item in others if _is_older(item.path, older_than) and not is_held(item.lock)]
+
+
+def expired_runs(home: Home, keep: int | None, older_than: float | None) -> list[Path]:
+    """The runs beyond the newest `keep` that are not under way."""
+    if keep is None:
+        return []
+    folders = _run_folders(home)
+    beyond = folders[: max(0, len(folders) - keep)]
+    return [run for run in beyond if _is_older(run, older_than) and not is_held(home.run_lock(run))]
+
+
+def freed_bytes(items: Sequence[GarbageItem]) -> int:
+    """The bytes that become free: a file that is linked from elsewhere too frees none."""
+    links: Counter[tuple[int, int]] = Counter()
+    files: dict[tuple[int, int], os.stat_result] = {}
+    for item in items:
+        for found in _iter_stats(item.path):
+            links[found.st_dev, found.st_ino] += 1
+            files[found.st_dev, found.st_ino] = found
+    return sum(found.st_size for at, found in files.items() if links[at] >= found.st_nlink)
+
+
+def remove_garbage(home: Home, item: GarbageItem) -> bool:
+    """Delete it, unless somebody has begun to use it; whether it is gone."""
+    lock = try_lock(item.lock)
+    if lock is None:
+        return False
+    try:
+        if item.path.is_dir():
+            # Out of sight in one step: it is there, or it is not.
+            going = home.workdir(f"{_DELETING_PREFIX}{item.path.name}")
+            shutil.rmtree(going, ignore_errors=True)
+            shutil.rmtree(item.path.rename(going))
+    finally:
+        lock.discard()
+    return True
+
+
+def _run_folders(home: Home) -> list[Path]:
+    if not home.runs.is_dir():
+        return []
+    return sorted(path for path in home.runs.iterdir() if path.is_dir())
+
+
+def _referenced_keys(home: Home, runs: Sequence[Path]) -> set[str]:
+    """The keys that runs name, with those of the products that theirs stand on."""
+    ahead = [key for run in runs for key in run_keys(run)]
+    named: set[str] = set()
+    while ahead:
+        key = ahead.pop()
+        if key not in named:
+            named.add(key)
+            product = home.store.find_manifest(key)
+            ahead += product.base_keys if product else ()
+    return named
+
+
+def run_keys(run: Path) -> list[str]:
+    """The keys that a run names, by its plan, or by its journal when the plan is lost."""
+    plan = load_plan(run)
+    if plan is not None:
+        return _keys_from_plan(plan, run.name)
+    journal = run / "journal.sqlite"
+    if not journal.exists() and not (run / "plan.json").exists():
+        return []  # a client that died before it had written anything
+    keys = _keys_from_journal(journal) if journal.exists() else []
+    if not keys:
+        raise UnreadableRun(f"the run {run.name} cannot be read, so what it names is not known")
+    return keys
+
+
+def _keys_from_journal(path: Path) -> list[str]:
+    try:
+        journal = Journal(path, read=True)
+        keys = [entry.key for entry in journal.entries()]
+        journal.close()
+    except (DamagedJournal, sqlite3.Error):
+        return []
+    return keys
+
+
+def _keys_from_plan(plan: Plan, run: str) -> list[str]:
+    # A leftover of a step that is not pinned bears the run's own key; its shared one costs nothing.
+    return [key for step in plan.steps for key in {step.key, run_key(step, run)}]
+
+
+def _unreferenced_products(home: Home, named: set[str]) -> Iterator[GarbageItem]:
+    for key in home.store.all_keys():
+        if key not in named:
+            product = home.store.find_manifest(key)
+            of = f" of {product.manifest['step']}" if product else ""
+            yield GarbageItem(
+                kind="product",
+                path=home.store.root / key,
+                reason=f"a product{of} that no run names",
+                lock=home.step_lock(key),
+            )
+
+
+def _unreferenced_workdirs(home: Home, named: set[str]) -> Iterator[GarbageItem]:
+    """Folders of steps that no run will go on with, and locks of nobody."""
+    work = home.workdir("any").parent
+    for path in sorted(work.iterdir()) if work.is_dir() else ():
+        if path.is_dir() and path.name not in named:
+            why = "work that no run will go on with"
+            yield GarbageItem(kind="work", path=path, reason=why, lock=home.step_lock(path.name))
+
+
+def _quarantined_products(home: Home) -> Iterator[GarbageItem]:
+    for path in home.store.quarantined():
+        key = path.name.partition("-")[0]
+        yield GarbageItem(kind="damaged", path=path, reason="set aside as damaged", lock=home.step_lock(key))
+
+
+def _is_older(path: Path, older_than: float | None) -> bool:
+    return older_than is None or path.stat().st_mtime < older_than
+
+
+def _iter_stats(root: Path) -> Iterator[os.stat_result]:
+    for folder, _, names in os.walk(root):
+        for name in names:
+            yield os.lstat(Path(folder) / name)

@@ -1,0 +1,147 @@
+"""The runs of a home: one folder each, with the plan and the journal."""
+
+import calendar
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.store.file_locks import try_lock
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.journal import Journal
+from posttrain.runtime.store.products import Product
+from posttrain.spec.keys import digest
+from posttrain.spec.plan import Plan, Step, plan_from_json, plan_to_json
+
+
+def run_key(step: Step, run: str) -> str:
+    """The key of a step's product. One whose inputs are not pinned belongs to its run alone."""
+    return step.key if step.pinned else digest([step.key, run])
+
+
+def new_run(home: Home, plan: Plan, recipe: Path) -> Path:
+    """The folder of a new run, with its plan."""
+    home.prepare()
+    _remove_leftovers(home)
+    folder = _new_folder(home, plan.name)
+    atomic_io.write_text(folder / "plan.json", plan_to_json(plan))
+    journal = Journal(folder / "journal.sqlite")
+    journal.set("plan", plan_digest(folder))
+    journal.add_steps([(step.id, run_key(step, folder.name), step.estimate or {}) for step in plan.steps])
+    journal.set("recipe", str(recipe))
+    journal.set("began", time.time())
+    journal.set("pid", os.getpid())
+    journal.close()
+    return folder
+
+
+def _remove_leftovers(home: Home) -> None:
+    """Remove what clients that were killed have left: locks that nobody holds, and the workplaces of steps
+    that are in the store already."""
+    for path in home.workdir("any").parent.iterdir():
+        if path.suffix == ".lock":
+            lock = try_lock(path)
+        elif home.store.find(path.name) is not None:
+            lock = try_lock(home.step_lock(path.name))
+            if lock is not None:
+                shutil.rmtree(path, ignore_errors=True)
+        else:
+            continue
+        if lock is not None:
+            lock.discard()
+
+
+_TIMESTAMP_FORMAT = "%Y%m%d-%H%M%S"
+_TIMESTAMP_PATTERN = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-")
+
+
+def _new_folder(home: Home, name: str) -> Path:
+    """A folder whose name stands after those of all earlier runs, whatever the clock says now."""
+    at = time.time()
+    while True:
+        at = max(
+            [at, *(seconds + 1 for path in home.runs.iterdir() if (seconds := _parse_timestamp(path.name)))]
+        )
+        folder = home.runs / f"{time.strftime(_TIMESTAMP_FORMAT, time.gmtime(at))}-{name}"
+        try:
+            folder.mkdir()
+        except FileExistsError:  # another client was quicker
+            continue
+        return folder
+
+
+def _parse_timestamp(name: str) -> int | None:
+    """The second that a run is named after."""
+    found = _TIMESTAMP_PATTERN.match(name)
+    return calendar.timegm((*map(int, found.groups()), 0, 0, 0)) if found else None
+
+
+def list_runs(home: Home) -> list[Path]:
+    """All runs, the newest last."""
+    if not home.runs.is_dir():
+        return []
+    return sorted(folder for folder in home.runs.iterdir() if (folder / "plan.json").exists())
+
+
+def last_run(home: Home, name: str | None = None) -> Path | None:
+    """The newest run, of one recipe if it is named."""
+    for folder in reversed(list_runs(home)):
+        plan = load_plan(folder)
+        if plan is not None and name in (None, plan.name):
+            return folder
+    return None
+
+
+def last_plan(home: Home, name: str) -> Plan | None:
+    folder = last_run(home, name)
+    return load_plan(folder) if folder else None
+
+
+def finish_run(journal: Journal, states: Mapping[str, str]) -> None:
+    """Note how a run ended."""
+    journal.set("ended", time.time())
+    bad = sorted({state for state in states.values() if state not in ("cached", "done", "skipped")})
+    journal.set("result", " and ".join(bad) if bad else "finished")
+
+
+def step_ids(run: Path) -> list[str]:
+    plan = load_plan(run)
+    return [step.id for step in plan.steps] if plan else []
+
+
+def find_step_key(run: Path, id: str) -> str | None:
+    """The key under which a run made or found a step's product."""
+    plan = load_plan(run)
+    found = next((step for step in plan.steps if step.id == id), None) if plan else None
+    return run_key(found, run.name) if found else None
+
+
+def find_step_product(home: Home, run: Path, id: str) -> Product | None:
+    key = find_step_key(run, id)
+    return home.store.find(key) if key else None
+
+
+def find_step_record(home: Home, run: Path, id: str) -> Path | None:
+    """Where a step's events and log are: in the store, or in its workplace while it runs."""
+    product = find_step_product(home, run, id)
+    if product is not None:
+        return product.record
+    key = find_step_key(run, id)
+    work = home.workdir(key) / "record" if key else None
+    return work if work is not None and work.exists() else None
+
+
+def plan_digest(run: Path) -> str:
+    """What a run's plan is held to."""
+    return atomic_io.sha256_file(run / "plan.json")
+
+
+def load_plan(run: Path) -> Plan | None:
+    """A run's plan; None when it cannot be read."""
+    try:
+        return plan_from_json((run / "plan.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None

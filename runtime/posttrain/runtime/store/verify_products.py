@@ -1,0 +1,65 @@
+"""Products: seals of manifests, digests of files, what stands beside them, and what they stand on."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.products import Product, Store
+from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
+
+
+def verify_products(home: Home, looked: VerifyProgress) -> Iterator[Finding]:
+    for key in home.store.all_keys():
+        looked.count("products")
+        product = home.store.find_manifest(key)
+        what = _find_problem(home.store, key, product, looked)
+        if what is not None:
+            yield Finding(
+                kind="product",
+                name=key,
+                step=product.manifest["step"] if product else "?",
+                problem=what,
+                repair=partial(_quarantine, home.store, key),
+                repair_note="set aside: the next run makes it again",
+            )
+        looked.advance(product_bytes(home.store, key))
+
+
+def _find_problem(store: Store, key: str, product: Product | None, looked: VerifyProgress) -> str | None:
+    """What is wrong with one product; None when nothing is."""
+    if product is None:
+        return "its manifest is missing or damaged"
+    looked.count("files", len(product.manifest["files"]))
+    what = store.integrity_problem(product) or _find_stray_file(product)
+    if what is None and product.manifest["key"] != key:
+        what = f"it belongs under the key {product.manifest['key']}"
+    missing = (
+        [base for base in product.base_keys if store.find_manifest(base) is None] if what is None else []
+    )
+    return f"it stands on the product {missing[0]}, which is not there" if missing else what
+
+
+def _find_stray_file(product: Product) -> str | None:
+    """Files that its manifest does not name, and links that lead nowhere."""
+    for name, _ in atomic_io.iter_files(product.files):
+        if name not in product.manifest["files"]:
+            return f"{name} is not among the files that its manifest names"
+    nowhere = next(dangling_links(product.folder), None)
+    return None if nowhere is None else f"the link {nowhere.relative_to(product.folder)} leads nowhere"
+
+
+def dangling_links(folder: Path) -> Iterator[Path]:
+    """Links below a folder that lead nowhere."""
+    return (path for path in sorted(folder.rglob("*")) if path.is_symlink() and not path.exists())
+
+
+def product_bytes(store: Store, key: str) -> int:
+    """The bytes that a product should hold."""
+    product = store.find_manifest(key)
+    return sum(item["size"] for item in product.manifest["files"].values()) if product else 0
+
+
+def _quarantine(store: Store, key: str) -> None:
+    store.quarantine(key)

@@ -1,0 +1,108 @@
+"""Runs: that a plan is the one which was carried out, and that a journal is whole and speaks of it."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from sqlite3 import DatabaseError
+
+from posttrain.runtime.store.file_locks import is_held
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.journal import DamagedJournal, Journal
+from posttrain.runtime.store.runs import load_plan, plan_digest, run_key
+from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
+from posttrain.spec.plan import Plan
+
+_JOURNAL = "journal.sqlite"
+
+
+def verify_runs(home: Home, looked: VerifyProgress) -> Iterator[Finding]:
+    for run in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
+        # A client that died before it had written its plan has left a folder, and nothing in it to hold.
+        if not run.is_dir() or not (run / "plan.json").exists():
+            continue
+        looked.count("runs")
+        if is_held(home.run_lock(run)):
+            looked.count("runs under way, left alone")
+            continue
+        yield from _verify_run(home, run, looked)
+
+
+def _verify_run(home: Home, run: Path, looked: VerifyProgress) -> Iterator[Finding]:
+    plan = load_plan(run)
+    if plan is None:
+        yield Finding(kind="run", name=run.name, step="plan", problem="its plan cannot be read")
+    try:
+        journal = Journal(run / _JOURNAL, read=True)
+    except (DamagedJournal, DatabaseError, OSError) as error:
+        yield _journal_finding(home, run, plan, str(error))
+        return
+    try:
+        what = journal.integrity_problem() or _find_mismatch(run, plan, journal, looked)
+    except DatabaseError as error:
+        what = str(error)
+    finally:
+        journal.close()
+    if what is not None:
+        yield _journal_finding(home, run, plan, what)
+    elif plan is not None:
+        gone = _count_missing_products(home, run, plan)
+        if gone:
+            looked.count(
+                "products that runs made or found are not in the store: the next run makes them", gone
+            )
+
+
+def _journal_finding(home: Home, run: Path, plan: Plan | None, what: str) -> Finding:
+    mend = None if plan is None else partial(_rebuild_journal, home, run, plan)
+    return Finding(
+        kind="run",
+        name=run.name,
+        step="journal",
+        problem=what,
+        repair=mend,
+        repair_note="written anew from the plan and the store; the old one is kept beside it",
+    )
+
+
+def _find_mismatch(run: Path, plan: Plan | None, journal: Journal, looked: VerifyProgress) -> str | None:
+    entries = journal.entries()
+    looked.count("rows of journals", len(entries))
+    known = journal.get("plan")
+    if plan is None:
+        return None
+    if known is not None and known != plan_digest(run):
+        return "the plan is not the one that the journal was begun with"
+    expected = [(step.id, run_key(step, run.name)) for step in plan.steps]
+    # A client may have died between the plan and the first row.
+    if entries and [(entry.id, entry.key) for entry in entries] != expected:
+        return "its steps are not those of the plan"
+    return None
+
+
+def _count_missing_products(home: Home, run: Path, plan: Plan) -> int:
+    """Products of the plan that were made once, and that are not in the store now."""
+    journal = Journal(run / _JOURNAL, read=True)
+    ended = {entry.key for entry in journal.entries() if entry.state in ("done", "cached")}
+    journal.close()
+    return sum(not (home.store.root / key).exists() for key in ended)
+
+
+def _rebuild_journal(home: Home, run: Path, plan: Plan) -> None:
+    """A journal of what the plan and the store still tell: which steps there are, and which are made."""
+    old = run / _JOURNAL
+    if old.exists():
+        old.replace(run / f"{_JOURNAL}.damaged")
+    for name in (f"{_JOURNAL}-wal", f"{_JOURNAL}-shm"):
+        (run / name).unlink(missing_ok=True)
+    keys = {step.id: run_key(step, run.name) for step in plan.steps}
+    journal = Journal(old)
+    journal.add_steps([(step.id, keys[step.id], step.estimate or {}) for step in plan.steps])
+    journal.set("plan", plan_digest(run))
+    for id, key in keys.items():
+        made = home.store.find(key)
+        if made is not None:
+            known = {"facts": dict(made.facts), "cost": dict(made.manifest["cost"])}
+            journal.update_step(
+                id, "cached", reason="its journal was lost: this is what the store holds", **known
+            )
+    journal.close()

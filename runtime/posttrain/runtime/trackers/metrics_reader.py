@@ -1,0 +1,97 @@
+"""Reads a step's figures from its events, as they come and wherever they lie by then."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.store.home import Home
+
+EVENTS_FILE = "events.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoint:
+    """Figures at a step. `place` orders the points of a step under way: an attempt that goes on from a
+    checkpoint makes the same ones again, in the same places."""
+
+    sequence: tuple[int, int]
+    values: Mapping[str, float]
+    at: float
+
+
+class MetricsReader:
+    """Follows the events of one step."""
+
+    def __init__(self, home: Home, key: str) -> None:
+        self._product = home.store.root / key
+        self._work = home.workdir(key)
+        self._offset = 0
+        self._seen: Counter[int] = Counter()
+        self.last_point = (0, 0.0)  # the newest step with figures, and when it was
+
+    @property
+    def finished(self) -> bool:
+        return (self._product / "manifest.json").exists()
+
+    def new_points(self) -> Iterator[MetricPoint]:
+        """The points since the last call."""
+        for event in self._new_events():
+            if event["kind"] == "started":
+                self._seen.clear()
+            elif event["kind"] == "metrics":
+                step = event["step"]
+                self._seen[step] += 1
+                self.last_point = (max(step, self.last_point[0]), event["at"])
+                yield MetricPoint((step, self._seen[step]), _numeric_values(event["values"]), event["at"])
+
+    def summary_point(self) -> tuple[int, dict[str, float], float]:
+        """What a finished step has to say as a whole: its metrics, what it took."""
+        manifest = atomic_io.read_json(self._product / "manifest.json") or {}
+        found: dict[str, float] = {}
+        for name, metric in manifest.get("facts", {}).get("metrics", {}).items():
+            shown = {f"eval/{name}": "value", f"eval/{name}/low": "low", f"eval/{name}/high": "high"}
+            found |= {tag: metric[part] for tag, part in shown.items() if metric[part] is not None}
+        found |= {f"cost/{name}": value for name, value in manifest.get("cost", {}).items()}
+        step, at = self.last_point
+        return step, _numeric_values(found), at or self._manifest_time()
+
+    def _manifest_time(self) -> float:
+        try:
+            return (self._product / "manifest.json").stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def _new_events(self) -> Iterator[dict[str, Any]]:
+        try:
+            data = self._read_new()
+        except OSError:
+            return
+        whole = data.rfind(b"\n") + 1
+        self._offset += whole
+        for line in data[:whole].splitlines():
+            event = _parse_event(line)
+            if event is not None:
+                yield event
+
+    def _read_new(self) -> bytes:
+        folder = self._product if self.finished else self._work
+        with (folder / "record" / EVENTS_FILE).open("rb") as file:
+            if file.seek(0, 2) < self._offset:  # the step was begun anew
+                self._offset = 0
+            file.seek(self._offset)
+            return file.read()
+
+
+def _parse_event(line: bytes) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "kind" in event else None
+
+
+def _numeric_values(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items() if isinstance(value, int | float)}

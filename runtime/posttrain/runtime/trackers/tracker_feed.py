@@ -1,0 +1,86 @@
+"""Brings the figures of one step to one tracker, each of them once, however often the run is cut off.
+
+What has been sent is noted point by point. Only the one that was under way when the process was killed
+can be sent again: trackers are told from where on, and take it once where they can (TensorBoard purges,
+MLflow and W&B know it again). A tracker that fails is left alone until the step ends, and then tried
+once more.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.trackers.metrics_reader import MetricPoint, MetricsReader
+from posttrain.runtime.trackers.tracker_protocol import MetricSink, TrackedStep
+
+OpenSink = Callable[[TrackedStep], MetricSink]
+_NOTHING_SENT = (-1, 0)
+
+
+class TrackerFeed:
+    def __init__(self, name: str, topic: TrackedStep, open_sink: OpenSink, state: Path) -> None:
+        self.name = name
+        self._topic = topic
+        self._open = open_sink
+        self._state_path = state
+        known: Any = atomic_io.read_json(state) or {}
+        self._last_sent: tuple[int, int] = tuple(known.get("mark", _NOTHING_SENT))
+        self.finalized: bool = known.get("final", False)
+        self._sink: MetricSink | None = None
+        self._pending: list[MetricPoint] = []  # points that a tracker which fails has not taken
+        self.error = ""
+
+    def send(self, points: Sequence[MetricPoint]) -> None:
+        """Send what has not been sent before."""
+        self._pending += [point for point in points if point.sequence > self._last_sent]
+        if not self.error:
+            self._catch_errors(self._send_pending)
+
+    def close(self, reading: MetricsReader) -> None:
+        """No more points come in this run. The tracker is told whether the step is done."""
+        self.error = ""
+        self._catch_errors(lambda: self._send_final(reading))
+        self._sink = None
+
+    def _send_final(self, reading: MetricsReader) -> None:
+        finished = reading.finished
+        self._send_pending()
+        if finished and not self.finalized:
+            step, values, at = reading.summary_point()
+            if values:
+                self._ensure_sink().log_metrics(step, values, at)
+        if self._sink is not None:
+            self._sink.close(finished=finished)
+        if finished:
+            self._save_state(final=True)
+
+    def _send_pending(self) -> None:
+        while self._pending:
+            point = self._pending[0]
+            self._ensure_sink().log_metrics(point.sequence[0], point.values, point.at)
+            self._last_sent = point.sequence
+            self._save_state()
+            self._pending.pop(0)
+
+    def _ensure_sink(self) -> MetricSink:
+        if self._sink is None:
+            self._sink = self._open(replace(self._topic, told=self._last_sent[0]))
+        return self._sink
+
+    def _save_state(self, *, final: bool = False) -> None:
+        self.finalized = final
+        self._state_path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self._state_path.with_suffix(".tmp")
+        beside.write_text(json.dumps({"mark": self._last_sent, "final": final}))
+        beside.replace(self._state_path)
+
+    def _catch_errors(self, work: Callable[[], None]) -> None:
+        """Whatever a tracker does, the others and the run go on."""
+        try:
+            work()
+        except Exception as error:
+            self._sink = None
+            self.error = " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -1,0 +1,108 @@
+"""The client's end of tracking: says what cannot be reached, starts the process that feeds the trackers."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.runs import run_key
+from posttrain.runtime.trackers.tracker_process import TRACKED_KINDS, WARNINGS_FILE, feed_state_path
+from posttrain.spec.extension import Tracker
+from posttrain.spec.plan import Plan
+
+_CLOSE_TIMEOUT = 60.0  # seconds that the trackers have to take what is left, once the run is over
+Note = Callable[[str], None]
+
+
+class TrackerLauncher:
+    """Held open while a plan is executed. Nothing that happens to it bears on the run."""
+
+    def __init__(self, plan: Plan, home: Home, run: Path, note: Note) -> None:
+        self._plan = plan
+        self._home = home
+        self._run = run
+        self._note = note
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+
+    def __enter__(self) -> "TrackerLauncher":
+        there = installed_trackers(self._plan.tracking, self._note)
+        wanted = [name for name in there if self._has_unsent(name)]
+        if wanted:
+            self._start(wanted)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._stop(self._process)
+        self._print_warnings()
+
+    def _has_unsent(self, tracker: str) -> bool:
+        """Whether there is a step that the tracker has not been told all of."""
+        keys = [run_key(step, self._run.name) for step in self._plan.steps if step.kind in TRACKED_KINDS]
+        return any(
+            '"final": true' not in _read_text(feed_state_path(self._home, key, tracker)) for key in keys
+        )
+
+    def _start(self, trackers: Sequence[str]) -> None:
+        self._log = (self._run / "tracking.log").open("ab")
+        about = [str(self._home.root), str(self._run), str(os.getpid())]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "posttrain.runtime.trackers.tracker_process", *about, *trackers],
+            stdin=subprocess.PIPE,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # an interrupt of the run is not one of its trackers
+        )
+
+    def _stop(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None, "it was started with a pipe"
+        process.stdin.close()
+        try:
+            process.wait(_CLOSE_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._note(
+                f"tracking: some figures were not taken within {_CLOSE_TIMEOUT:g} s; the next run sends them"
+            )
+        # What a tracker's library has started goes with it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if self._log is not None:
+            self._log.close()
+
+    def _print_warnings(self) -> None:
+        for line in _read_text(self._run / WARNINGS_FILE).splitlines():
+            told = json.loads(line)
+            self._note(f"tracking: {told['step']}: {told['message']}")
+
+
+def installed_trackers(trackers: Sequence[str], note: Note) -> list[str]:
+    """The trackers whose packages are installed; the others are named."""
+    found: list[str] = []
+    for name in trackers:
+        tracker = CATALOG.find("tracker", name)
+        assert isinstance(tracker, Tracker), "the compiler refuses what is no tracker"
+        if find_spec(tracker.module) is not None:
+            found.append(name)
+        else:
+            note(
+                f"tracking: {name} gets no figures, its package is not installed: pip install"
+                f" 'posttrain[{tracker.extra}]'"
+            )
+    return found
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""

@@ -1,0 +1,109 @@
+"""The process that feeds trackers: `python -m posttrain.runtime.trackers.tracker_process HOME RUN PARENT TRACKER...`.
+
+It follows the run from outside, by the events on the disk: a tracker that is slow, hangs or fails
+holds no step up. It goes on until its standard input is closed, brings what is left to the
+trackers, and writes what went wrong to RUN/tracking.jsonl.
+"""
+
+import json
+import select
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.store.home import Home
+from posttrain.runtime.store.runs import load_plan, run_key
+from posttrain.runtime.trackers.metrics_reader import MetricsReader
+from posttrain.runtime.trackers.tracker_feed import TrackerFeed
+from posttrain.runtime.trackers.tracker_protocol import TrackedStep
+from posttrain.spec.plan import Plan, Step
+
+WARNINGS_FILE = "tracking.jsonl"
+# The kinds of steps that have figures.
+TRACKED_KINDS = ("train", "eval")
+_POLL_SECONDS = 0.5  # seconds between looks
+
+
+def feed_state_path(home: Home, key: str, tracker: str) -> Path:
+    """Where is noted what a tracker has been sent of a step."""
+    return home.root / "tracking" / "sent" / f"{key}.{tracker}.json"
+
+
+def follow_run(home: Home, run: Path, trackers: Sequence[str], patience: float = _POLL_SECONDS) -> None:
+    """Feed the trackers until standard input is closed, then once more."""
+    plan = load_plan(run)
+    if plan is None:
+        return
+    steps = [step for step in plan.steps if step.kind in TRACKED_KINDS]
+    followed = [_StepFollower(home, run, plan, step, trackers) for step in steps]
+    while not _stdin_closed(patience):
+        for one in followed:
+            one.poll()
+    for one in followed:
+        one.poll()
+        one.close()
+
+
+def _stdin_closed(patience: float) -> bool:
+    readable, _, _ = select.select([sys.stdin], [], [], patience)
+    return bool(readable) and not sys.stdin.read(1)
+
+
+class _StepFollower:
+    """A step and the trackers that are fed with it."""
+
+    def __init__(self, home: Home, run: Path, plan: Plan, step: Step, trackers: Sequence[str]) -> None:
+        key = run_key(step, run.name)
+        self._reading = MetricsReader(home, key)
+        self._run = run
+        self._step = step
+        self._feeds: list[TrackerFeed] = []
+        for name in trackers:
+            topic = TrackedStep(
+                recipe=plan.name,
+                run=run.name,
+                step=step.id,
+                key=key,
+                kind=step.kind,
+                params=step.params,
+                folder=home.root / "tracking" / name,
+            )
+            feed = TrackerFeed(name, topic, CATALOG.run("tracker", name), feed_state_path(home, key, name))
+            if not feed.finalized:
+                self._feeds.append(feed)
+        self._ended = not self._feeds
+
+    def poll(self) -> None:
+        if self._ended:
+            return
+        finished = self._reading.finished  # asked first: what came before it has come by then
+        points = list(self._reading.new_points())
+        for feed in self._feeds:
+            before = feed.error
+            feed.send(points)
+            if feed.error and not before:
+                self._warn(f"{feed.name} failed, and is tried again when the step ends: {feed.error}")
+        if finished:
+            self.close()
+
+    def close(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        for feed in self._feeds:
+            feed.close(self._reading)
+            if feed.error:
+                self._warn(f"{feed.name} did not take all figures: {feed.error}")
+
+    def _warn(self, message: str) -> None:
+        with (self._run / WARNINGS_FILE).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": self._step.id, "message": message}) + "\n")
+
+
+if __name__ == "__main__":
+    from posttrain.runtime.worker import die_with_parent, exit_process
+
+    die_with_parent(int(sys.argv[3]))
+    follow_run(Home(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[4:])
+    exit_process(0)

@@ -1,0 +1,196 @@
+"""Samples completions of a training stage's product or newest checkpoint, and says what is striking."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.catalog import CATALOG
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.rows_io import read_rows
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.store import checkpoints
+from posttrain.spec.extension import Method
+
+Row = Mapping[str, Any]
+# The op whose operands are the tags that a completion is looked through for.
+_TAG_OP = "between"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeOptions:
+    """How much is sampled, and how."""
+
+    rows: int = 8
+    samples: int = 4
+    temperature: float | None = None
+    max_tokens: int | None = None
+
+
+def probe(context: StepContext, product: Path | None, wanted: ProbeOptions) -> dict[str, Any]:
+    """What a stage's model writes for its first rows: figures, warnings and samples."""
+    from posttrain.runtime.engines.transformers_generator import generate
+    from posttrain.runtime.evaluation.score_completions import completion_rows, score_rows
+    from posttrain.runtime.models.context_length import context_length
+    from posttrain.runtime.models.model_loader import load_checkpoint, load_model, load_tokenizer
+    from posttrain.runtime.prompts import build_prompts
+    from posttrain.runtime.training.validate_tokenized import tokenize_prompts
+
+    _check_generative(context)
+    source = product or _latest_checkpoint(context)
+    tokenizer = load_tokenizer(source)
+    model = load_model(source) if product else load_checkpoint(context, source)
+    rows = read_rows(context.inputs["data"], context.part("data"))[: wanted.rows]
+    if not rows or "prompt" not in rows[0]:
+        raise StepError("the stage's data has no prompts to sample from", "probe a stage whose data has some")
+    prompts = build_prompts(context, tokenizer, rows)
+    room = context_length(model) - max(map(len, tokenize_prompts(prompts, tokenizer)))
+    if room < 1:
+        message = f"the longest prompt fills the model's context of {context_length(model)} tokens"
+        raise StepError(message, "drop long prompts in the dataset's steps")
+    sampling = probe_sampling(context.params["params"], wanted)
+    sampling["max_tokens"] = min(sampling["max_tokens"], room)
+    seed = context.params["seed"]
+    written = generate(model, tokenizer, prompts, sampling, seed, lambda _done, _total: None)
+    flat = completion_rows(rows, written)
+    graph = _reward_graph(context)
+    if graph is not None:
+        score_rows(flat, graph)
+    shown = graph.shown if graph is not None else []
+    told = probe_statistics(flat, shown, graph.returns if graph is not None else None, reward_tags(context))
+    return {
+        "from": "product" if product else source.name,
+        "sampling": sampling,
+        **told,
+        "warnings": list(_warnings(told)),
+        "samples": [_format_sample(row, shown) for row in flat],
+    }
+
+
+def _check_generative(context: StepContext) -> None:
+    method = CATALOG.find("method", context.params["method"])
+    if isinstance(method, Method) and method.product == "scorer":
+        message = f"`{method.name}` trains a scorer: it gives numbers, and writes nothing to be sampled"
+        raise StepError(message, "try it on rows with `recipe reward`, in a reward that names the stage")
+
+
+def _reward_graph(context: StepContext) -> Any:
+    from posttrain.runtime.rewards.engine.graph import Graph
+
+    return Graph.from_step(context) if context.params["reward"] is not None else None
+
+
+def _latest_checkpoint(context: StepContext) -> Path:
+    step = checkpoints.latest_step(context.checkpoints)
+    if step is None:
+        raise StepError("the stage has no checkpoint yet", "wait for its first, or probe an earlier stage")
+    return context.checkpoints / f"checkpoint-{step}"
+
+
+def probe_sampling(params: Mapping[str, Any], wanted: ProbeOptions) -> dict[str, Any]:
+    """Completions are drawn as the stage itself draws them, where it does."""
+    usual = params.get("temperature", 1.0)
+    return {
+        "temperature": usual if wanted.temperature is None else wanted.temperature,
+        "top_p": params.get("top_p", 1.0),
+        "max_tokens": wanted.max_tokens or params.get("max_completion_length", 256),
+        "n": wanted.samples,
+        "batch_size": 64,
+        "stop": [],
+        "continuous_batching": False,
+    }
+
+
+def reward_tags(context: StepContext) -> list[str]:
+    """The tags that the stage's reward looks for."""
+    nodes = (context.params["reward"] or {"nodes": []})["nodes"]
+    found = [
+        node["params"].get(side) for node in nodes if node["op"] == _TAG_OP for side in ("open", "close")
+    ]
+    return list(dict.fromkeys(tag for tag in found if isinstance(tag, str)))
+
+
+def probe_statistics(
+    flat: Sequence[Row], shown: Sequence[str], returns: str | None, tags: Sequence[str]
+) -> dict[str, Any]:
+    """Shares and means over sampled completions; `item` says which answer the same prompt."""
+    texts = [row["completion"] for row in flat]
+    groups = list(_group_by_prompt(flat).values())
+    return {
+        "completions": len(flat),
+        "prompts": len(groups),
+        "ended": _share(row["finish"] == "stop" for row in flat),
+        "distinct": _mean([len({row["completion"] for row in group}) / len(group) for group in groups]),
+        "tokens": _mean([row["tokens"] for row in flat]),
+        "tags": {tag: _share(tag in text for text in texts) for tag in tags},
+        "nodes": {name: _node_statistics(name, flat, groups) for name in shown},
+        "varied": None if returns is None else _share(_varies(returns, group) for group in groups),
+        "commonest": Counter(texts).most_common(1)[0][1] / len(flat),
+    }
+
+
+def _group_by_prompt(flat: Sequence[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    for row in flat:
+        found.setdefault(row["item"], []).append(row)
+    return found
+
+
+def _node_statistics(name: str, flat: Sequence[Row], groups: Sequence[Sequence[Row]]) -> dict[str, Any]:
+    """A node's mean, its spread over all completions, and over those of one prompt."""
+    values = _numeric_scores(name, flat)
+    within = [
+        _standard_deviation(_numeric_scores(name, group)) for group in groups if _numeric_scores(name, group)
+    ]
+    return {
+        "mean": _mean(values) if values else None,
+        "spread": _standard_deviation(values) if values else None,
+        "within": _mean(within) if within else None,
+        "unscored": 1 - len(values) / len(flat),
+    }
+
+
+def _numeric_scores(name: str, rows: Sequence[Row]) -> list[float]:
+    values = [row[f"node:{name}"] for row in rows]
+    return [float(value) for value in values if isinstance(value, int | float)]
+
+
+def _varies(name: str, group: Sequence[Row]) -> bool:
+    return len(set(_numeric_scores(name, group))) > 1
+
+
+def _warnings(told: Mapping[str, Any]) -> Iterator[str]:
+    if told["ended"] == 0:
+        yield "no completion ended by itself: all were cut at their longest length"
+    if told["completions"] > told["prompts"] and told["commonest"] == 1.0:
+        yield "all completions are the same"
+    elif told["completions"] > told["prompts"] and told["distinct"] * told["completions"] == told["prompts"]:
+        yield "the completions of each prompt are all the same: nothing can be compared"
+    for tag, share in told["tags"].items():
+        if share == 0:
+            yield f"no completion holds {tag}"
+    if told["varied"] == 0:
+        yield "for no prompt did two completions get different rewards: there is nothing to learn from"
+
+
+def _format_sample(row: Row, shown: Sequence[str]) -> dict[str, Any]:
+    return {
+        "prompt": row["prompt"],
+        "completion": row["completion"],
+        "finish": row["finish"],
+        "values": {name: row[f"node:{name}"] for name in shown},
+    }
+
+
+def _share(flags: Any) -> float:
+    return _mean([float(flag) for flag in flags])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _standard_deviation(values: Sequence[float]) -> float:
+    middle = _mean(values)
+    return (sum((value - middle) ** 2 for value in values) / len(values)) ** 0.5

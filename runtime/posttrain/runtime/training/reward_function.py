@@ -1,0 +1,139 @@
+"""A reward graph as the one reward function of a TRL trainer."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.models.eos_tokens import eos_token_ids
+from posttrain.runtime.rewards.engine.batch import EPISODES, TOKENS
+from posttrain.runtime.rewards.engine.graph import Graph, Scores, mean_of_present
+from posttrain.runtime.rewards.engine.reward_trace import RewardTrace
+from posttrain.runtime.training.training_loop import TrainingLoop
+
+_SAMPLES_PER_STEP = 2  # completions a step that the report shows
+_UNSCORED_BATCHES = 3  # in a row, after which there is no point in going on
+
+
+def reward_function(graph: Graph, loop: TrainingLoop, group: int) -> Callable[..., list[float | None]]:
+    """What a trainer is given that compares the completions of a group with each other."""
+    score = score_function(graph, loop)
+
+    def reward(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
+        return _fill_unscored(score(prompts, completions, **columns), group)
+
+    return reward
+
+
+def score_function(graph: Graph, loop: TrainingLoop) -> Callable[..., list[float | None]]:
+    """Scores completions by the graph, and notes what each of its nodes gave; None is no score."""
+    unscored = 0
+    batches = math.ceil(loop.schedule.steps / loop.schedule.checkpoint_alignment)
+    enough = min(_UNSCORED_BATCHES, batches)
+    trace = RewardTrace(loop.context.work / "record" / "trace")
+    ends = set(eos_token_ids(loop.starting_model.model, loop.starting_model.tokenizer))
+
+    def score(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
+        nonlocal unscored
+        texts = [_plain_text(completion) for completion in completions]
+        given = {"completion": texts, **_graph_columns(graph, {**columns, "prompt": prompts})}
+        given[TOKENS] = _completion_lengths(columns["completion_ids"], ends)
+        groups = prompt_groups(prompts)
+        if EPISODES in columns:
+            # Decoded, an episode holds what the model was told as well; that is not its own text.
+            given |= {EPISODES: columns[EPISODES], "completion": [one["words"] for one in columns[EPISODES]]}
+            groups = prompt_groups([one["seed"] for one in columns[EPISODES]])
+        scores = graph.evaluate(given, groups)
+        rewards = scores.values[graph.returns]
+        unscored = unscored + 1 if all(value is None for value in rewards) else 0
+        if unscored == enough:
+            message = _unscored_message(graph, scores, enough)
+            raise StepError(message, "look at the data and at the reward's nodes")
+        loop.rewards |= score_statistics(graph, scores)
+        trace.write(loop.step, [_plain_text(prompt) for prompt in prompts], texts, graph, scores)
+        if loop.step % max(1, loop.schedule.steps // 20) == 0:
+            _emit_samples(graph, loop, prompts, texts, scores)
+        return rewards
+
+    return score
+
+
+def _completion_lengths(completions: Sequence[Sequence[int]], ends: Collection[int]) -> list[int]:
+    """How many tokens each completion has, its end token aside."""
+    return [len(tokens) - (len(tokens) > 0 and tokens[-1] in ends) for tokens in completions]
+
+
+def _graph_columns(graph: Graph, columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns that the graph reads. Where a chat template made turns of text, it is text again."""
+    return {
+        name: [_plain_text(value) for value in columns[name]]
+        if graph.reads[name] == "text"
+        else columns[name]
+        for name in graph.columns
+    }
+
+
+def prompt_groups(prompts: Sequence[Any]) -> list[int]:
+    """A number for each row: rows of one prompt come one after the other."""
+    groups: list[int] = []
+    for row, prompt in enumerate(prompts):
+        follows = row > 0 and prompt == prompts[row - 1]
+        groups.append(groups[-1] + (not follows) if groups else 0)
+    return groups
+
+
+def score_statistics(graph: Graph, scores: Scores) -> dict[str, float]:
+    """Mean and spread of each node that gives numbers, and the share of rows without one."""
+    found: dict[str, float] = {}
+    for name in graph.named_nodes:
+        values = scores.values[name]
+        numbers = [float(value) for value in values if isinstance(value, int | float)]
+        average = mean_of_present(numbers)
+        if average is not None:
+            found[f"reward/{name}"] = average
+            found[f"spread/{name}"] = (sum((n - average) ** 2 for n in numbers) / len(numbers)) ** 0.5
+            missing = sum(value is None for value in values) / len(values)
+            found |= {f"abstained/{name}": missing} if missing and name != graph.returns else {}
+    values = scores.values[graph.returns]
+    found["unscored"] = sum(value is None for value in values) / len(values)
+    return found
+
+
+def _unscored_message(graph: Graph, scores: Scores, batches: int) -> str:
+    given = Counter(
+        f"`{name}`: {reason}"
+        for name, reasons in scores.reasons.items()
+        for value, reason in zip(scores.values[name], reasons, strict=True)
+        if value is None and reason
+    )
+    why = given.most_common(1)
+    said = f"; the commonest reason is {why[0][0]}" if why else ""
+    last = "batch" if batches == 1 else f"{batches} batches"
+    return f"no completion of the last {last} has a score{said}"
+
+
+def _emit_samples(
+    graph: Graph, loop: TrainingLoop, prompts: list[Any], texts: list[str], scores: Scores
+) -> None:
+    for row in range(min(_SAMPLES_PER_STEP, len(texts))):
+        shown = {name: scores.values[name][row] for name in graph.named_nodes}
+        prompt = _plain_text(prompts[row])
+        loop.context.events.emit("sample", step=loop.step, prompt=prompt, completion=texts[row], values=shown)
+
+
+def _fill_unscored(scores: list[float | None], group: int) -> list[float | None]:
+    """Unscored completions get the mean of their group: nothing is learnt from them."""
+    filled: list[float | None] = []
+    for start in range(0, len(scores), group):
+        members = scores[start : start + group]
+        middle = mean_of_present(members) or 0.0
+        filled += [middle if score is None else float(score) for score in members]
+    return filled
+
+
+def _plain_text(turns: Any) -> Any:
+    """The text of a prompt or completion, which may be a list of messages."""
+    if not isinstance(turns, list):
+        return turns
+    return "".join(str(turn["content"]) for turn in turns)

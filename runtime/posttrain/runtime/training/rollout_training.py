@@ -1,0 +1,155 @@
+"""What methods share that learn from completions of their own: parameters, arithmetic, arguments."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from posttrain.runtime.step_context import StepContext
+from posttrain.runtime.training.training_params import (
+    HEAVY_IMPORTS,
+    PromptParams,
+    ReferenceParams,
+    TrlParams,
+    accumulation_steps,
+    check_warmup,
+    reference_arguments,
+)
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Footprint, Schedule
+from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
+
+
+class RolloutParams(PromptParams, TrlParams, ReferenceParams):
+    """What methods take that write several completions for each prompt and compare them."""
+
+    num_prompts: int = field(default=8, ge=1, description="Prompts in an optimizer step.")
+    num_generations: int = field(default=8, ge=2, description="Completions written for each prompt.")
+    max_completion_length: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
+    temperature: float = field(default=1.0, gt=0, description="The temperature of the sampling.")
+    top_p: float = field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
+    top_k: int = field(default=0, ge=0, description="Likeliest tokens that are sampled from; 0 is all.")
+    min_p: float | None = field(
+        default=None, ge=0, le=1, description="The least probability, as a share of the likeliest token's."
+    )
+    beta: float = field(default=0.0, ge=0, description="The weight of the KL divergence from the reference.")
+    epsilon: float = field(default=0.2, gt=0, description="How far a probability ratio counts.")
+    epsilon_high: float | None = field(default=None, gt=0, description="The upper bound, when another.")
+    num_iterations: int = field(
+        default=1, ge=1, description="Times each batch of completions is learnt from."
+    )
+    optimizer_steps_per_generation: int = field(
+        default=1, ge=1, description="Optimizer steps whose completions are written at once."
+    )
+    mask_truncated_completions: bool = field(
+        default=False, description="Learn nothing from completions that were cut at their longest length."
+    )
+    on_constant_reward: Literal["fail", "warn"] = field(
+        default="fail", description="What to do about a reward that has not varied since the run began."
+    )
+    constant_reward_steps: int = field(
+        default=20, ge=1, description="Steps without any variation after which that is so."
+    )
+
+    def check(self) -> None:
+        super().check()
+        self.check_length_given()
+        if self.ref_model_sync_steps is not None and self.beta == 0:
+            raise ValueError("reference_every has no effect while beta is 0: there is no reference")
+
+
+ROLLOUT_HEAVY_IMPORTS = (
+    *HEAVY_IMPORTS,
+    "posttrain.runtime.training.reward_function",
+    "posttrain.runtime.environments.trl_rollouts",
+)
+ROLLOUT_FOOTPRINT = Footprint(
+    examples=lambda params: params.num_prompts * params.num_generations,
+    loss="chunked",
+    has_reference_model=lambda params: params.beta > 0,
+    completions=lambda params: (
+        params.num_prompts * params.num_generations * params.optimizer_steps_per_generation
+    ),
+)
+
+
+def rollout_schedule(params: RolloutParams, rows: int) -> Schedule:
+    accumulation_steps(params.num_prompts * params.num_generations, params.micro_batch_size)
+    boundary = params.optimizer_steps_per_generation * params.num_iterations
+    steps = params.optimizer_steps(rows, params.num_prompts * params.optimizer_steps_per_generation, boundary)
+    check_warmup(params, steps)
+    return Schedule(steps=steps, checkpoint_alignment=boundary, rows_per_step=params.num_prompts)
+
+
+def rollout_arguments(params: RolloutParams) -> dict[str, Any]:
+    """The trainer's arguments for writing completions and learning from them."""
+    batch = params.num_prompts * params.num_generations
+    accumulation = accumulation_steps(batch, params.micro_batch_size)
+    return {
+        "per_device_train_batch_size": params.micro_batch_size or batch,
+        "gradient_accumulation_steps": accumulation,
+        "steps_per_generation": accumulation * params.optimizer_steps_per_generation,
+        "num_iterations": params.num_iterations,
+        "num_generations": params.num_generations,
+        "max_completion_length": params.max_completion_length,
+        "temperature": params.temperature,
+        "top_p": params.top_p,
+        "top_k": params.top_k,
+        "min_p": params.min_p,
+        "mask_truncated_completions": params.mask_truncated_completions,
+        "beta": params.beta,
+        "epsilon": params.epsilon,
+        "epsilon_high": params.epsilon_high,
+        **reference_arguments(params),
+    }
+
+
+def train_on_rollouts(
+    context: StepContext,
+    params: RolloutParams,
+    schedule: Callable[[Any, int], Schedule],
+    trainer: Any,
+    config: Any,
+    own: dict[str, Any],
+) -> None:
+    """Train with this trainer of TRL's and its configuration; `own` are the method's arguments."""
+    from posttrain.runtime.distributed.vllm_rollouts import (
+        max_model_length,
+        patch_vllm_generation,
+        save_tokenizer_beside_weights,
+        vllm_trainer_arguments,
+    )
+    from posttrain.runtime.distributed.vllm_server import run_vllm_server
+    from posttrain.runtime.environments.environment_factory import environment_columns, environment_config
+    from posttrain.runtime.environments.trl_rollouts import patch_trl_trainer
+    from posttrain.runtime.models.context_length import context_length
+    from posttrain.runtime.models.model_loader import load_for_training
+    from posttrain.runtime.rewards.engine.graph import Graph
+    from posttrain.runtime.training.reference_model import use_named_reference
+    from posttrain.runtime.training.reward_function import reward_function
+    from posttrain.runtime.training.trainer_dataset import training_dataset
+    from posttrain.runtime.training.training_loop import TrainingLoop, resolve_schedule
+    from posttrain.runtime.training.validate_tokenized import check_prompts
+
+    start = load_for_training(context)
+    use_named_reference(context, start)
+    graph = Graph.from_step(context)
+    data = training_dataset(
+        context, start.tokenizer, ("prompt", *graph.columns, *environment_columns(context))
+    )
+    loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
+    longest = check_prompts(
+        data["prompt"], start.tokenizer, start.model, params.max_completion_length, loop.monitor
+    )
+    rewards = reward_function(graph, loop, params.num_generations)
+    own, launch, room = {**rollout_arguments(params), **own}, context.step.launch, 0
+    if launch.engine == "vllm":
+        grows = environment_config(context) is not None
+        room = max_model_length(
+            launch, longest, params.max_completion_length, context_length(start.model), grows=grows
+        )
+        save_tokenizer_beside_weights(start.model, start.tokenizer, context.work / "scratch")
+    with run_vllm_server(context, room, loop.step) as server:
+        own |= {**vllm_trainer_arguments(launch, own, room), **server}
+        made = loop.build_trainer(trainer, config, data, own, reward_funcs=rewards)
+        patch_vllm_generation(made)
+        patch_trl_trainer(context, made)
+        loop.run(made, data)

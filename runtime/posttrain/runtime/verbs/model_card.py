@@ -1,0 +1,79 @@
+"""The card of an exported model: what it was made from, stage by stage, from the records in the store.
+
+It holds nothing that would differ if the model were made again: no dates, no paths.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime import atomic_io
+from posttrain.runtime.store.products import Product, Store
+from posttrain.spec.version import VERSION
+
+CARD_FILE = "README.md"
+_REPORTED_FACTS = ("steps", "parameters", "trained_parameters", "best")
+
+
+def write_card(source: Path, out: Path) -> None:
+    """Write the card of the product whose files are in `source`, beside the exported files."""
+    line = list(_lineage(source.parent))
+    (out / CARD_FILE).write_text(render_card(line), encoding="utf-8")
+
+
+def _lineage(folder: Path) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The steps that the weights come from, the last first: each step and what is known of its product."""
+    store = Store(folder.parent)
+    key: str | None = folder.name
+    while key is not None:
+        product: Product | None = store.find_manifest(key)
+        step: Any = atomic_io.read_json(store.root / key / "record" / "step.json")
+        if product is None or not isinstance(step, dict):
+            return
+        yield step, product.facts
+        above = step["key_values"].get("input.model")
+        key = above["key"] if above else None
+
+
+def render_card(line: list[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
+    """The text of a card, with the front matter that the hub reads."""
+    methods = [step["params"]["method"] for step, _ in line if step["kind"] == "train"]
+    base = next((step["params"].get("from") for step, _ in line if step["kind"] == "model"), None)
+    front = ["library_name: transformers", "pipeline_tag: text-generation"]
+    front += [f"base_model: {base}"] if base else []
+    front += [f"tags: {json.dumps(['posttrain', *dict.fromkeys(reversed(methods))])}"]
+    name = line[0][0]["id"] if line else "model"
+    parts = ["---", *front, "---", "", f"# {name}", "", f"Made with posttrain {VERSION}.", ""]
+    for step, facts in reversed(line):
+        parts += _section(step, facts)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _section(step: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+    params = step["params"]
+    if step["kind"] == "model":
+        origin = params.get("from")
+        at = f" at revision {params['revision']}" if params.get("revision") else ""
+        made = f"`{origin}`{at}" if origin else f"random weights: `{json.dumps(params.get('init'))}`"
+        return [f"## {step['id']}", "", f"Taken from {made}.", ""]
+    if step["kind"] != "train":
+        return []
+    rows = step["inputs"].get("data", {})
+    data = rows.get("step", "") + (f", part {rows['part']}" if rows.get("part") else "")
+    given = {name: value for name, value in params["params"].items() if value is not None}
+    told = {name: facts[name] for name in _REPORTED_FACTS if name in facts}
+    return [
+        f"## {step['id']}: {params['method']}",
+        "",
+        f"Trained on `{data}`" + (", with a reward graph." if params.get("reward") else "."),
+        "",
+        "| parameter | value |",
+        "|---|---|",
+        *(f"| {name} | {json.dumps(value)} |" for name, value in sorted(given.items())),
+        "",
+        "| figure | value |",
+        "|---|---|",
+        *(f"| {name} | {json.dumps(value, sort_keys=True)} |" for name, value in told.items()),
+        "",
+    ]

@@ -1,0 +1,134 @@
+"""`recipe validate --format`: the same diagnostics for people, programs and code hosts."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.compiler.render.diagnostic_cases import CASES, NAMES
+from tests.recipe_command import RECIPE_COMMAND, run_command
+
+from posttrain.compiler.diagnosis.minimal_recipe import MINIMAL_RECIPE
+from posttrain.compiler.diagnostic_codes import all_codes
+from posttrain.compiler.render.sarif import render_sarif
+
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+WRONG = MINIMAL_RECIPE.replace("epochs: 1", "epoch: 1").replace("{train: sft", "{train: stf")
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    (tmp_path / "recipe.yaml").write_text(WRONG)
+    return tmp_path
+
+
+def test_text_goes_to_standard_error(wrong: Path) -> None:
+    ended = run_command("validate", wrong)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "error[PT0601]" in ended.stderr
+    assert "\x1b" not in ended.stderr  # colours are for terminals
+
+
+def run_in_terminal(*arguments: str | Path, columns: int = 100, **more: str) -> str:
+    """What the command writes to standard error when that is a terminal."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"} | more
+    command = [*RECIPE_COMMAND, *map(str, arguments)]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=theirs, check=False, env=env)
+    os.close(theirs)
+    told = b""
+    while piece := read(ours):
+        told += piece
+    os.close(ours)
+    return told.decode().replace("\r\n", "\n")
+
+
+def read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other side is closed, and all is read
+        return b""
+
+
+def test_a_terminal_gets_colours_unless_told_otherwise(wrong: Path) -> None:
+    plain = run_command("validate", wrong).stderr
+    coloured = run_in_terminal("validate", wrong)
+    assert "\x1b[1;31merror[PT0601]\x1b[0m" in coloured
+    assert ESCAPE.sub("", coloured) == plain
+    assert run_in_terminal("validate", wrong, NO_COLOR="1") == plain
+    assert run_in_terminal("validate", wrong, TERM="dumb") == plain
+
+
+def test_long_lines_fit_the_terminal(wrong: Path) -> None:
+    narrow = ESCAPE.sub("", run_in_terminal("validate", wrong, columns=60))
+    shown = [line for line in narrow.splitlines() if " | " in line]
+    assert shown
+    assert all(len(line) <= 60 for line in shown)
+    assert any(line.endswith("...") for line in shown)
+
+
+def test_json_has_the_same(wrong: Path) -> None:
+    ended = run_command("validate", "--format", "json", "recipe.yaml", cwd=wrong)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    document = json.loads(ended.stdout)
+    assert document["counts"]["error"] == len(document["diagnostics"]) > 0
+    (method,) = [found for found in document["diagnostics"] if found["code"] == "PT0601"]
+    assert method["span"]["file"] == "recipe.yaml"
+    line = WRONG.splitlines()[method["span"]["line"] - 1]
+    assert line[method["span"]["column"] - 1 : method["span"]["end_column"] - 1] == "stf"
+    assert method["edits"] == [{"span": method["span"], "text": "sft"}]
+
+
+def test_github_annotates(wrong: Path) -> None:
+    ended = run_command("validate", "--format", "github", "recipe.yaml", cwd=wrong)
+    assert ended.returncode == 1
+    assert all(line.startswith("::error file=recipe.yaml,line=") for line in ended.stdout.splitlines())
+
+
+@pytest.mark.parametrize("form", ["json", "github", "sarif"])
+def test_a_good_recipe_gives_an_empty_document(form: str, tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text(MINIMAL_RECIPE)
+    ended = run_command("validate", "--format", form, tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    if form == "json":
+        assert json.loads(ended.stdout)["diagnostics"] == []
+    elif form == "sarif":
+        assert json.loads(ended.stdout)["runs"][0]["results"] == []
+    else:
+        assert ended.stdout == ""
+
+
+def test_plan_gives_diagnostics_in_any_form(wrong: Path) -> None:
+    ended = run_command("plan", "--diagnostics", "json", wrong)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert json.loads(ended.stderr)["counts"]["error"] > 0
+
+
+def test_the_log_is_good_sarif(sarif_schema: Path, wrong: Path) -> None:
+    check = jsonschema.Draft7Validator(json.loads(sarif_schema.read_text()))
+    ended = run_command("validate", "--format", "sarif", "recipe.yaml", "--set", "seed=x", cwd=wrong)
+    assert ended.returncode == 1
+    log = json.loads(ended.stdout)
+    assert [error.message for error in check.iter_errors(log)] == []
+    run = log["runs"][0]
+    assert {result["ruleId"] for result in run["results"]} == {
+        rule["id"] for rule in run["tool"]["driver"]["rules"]
+    }
+    assert any("fixes" in result for result in run["results"])
+    run["results"][0]["level"] = "dreadful"  # the schema would have said
+    assert list(check.iter_errors(log)) != []
+
+
+def test_logs_of_every_shape_are_good_sarif(sarif_schema: Path) -> None:
+    check = jsonschema.Draft7Validator(json.loads(sarif_schema.read_text()))
+    codes = {code.id: code for code in all_codes()}
+    log = json.loads(render_sarif(tuple(CASES.values()), NAMES, codes, "recipes/demo/recipe.yaml"))
+    assert [error.message for error in check.iter_errors(log)] == []

@@ -1,0 +1,24 @@
+"""Compiles the small recipe with another training stage, and gives what was found."""
+
+from posttrain.compiler.checks.training_examples import training_example
+from posttrain.compiler.pipeline import compile_recipe
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.diagnostic import Diagnostic
+
+
+def stage_recipe(method: str, more: str = "", *, hub: bool = False) -> str:
+    comma = ", " if more else ""
+    text = training_example(f"{{train: {method}, model: base, data: sums.train{comma}{more}}}", hub=hub)
+    # What reward_model makes writes nothing, so there is nothing of it to measure.
+    return text.replace("eval: sft", "eval: base") if method == "reward_model" else text
+
+
+def diagnostics_of(text: str) -> list[Diagnostic]:
+    source = SourceFile("recipe.yaml", text.encode())
+    request = CompileRequest(source=source, catalog=CATALOG, read=lambda _: None)
+    return list(compile_recipe(request).diagnostics)
+
+
+def codes_of(text: str) -> list[str]:
+    return sorted(diagnostic.code for diagnostic in diagnostics_of(text))

@@ -1,0 +1,102 @@
+"""What passes between training stages: adapters, references, scorers."""
+
+import pytest
+from tests.compiler.checks.stage_compilation import codes_of, diagnostics_of, stage_recipe
+
+LORA = "adapter: {r: 16, lora_alpha: 32}"
+
+
+def two_stages(first: str, second: str) -> str:
+    """A recipe of two training stages, the second on the first."""
+    one = stage_recipe("sft", first)
+    return one.replace("  check:", f"  then: {{model: sft, data: sums.train, {second}}}\n  check:")
+
+
+@pytest.mark.parametrize(
+    ("second", "codes"),
+    [
+        ("train: dpo", []),
+        ("train: dpo, adapter: {existing_adapter: continue}", []),
+        ("train: dpo, adapter: {r: 16}", []),
+        ("train: dpo, adapter: {r: 8}", ["PT0643"]),
+        ("train: dpo, adapter: {r: 8, lora_alpha: 16}", ["PT0643", "PT0643"]),
+        ("train: dpo, adapter: {target_modules: [q_proj]}", ["PT0643"]),
+        ("train: dpo, adapter: {r: 8, existing_adapter: merge}", []),
+        ("train: dpo, adapter: {type: full}", []),
+        ("train: reward_model, adapter: {r: 8}", []),  # a scorer's adapter is another
+    ],
+)
+def test_an_adapter_that_goes_on_keeps_its_shape(second: str, codes: list[str]) -> None:
+    assert codes_of(two_stages(LORA, second)) == codes
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (stage_recipe("sft", "adapter: {target_modules: [q_proj, v_proj]}"), []),
+        (stage_recipe("sft", "adapter: {target_modules: [model.layers.0.self_attn.q_proj]}"), []),
+        (stage_recipe("sft", "adapter: {target_modules: [query_key_value]}"), ["PT0641"]),
+        (stage_recipe("sft", "adapter: {target_modules: [q_proj]}", hub=True), []),
+        (stage_recipe("sft", "adapter: {target_modules: [c_attn]}", hub=True), ["PT0641"]),
+        (stage_recipe("sft", "adapter: {}").replace("model_type: qwen2", "model_type: gpt2"), []),
+        (
+            stage_recipe("sft", "adapter: {target_modules: [c_attn]}").replace(
+                "model_type: qwen2", "model_type: gpt2"
+            ),
+            [],
+        ),
+    ],
+)
+def test_targets_are_those_of_the_architecture(text: str, codes: list[str]) -> None:
+    assert codes_of(text) == codes
+
+
+def test_a_target_that_is_nearly_right_is_named() -> None:
+    (found,) = diagnostics_of(stage_recipe("sft", "adapter: {target_modules: [q_prj]}"))
+    assert found.help.startswith("did you mean `q_proj`? modules of this model: ")
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "codes"),
+    [
+        ("dpo", "reference: base", []),
+        ("kto", "reference: base", []),
+        ("orpo", "reference: base", ["PT0652"]),
+        ("reward_model", "reference: base", ["PT0652"]),
+        ("grpo", "reward: right, reference: base, params: {max_steps: 9}", ["PT0652"]),
+        ("grpo", "reward: right, reference: base, params: {max_steps: 9, beta: 0.05}", []),
+        (
+            "grpo",
+            "reward: right, reference: base, adapter: {}, params: {max_steps: 9, beta: 0.05}",
+            ["PT0652"],
+        ),
+        ("grpo", "reward: right, adapter: {}, params: {max_steps: 9, beta: 0.05}", []),
+        ("dpo", "adapter: {}, params: {ref_model_sync_steps: 4}", ["PT0646"]),
+        ("dpo", "params: {ref_model_sync_steps: 4}", []),
+    ],
+)
+def test_references(method: str, more: str, codes: list[str]) -> None:
+    assert codes_of(stage_recipe(method, more)) == codes
+
+
+@pytest.mark.parametrize(
+    ("method", "dropout", "codes"),
+    [("sft", 0.1, []), ("dpo", 0.1, ["PT0645"]), ("dpo", 0.0, []), ("kto", 0.1, ["PT0645"])],
+)
+def test_dropout_that_is_turned_off(method: str, dropout: float, codes: list[str]) -> None:
+    assert codes_of(stage_recipe(method, f"adapter: {{lora_dropout: {dropout}}}")) == codes
+
+
+def test_dropout_that_is_kept() -> None:
+    assert codes_of(stage_recipe("dpo", "adapter: {lora_dropout: 0.1}, trl: {disable_dropout: false}")) == []
+
+
+@pytest.mark.parametrize(
+    ("second", "codes"),
+    [("train: reward_model", []), ("train: dpo", ["PT0653"])],
+)
+def test_a_scorer_does_not_write(second: str, codes: list[str]) -> None:
+    text = (
+        two_stages("", second).replace("train: sft", "train: reward_model").replace("eval: sft", "eval: base")
+    )
+    assert codes_of(text) == codes

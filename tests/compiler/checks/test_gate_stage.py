@@ -1,0 +1,146 @@
+"""Gates as the compiler sees them: whether rows can decide them, and what runs only in one case."""
+
+from typing import Any
+
+import pytest
+
+from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
+from posttrain.compiler.pipeline import compile_recipe
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.plan import Plan
+
+SCORED = "  check: {eval: sft, data: sums.test, reward: right, metrics: {score: {mean: returns}}}\n"
+
+
+def compile_gate(gate: str, *stages: str, rows: int = 100, samples: int = 1) -> Any:
+    """A recipe with this gate over `check` and `first`, which measure as many rows, and stages after it."""
+    sampling = f"sampling: {{n: {samples}, temperature: {float(samples > 1)}}}"
+    metrics = f"reward: right, metrics: {{accuracy: returns, score: {{mean: returns}}}}, {sampling}"
+    text = minimal_recipe(
+        (
+            SCORED,
+            f"  first: {{eval: base, data: sums.test, {metrics}}}\n"
+            f"  check: {{eval: sft, data: sums.test, {metrics}}}\n"
+            f"  ship: {{gate: {gate}}}\n" + "".join(f"  {stage}\n" for stage in stages),
+        ),
+        ("count: 200", f"count: {rows + 100}"),
+        ("test: 100", f"test: {rows}"),
+    )
+    request = CompileRequest(
+        source=SourceFile("recipe.yaml", text.encode()), catalog=CATALOG, read=lambda _: None
+    )
+    return compile_recipe(request)
+
+
+def gate_diagnostics(gate: str, **given: Any) -> list[tuple[str, str, str]]:
+    return [(one.code, one.message, one.help) for one in compile_gate(gate, **given).diagnostics]
+
+
+def one_condition(condition: str) -> str:
+    return f"[{{metric: check.accuracy, {condition}}}]"
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows", "code", "help"),
+    [
+        ("at_least: 0.8", 17, None, ""),
+        ("at_least: 0.8", 16, "PT0704", "17 would do"),
+        ("at_most: 0.02", 100, "PT0704", "189 would do"),
+        ("at_least: 1.0", 100, "PT0704", "no number of items would do"),
+        ("at_least: 0.8, effect: 0.1", 100, "PT0707", "108 would do"),
+        ("at_least: 0.8, effect: 0.1", 108, None, ""),
+        ("at_most: 0.2, effect: 0.1", 100, "PT0707", "108 would do"),
+        ("at_least: 0.8, effect: 0.3", 100, "PT0707", ""),
+        ("better_than: first.accuracy", 5, "PT0704", "6 would do"),
+        ("better_than: first.accuracy", 6, None, ""),
+        ("better_than: first.accuracy, effect: 0.05", 625, "PT0707", "626 would do"),
+        ("better_than: first.accuracy, effect: 0.05", 626, None, ""),
+        ("better_than: first.accuracy, effect: 0.05, disagreement: 0.4", 626, "PT0707", "1,254 would do"),
+        ("better_than: first.accuracy, margin: 0.9", 100, None, ""),
+        ("better_than: first.accuracy, margin: 0.99", 100, "PT0704", "765 would do"),
+        ("better_than: first.accuracy, margin: -0.05", 100, "PT0708", "623 would do"),
+        ("better_than: first.accuracy, margin: -0.05", 623, None, ""),
+        ("better_than: first.accuracy, margin: -0.05, effect: 0.15", 100, None, ""),
+    ],
+)
+def test_rows_that_cannot_decide(condition: str, rows: int, code: str | None, help: str):
+    seen = gate_diagnostics(one_condition(condition), rows=rows)
+    assert [one[0] for one in seen] == ([code] if code else [])
+    if help:
+        assert seen[0][2] == help
+
+
+def test_several_completions_may_tell_as_much_as_prompts():
+    assert gate_diagnostics(one_condition("at_least: 0.8, effect: 0.1"), rows=30, samples=4) == []
+    assert gate_diagnostics(one_condition("at_least: 0.98"), rows=100, samples=4)[0][0] == "PT0704"
+
+
+def test_no_effect_of_a_mean_can_be_promised():
+    seen = gate_diagnostics("[{metric: check.score, at_least: 0.5, effect: 0.1}]")
+    assert [one[0] for one in seen] == ["PT0707"]
+
+
+def plan(gate: str, *stages: str) -> Plan:
+    made = compile_gate(gate, *stages)
+    assert made.plan is not None, made.diagnostics
+    return made.plan
+
+
+MORE = "more: {train: sft, model: sft, data: sums.train, params: {epochs: 1, batch_size: 4}}"
+RECHECK = "recheck: {eval: more, data: sums.test, reward: right, metrics: {accuracy: returns}}"
+AGAIN = "again: {gate: [{metric: recheck.accuracy, at_least: 0.8}], on_fail: {run: last}}"
+LAST = "last: {train: sft, model: base, data: sums.train, params: {epochs: 2, batch_size: 4}}"
+EXPORTS = ("late: {export: more}", "export: {export: sft}")
+
+
+def test_a_branch_takes_what_is_made_from_it_along():
+    made = plan(
+        f"{one_condition('at_least: 0.8')}, on_fail: {{run: more}}", MORE, RECHECK, AGAIN, LAST, *EXPORTS
+    )
+    assert made.step("ship").params["on_fail"] == {"run": ["more", "recheck", "again", "last", "late"]}
+    assert made.step("again").params["on_fail"] == {"run": ["last"]}
+    gates = {step.id: step.gates for step in made.steps if step.gates}
+    assert gates == {
+        "more": ("ship",),
+        "recheck": ("ship",),
+        "again": ("ship",),
+        "last": ("ship", "again"),
+        "late": ("ship", "again"),
+        "export": ("ship",),
+    }
+
+
+def test_what_a_gate_does_is_no_part_of_its_key():
+    kept = plan(one_condition("at_least: 0.8"), MORE)
+    branched = plan(f"{one_condition('at_least: 0.8')}, on_inconclusive: {{run: more}}", MORE)
+    uncorrected = plan(f"{one_condition('at_least: 0.8')}, correction: none", MORE)
+    assert kept.step("ship").key == branched.step("ship").key
+    assert kept.step("more").key == branched.step("more").key
+    assert kept.step("ship").key != uncorrected.step("ship").key
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("mroe", "no stage is named `mroe`"),
+        ("sft", "`sft` is not written after `ship`"),
+        ("ship", "`ship` is not"),
+    ],
+)
+def test_a_branch_that_cannot_be_taken(target: str, message: str):
+    made = compile_gate(f"{one_condition('at_least: 0.8')}, on_fail: {{run: {target}}}", MORE)
+    assert [one.code for one in made.diagnostics] == ["PT0706"]
+    assert made.diagnostics[0].message.startswith(message)
+
+
+def test_one_stage_is_no_branch_of_two_gates():
+    second = "second: {gate: [{metric: check.accuracy, at_least: 0.9}], on_fail: {run: more}}"
+    made = compile_gate(f"{one_condition('at_least: 0.8')}, on_fail: {{run: more}}", second, MORE)
+    assert [one.code for one in made.diagnostics] == ["PT0706"]
+    assert "by the gate `ship` already" in made.diagnostics[0].message
+
+
+def test_both_cases_of_a_gate_may_run_the_same():
+    cases = "on_fail: {run: more}, on_inconclusive: {run: more}"
+    assert compile_gate(f"{one_condition('at_least: 0.8')}, {cases}", MORE).diagnostics == ()

@@ -1,0 +1,104 @@
+"""What the table says may stand within TRL's mappings is what the installed release takes."""
+
+import ast
+import importlib
+import inspect
+import json
+from importlib.util import find_spec
+
+import pytest
+from tests.conftest import require_service
+from tools import trl_within
+from tools.trl_table import configurations
+
+from posttrain.compiler.checks.reserved_trl_args import recipe_equivalent
+from posttrain.compiler.checks.reserved_trl_nested_args import nested_reserved_keys
+from posttrain.compiler.checks.trl_args import config_arguments
+from posttrain.compiler.facts.fact_tables import load_table
+from posttrain.compiler.facts.pinned_versions import PINNED_VERSIONS
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.extension import Method
+
+METHODS = [CATALOG.find("method", name) for name in CATALOG.names("method")]
+KINDS = sorted({one.trl for one in METHODS if isinstance(one, Method) and one.trl is not None})
+FACTS = load_table("trl_within")
+SEPARATE_SETS = {name: keys for part in FACTS["apart"].values() for name, keys in part["sets"].items()}
+SETS = {**FACTS["sets"], **SEPARATE_SETS}
+ROLLOUTS = ("trl.trainer.grpo_trainer", "trl.trainer.rloo_trainer")
+
+
+@pytest.mark.slow
+def test_the_table_is_that_of_the_installed_release() -> None:
+    made = trl_within.render_table({**trl_within.build_table(), "apart": FACTS["apart"]})
+    assert made == trl_within.TABLE.read_text(), (
+        "run `python -m tools.trl_nested_table` and read the difference"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", trl_within.OPTIONAL_PACKAGES)
+def test_what_is_said_of_those_apart_is_so(name: str) -> None:
+    how = "install posttrain with its extra `cuda`"
+    require_service(name, find_spec(trl_within.OPTIONAL_PACKAGES[name]), how, apart=True)
+    assert json.loads(json.dumps(trl_within.optional_package_keys()[name])) == FACTS["apart"][name]
+
+
+def test_the_table_is_of_the_pinned_release() -> None:
+    assert FACTS["release"] == {name: PINNED_VERSIONS[name] for name in FACTS["release"]}
+    locked = (trl_within.TABLE.parents[4] / "requirements" / "cuda.txt").read_text()
+    for name, part in FACTS["apart"].items():
+        assert f"\n{name}=={part['release']} " in locked
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_mapping_is_looked_into_or_not_given(kind: str) -> None:
+    mappings = {name for name, entry in config_arguments(kind).items() if "mapping" in entry["type"]}
+    given = {name for name in (*mappings, "optim_args") if recipe_equivalent(name, kind) is None}
+    assert given <= set(FACTS["arguments"])
+
+
+def test_whatever_the_table_looks_into_is_an_argument_with_sets_that_it_has() -> None:
+    known = {name for kind in KINDS for name in config_arguments(kind)}
+    for name, told in FACTS["arguments"].items():
+        assert name in known
+        cases = told.get("sets", {"": told.get("set")})
+        cases = FACTS["apart"][cases]["cases"] if isinstance(cases, str) else cases
+        assert set(cases.values()) <= set(SETS)
+    within = {entry["set"] for keys in SETS.values() for entry in keys.values() if "set" in entry}
+    assert within <= set(SETS)
+
+
+def test_what_posttrain_sets_itself_exists() -> None:
+    """In what the argument goes to, whatever that is."""
+    arguments = {**FACTS["arguments"], "gradient_accumulation_kwargs": {"set": "GradientAccumulationPlugin"}}
+    for name, told in arguments.items():
+        cases = told.get("sets", {"": told.get("set")})
+        cases = FACTS["apart"][cases]["cases"] if isinstance(cases, str) else cases
+        assert nested_reserved_keys(name) <= {key for one in cases.values() for key in SETS[one]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ROLLOUTS)
+def test_what_trainers_set_for_a_generation_is_not_given(module: str) -> None:
+    """TRL's own keys, which those of the recipe would replace."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    held = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "generation_kwargs"
+    ]
+    keys = {ast.literal_eval(key) for one in held if isinstance(one, ast.Dict) for key in one.keys if key}
+    assert {"max_new_tokens", "do_sample"} <= keys <= nested_reserved_keys("generation_kwargs")
+
+
+@pytest.mark.slow
+def test_what_goes_to_a_template_beside_its_variables_is_not_given() -> None:
+    """But for the documents that some templates render."""
+    assert set(SETS["apply_chat_template"]) - nested_reserved_keys("chat_template_kwargs") == {"documents"}
+
+
+@pytest.mark.slow
+def test_a_trainer_is_found_for_every_configuration() -> None:
+    assert {kind.__name__ for kind in configurations()} == set(
+        FACTS["arguments"]["gradient_checkpointing_kwargs"]["sets"]
+    )

@@ -1,0 +1,40 @@
+"""The shape told from a configuration file is the shape that the configuration was made from."""
+
+import json
+
+import pytest
+
+from posttrain.compiler.facts.model_shapes import find_shape, published_model_ids
+from posttrain.compiler.facts.shape_from_config import shape_from_config
+from posttrain.compiler.facts.transformers_config import transformers_config
+
+DENSE = [
+    name
+    for name in published_model_ids()
+    if (shape := find_shape(name)) and not (shape.experts or shape.linear_keys)
+]
+DENSE = [name for name in DENSE if "falcon" not in name.lower()]
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_the_shape_comes_back(name: str) -> None:
+    shape = find_shape(name)
+    assert shape is not None
+    config = transformers_config(shape)
+    assert shape_from_config(name, json.dumps(config).encode()) == shape
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"model_type": "qwen2"}',
+        b'{"model_type": "qwen2", "hidden_size": "wide"}',
+        b'{"model_type": "qwen2", "layer_types": 3}',
+    ],
+)
+def test_what_says_too_little_gives_no_shape(text: bytes) -> None:
+    assert shape_from_config("it", text) is None

@@ -1,0 +1,84 @@
+"""The images: every base by its digest, in the Dockerfiles as in the lock; and what the CPU one holds."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.recipe_command import ROOT, run_command
+
+from posttrain.runtime.runners.image_check import installed_versions, version_mismatches
+
+FOLDER = ROOT / "containers"
+DOCKERFILES = sorted(FOLDER.glob("Dockerfile.*"))
+LOCK = json.loads((FOLDER / "images.lock").read_text())
+
+
+def base_images(dockerfile: Path) -> dict[str, str]:
+    """The build arguments that name a base, with their defaults."""
+    text = dockerfile.read_text()
+    used = set(re.findall(r"^FROM \$\{(\w+)\}", text, re.MULTILINE))
+    assert re.findall(r"^FROM (?!\$\{)", text, re.MULTILINE) == [], "a base that is no build argument"
+    return {
+        name: value for name, value in re.findall(r"^ARG (\w+)=(\S+)", text, re.MULTILINE) if name in used
+    }
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.name)
+def test_every_base_stands_in_the_lock_with_its_digest(dockerfile: Path) -> None:
+    for argument, base in base_images(dockerfile).items():
+        name, _, digest = base.partition("@")
+        assert LOCK[name]["index"] == digest
+        assert LOCK[name]["use"] == f"{dockerfile.name}, {argument}"
+
+
+def test_the_lock_names_nothing_else() -> None:
+    used = {base.partition("@")[0] for file in DOCKERFILES for base in base_images(file).values()}
+    assert set(LOCK) == used
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.name)
+def test_a_build_installs_by_hash_and_leaves_root(dockerfile: Path) -> None:
+    text = dockerfile.read_text().replace("\\\n", "")
+    installs = [line for line in text.splitlines() for _ in re.findall(r"pip install", line)]
+    assert installs
+    for command in re.findall(r"pip install[^&\n]*", text):
+        assert "--require-hashes" in command or "--no-deps" in command, command
+        assert "--no-cache" in command, command
+    last = text.rpartition("\nFROM ")[2]
+    assert re.search(r"^USER [1-9]", last, re.MULTILINE)
+    assert "--mount" not in text, "a plain build has no mounts"
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_an_image_is_held_to_the_planned_stack(stack_image: str) -> None:
+    """The image holds what these tests run with: the planned stack, where that is what was installed."""
+    done = run_command("image", "check", stack_image)
+    expected = version_mismatches(installed_versions())
+    assert done.returncode == (1 if expected else 0), done.stdout + done.stderr
+    if not expected:
+        assert "holds the stack that plans are made for" in done.stdout
+    shown = [tuple(line.split()) for line in done.stdout.splitlines()[2:]]
+    assert shown == expected
+
+
+@pytest.mark.docker
+def test_an_image_without_it_does_not(busybox_image: str) -> None:
+    done = run_command("image", "check", busybox_image)
+    assert done.returncode == 1
+    assert "the image holds no `python`" in done.stderr
+    assert "help:" in done.stderr
+
+
+def test_a_recipe_without_a_container_has_no_image_to_check() -> None:
+    done = run_command("image", "check", ROOT / "tests" / "recipes" / "tiny")
+    assert done.returncode == 2
+    assert "runs in a container" in done.stderr
+
+
+@pytest.mark.docker
+def test_an_image_that_is_not_here(docker_engine: object) -> None:
+    done = run_command("image", "check", "posttrain-no-such-image:latest")
+    assert done.returncode == 1
+    assert "there is no image posttrain-no-such-image:latest" in done.stderr

@@ -1,0 +1,200 @@
+"""What docs/moving.md says of other tools' keys is true: ours exist, and the compiler hints at the same."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from ruamel.yaml import YAML
+from tests.recipe_command import run_command
+from tests.runtime.data.build_datasets import BuiltDatasets
+
+from posttrain.cli.compile import compile_file
+from posttrain.compiler.checks.reserved_trl_args import reserved_args
+from posttrain.compiler.data.relational_steps import RELATIONAL_STEPS
+from posttrain.compiler.diagnosis.key_suggestions import key_hint, key_location_hint
+from posttrain.compiler.facts.fact_tables import load_table
+from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.artifact_stages import Export
+from posttrain.spec.declaration_fields import keys_of
+from posttrain.spec.declarations import Dataset, Environment
+from posttrain.spec.extension import Method, Source
+from posttrain.spec.hardware import Hardware, Placement, Rollouts
+from posttrain.spec.inference import Sampling
+from posttrain.spec.model_declaration import Adapter, Model
+from posttrain.spec.recipe import Recipe
+from posttrain.spec.train_stage import InLoopEval, Train
+
+PAGE = (Path(__file__).parents[2] / "docs" / "moving.md").read_text(encoding="utf-8")
+_BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_WORD = re.compile(r"`([A-Za-z_]+)`")
+_KEY = re.compile(r"`([a-z]+)\.([a-z_]+)`")
+
+
+def method_keys() -> Iterator[list[str]]:
+    for name in CATALOG.names("method"):
+        method = CATALOG.find("method", name)
+        assert isinstance(method, Method)
+        yield keys_of(method.params)
+
+
+def hub_keys() -> list[str]:
+    found = CATALOG.find("source", "hub")
+    assert isinstance(found, Source)
+    return keys_of(found.params)
+
+
+def trl_arguments() -> list[str]:
+    facts = load_table("trl")
+    return [name for known in (facts["shared"], *facts["classes"].values()) for name in known]
+
+
+# The sets of keys that are legal in each place; a word is looked up where it may be written.
+PLACES: dict[str, list[list[str]]] = {
+    "params": list(method_keys()),
+    "stage": [keys_of(Train)],
+    "placement": [keys_of(Placement)],
+    "rollouts": [keys_of(Rollouts)],
+    "evaluate": [keys_of(InLoopEval)],
+    "trl": [trl_arguments()],
+    "models": [keys_of(Model)],
+    "adapter": [keys_of(Adapter)],
+    "steps": [[*RELATIONAL_STEPS, *CATALOG.names("data")]],
+    "hub": [hub_keys()],
+    "op": [list(CATALOG.names("reward"))],
+    "sampling": [keys_of(Sampling)],
+    "environments": [keys_of(Environment)],
+    "export": [keys_of(Export)],
+    "hardware": [keys_of(Hardware)],
+    "recipe": [keys_of(Recipe)],
+}
+
+
+# Where words are written by mistake, beside where ours stand.
+KNOWN_MISTAKES = {
+    **PLACES,
+    "steps": [*PLACES["steps"], keys_of(Dataset)],
+    "hub": [*PLACES["hub"], keys_of(Dataset)],
+}
+
+
+class Line(NamedTuple):
+    theirs: list[str]
+    ours: list[tuple[str, str]]
+
+
+def table_lines() -> Iterator[Line]:
+    """The rows of the tables that say what is called what."""
+    for row in re.findall(r"^\| (`.*?) \| (.*?) \|(?:.*\|)?$", PAGE, flags=re.MULTILINE):
+        theirs, ours = _WORD.findall(row[0]), _KEY.findall(row[1])
+        if theirs and ours:
+            yield Line(theirs, ours)
+
+
+LINES = list(table_lines())
+MISSING_KEYS = PAGE.partition("## What there is not")[2].partition("\n## ")[0]
+
+
+def hint_for(word: str, places: set[str]) -> str:
+    """All that is said of a word where it may be written by mistake."""
+    told = [key_hint(word, legal, what="keys here") for place in places for legal in KNOWN_MISTAKES[place]]
+    return " ".join((key_location_hint(word), *(text.partition("keys here")[0] for text, _ in told)))
+
+
+def test_there_are_the_lines() -> None:
+    assert len(LINES) > 100
+    assert {place for line in LINES for place, _ in line.ours} >= {"params", "models", "steps", "op", "hub"}
+
+
+@pytest.mark.parametrize("place", sorted({place for line in LINES for place, _ in line.ours}))
+def test_ours_exist(place: str) -> None:
+    named = {key for line in LINES for where, key in line.ours if where == place}
+    assert named <= {key for legal in PLACES[place] for key in legal}
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: ",".join(line.theirs))
+def test_theirs_are_hinted_at_alike(line: Line) -> None:
+    places = {place for place, _ in line.ours}
+    ours = {key for _, key in line.ours}
+    for word in line.theirs:
+        if word in ours:  # it is called the same
+            continue
+        said = hint_for(word, places)
+        assert any(re.search(rf"\b{key}\b", said) for key in ours), f"{word}: {said}"
+
+
+@pytest.mark.parametrize("word", _WORD.findall(MISSING_KEYS))
+def test_what_there_is_not_is_said_of_the_word_itself(word: str) -> None:
+    assert key_location_hint(word)
+
+
+@pytest.mark.parametrize("kind", sorted(load_table("trl")["classes"]))
+def test_what_is_not_given_under_trl_is_never_said_to_stand_there(kind: str) -> None:
+    said = {word: key_location_hint(word) for word in reserved_args(kind)}
+    assert [word for word, told in said.items() if not told or "`trl: {" + word in told] == []
+
+
+def examples() -> dict[str, dict[str, str]]:
+    titles = re.split(r"^## (.*)$", PAGE, flags=re.MULTILINE)
+    found = {
+        title: {file or "recipe.yaml": content for _, file, content in _BLOCK.findall(text)}
+        for title, text in zip(titles[1::2], titles[2::2], strict=True)
+    }
+    return {title: files for title, files in found.items() if "recipe.yaml" in files}
+
+
+EXAMPLES = examples()
+
+
+def test_there_are_two_examples() -> None:
+    assert len(EXAMPLES) == 2
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_planned_without_a_word(name: str, tmp_path: Path) -> None:
+    for file, content in EXAMPLES[name].items():
+        copies = 200 if file.endswith(".jsonl") else 1  # the page shows a row
+        (tmp_path / file).write_text(content * copies, encoding="utf-8")
+    outcome, _ = compile_file(tmp_path / "recipe.yaml", (), ())
+    assert [str(finding) for finding in outcome.diagnostics] == []
+    assert outcome.plan is not None
+
+
+TURNS = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
+# Rows as they come, by what the page calls them.
+ROWS: dict[str, tuple[dict[str, str], dict[str, Any], set[str]]] = {
+    "`sharegpt`": ({}, {"conversations": TURNS}, {"messages"}),
+    "`alpaca`": ({}, {"instruction": "a", "input": "", "output": "b"}, {"prompt", "completion"}),
+    "`chat_template` with other names": ({}, {"talk": TURNS}, {"messages"}),
+    "messages, for KTO or GRPO": (
+        {"messages": "messages"},
+        {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
+        {"prompt", "completion"},
+    ),
+}
+
+
+def reshape_cases() -> dict[str, str]:
+    found = re.findall(r"^\| ([^|]*) \| `- (.*)` \|$", PAGE, flags=re.MULTILINE)
+    return {name: step.replace("\\|", "|") for name, step in found}
+
+
+def test_all_rows_are_tried() -> None:
+    assert reshape_cases().keys() == ROWS.keys()
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_brought_into_shape_as_it_says(name: str, tmp_path: Path) -> None:
+    columns, row, made = ROWS[name]
+    step = YAML(typ="safe").load(reshape_cases()[name])
+    source = {"rows": {"rows": [row, row], **({"columns": columns} if columns else {})}}
+    found = BuiltDatasets(tmp_path, {"it": {"from": source, "steps": [step]}})
+    assert made <= found.columns("it").keys()
+    assert all(found.rows("it")[0][column] for column in made)
+
+
+def test_explain_says_the_same_of_a_word() -> None:
+    done = run_command("explain", "lora_r")
+    assert done.returncode == 2
+    assert "`rank` stands under `models.NAME.adapter`" in done.stderr

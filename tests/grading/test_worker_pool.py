@@ -1,0 +1,167 @@
+"""Workers: killed on time, replaced, usable from any thread, gone with their parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from posttrain.grading.grader import grade_many
+from posttrain.grading.options import Options
+from posttrain.grading.worker_pool import WorkerPool
+from posttrain.grading.worker_process import Task
+
+# The sine of so large a number needs as many digits of pi: a worker is busy for longer than any test waits.
+ENDLESS = (r"\sin(10^{10^8})", r"\frac{1}{2}")
+IDENTITY = (r"\sin^2 x + \cos^2 x", "1")
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def pool():
+    made = WorkerPool(2)
+    yield made
+    made.close()
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until_dead(process: int) -> bool:
+    until = time.monotonic() + WAIT_S
+    while is_alive(process) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not is_alive(process)
+
+
+def test_a_task_beyond_its_deadline_is_undecided_and_its_worker_replaced(pool):
+    pairs = [IDENTITY, ENDLESS, ("\\tan x", "\\cot x"), ENDLESS]
+    tasks = [Task(*pair, Options(), 1.0) for pair in pairs]
+    outcomes = pool.run(tasks)
+    assert [outcome.equal for outcome in outcomes] == [True, None, False, None]
+    assert outcomes[1].reason == "no decision within 1 s"
+    assert outcomes[1].path == "limit"
+    assert pool.counts.killed == 2
+    assert pool.run(tasks[:1])[0].equal is True
+
+
+def test_no_task_outlives_its_deadline_by_much(pool):
+    """By the pool's own account: from handing the task over to the death of its worker."""
+    pool.run([Task(*ENDLESS, Options(), 0.5)] * 3)
+    assert pool.counts.killed == 3
+    assert pool.counts.most_over_s < WAIT_S / 2
+
+
+def test_killed_workers_leave_no_process(pool):
+    pool.run([Task(*IDENTITY, Options(), WAIT_S)])
+    worker = pool.idle[0].process.pid
+    assert is_alive(worker)
+    pool.close()
+    assert not is_alive(worker)
+
+
+def test_a_call_ends_when_its_time_is_up(pool):
+    outcomes = pool.run([Task(*ENDLESS, Options(), WAIT_S)] * 5, within_s=1.0)
+    assert {(outcome.equal, outcome.path) for outcome in outcomes} == {(None, "limit")}
+    assert pool.run([Task(*IDENTITY, Options(), WAIT_S)])[0].equal is True
+
+
+def test_threads_share_the_pool(pool):
+    results: dict[int, list] = {}
+
+    def work(number: int) -> None:
+        results[number] = grade_many([IDENTITY, ("\\sin x", f"\\cos {number}x")], pool=pool)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [[verdict.equal for verdict in results[number]] for number in range(4)] == [[True, False]] * 4
+    assert pool.counts.started <= pool.size
+
+
+def test_a_worker_survives_the_thread_that_asked_for_it(pool):
+    thread = threading.Thread(target=lambda: pool.run([Task(*IDENTITY, Options(), WAIT_S)]))
+    thread.start()
+    thread.join()
+    assert pool.run([Task(*IDENTITY, Options(), WAIT_S)])[0].equal is True
+    assert (pool.counts.started, pool.counts.killed) == (1, 0)
+
+
+def test_an_idle_worker_that_was_killed_is_replaced(pool):
+    pool.run([Task(*IDENTITY, Options(), WAIT_S)])
+    os.kill(pool.idle[0].process.pid, signal.SIGKILL)
+    pool.idle[0].process.wait()
+    assert pool.run([Task(*IDENTITY, Options(), WAIT_S)])[0].equal is True
+    assert pool.counts.started == 2
+
+
+def test_a_worker_sees_no_environment(pool, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "do-not-tell")
+    pool.run([Task(*IDENTITY, Options(), WAIT_S)])
+    environment = Path(f"/proc/{pool.idle[0].process.pid}/environ").read_bytes()
+    assert b"PYTHONPATH" in environment
+    assert b"do-not-tell" not in environment
+
+
+PARENT = """
+import pathlib, threading, time
+from posttrain.grading.options import Options
+from posttrain.grading.worker_pool import Pool
+from posttrain.grading.worker_process import Task
+pool = Pool(2)
+pool.run([Task(r"\\sin^2 x + \\cos^2 x", "1", Options(), 60.0)])
+busy = Task(r"\\sin(10^{10^8})", r"\\frac{1}{2}", Options(), 600.0)
+threading.Thread(target=pool.run, args=([busy, busy],), daemon=True).start()
+while pool.counts.tasks < 3:
+    time.sleep(0.02)
+threads = pathlib.Path("/proc/self/task").iterdir()
+print(*(thread.joinpath("children").read_text() for thread in threads), flush=True)
+time.sleep(600)
+"""
+
+
+def test_workers_die_with_a_parent_that_is_killed():
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    workers = [int(number) for number in parent.stdout.readline().split()]
+    assert len(workers) == 2
+    assert all(is_alive(worker) for worker in workers)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert all(wait_until_dead(worker) for worker in workers)
+
+
+def test_the_kernel_ends_a_worker_that_computes_for_too_long():
+    """The second line of defence, for systems without the first: a limit on processor time."""
+    program = "from posttrain.grading.worker import limit_processor\nlimit_processor(0)\nwhile True: pass\n"
+    done = subprocess.run([sys.executable, "-c", program], timeout=WAIT_S, check=False)
+    assert done.returncode == -signal.SIGXCPU
+
+
+FORK = r"""
+import os
+from posttrain.grading.grader import grade
+identity = (r"\sin^2 x + \cos^2 x", "1")
+assert grade(*identity).equal
+child = os.fork()
+if child == 0:
+    os._exit(0 if grade(*identity).equal and grade("1", "1").equal else 3)
+assert os.waitpid(child, 0)[1] == 0
+assert grade(r"\sin 2x", r"2\sin x\cos x").equal
+"""
+
+
+def test_a_forked_child_has_workers_of_its_own():
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=WAIT_S)

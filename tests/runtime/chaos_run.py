@@ -1,0 +1,129 @@
+"""A home that a run is carried out in, in spite of everything, and the client that does so."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.recipe_command import RECIPE_COMMAND, find_processes, wait_until
+from tests.runtime.chaos_phases import HomeState, inspect_home, read_attempts
+from tests.runtime.process_tree import kill_process
+
+from posttrain.runtime.store.products import Store
+
+RECIPE_FOLDER = Path(__file__).parents[1] / "recipes" / "chaos"
+TIMEOUT_SECONDS = 300
+
+
+@dataclass
+class ChaosRun:
+    """A home that a run is carried out in, in spite of everything."""
+
+    home: Path
+    log: Path
+    rng: random.Random
+    # How long an undisturbed run takes, and how much room it needs.
+    seconds: float
+    disk_bytes: int
+    hits: Counter[str] = field(default_factory=Counter[str])
+    violations: list[str] = field(default_factory=list[str])
+    kills: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    # Steps that had finished when they were cut off: how often each had begun by then.
+    finished: dict[str, int] = field(default_factory=dict[str, int])
+    committed: set[str] = field(default_factory=set[str])
+    client: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    # Runs, and attempts at steps, that there were before the client began.
+    runs_before: int = 0
+    attempts_before: dict[str, int] = field(default_factory=dict[str, int])
+    # Whether something that the client had started was killed, and where its words in the log begin.
+    worker_killed: bool = False
+    log_offset: int = 0
+
+    def start_client(
+        self, environment: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as output:
+            return subprocess.Popen(
+                [*RECIPE_COMMAND, "run", str(RECIPE_FOLDER), "--home", str(self.home)],
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                cwd=cwd,
+                env={**os.environ, **(environment or {})},
+            )
+
+    def ensure_client(self, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """The client that is there, or a new one."""
+        if self.client is None:
+            self.runs_before, self.attempts_before = self.count_runs(), read_attempts(self.home)
+            self.worker_killed, self.log_offset = False, self.log_size()
+            self.client = self.start_client(environment)
+            self.started_at = time.monotonic()
+        return self.client
+
+    def log_size(self) -> int:
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    def wait_for_client(self) -> bool:
+        """Let the client that is there come to its end; whether it ended well."""
+        client, self.client = self.client, None
+        ended = None if client is None else client.wait(timeout=TIMEOUT_SECONDS)
+        self.wait_for_processes()
+        if ended is not None:
+            self._check_client_exit(ended)
+        return ended == 0
+
+    def _check_client_exit(self, ended: int) -> None:
+        """A client that nobody killed fails only where its worker was, and says so."""
+        said = self.log.read_bytes()[self.log_offset :].decode(errors="replace")
+        if ended not in (0, -signal.SIGKILL) and not (self.worker_killed and "signal 9" in said):
+            self.violations.append(f"the client ended with {ended}: {said[-600:]}")
+        if "Traceback" in said or "mistake of ours" in said:
+            self.violations.append(f"the client was surprised: {said[-600:]}")
+
+    def wait_for_processes(self) -> None:
+        """Wait for the end of all processes."""
+        wait_until(lambda: not find_processes(self.home), "the end of all processes", seconds=60)
+
+    @contextlib.contextmanager
+    def killing_client(self) -> Generator[None]:
+        """Leave no client behind, whatever goes wrong."""
+        try:
+            yield
+        finally:
+            if self.client is not None:
+                kill_process(self.client.pid)
+                self.client.wait()
+
+    def count_runs(self) -> int:
+        return sum(1 for _ in self.home.glob("runs/*/plan.json"))
+
+    def inspect(self) -> HomeState:
+        """What lies in the home, with nobody at work there."""
+        seen = inspect_home(self.home, self.attempts_before, self.committed)
+        self.committed |= seen.committed
+        self.finished |= seen.finished
+        return seen
+
+    def active_steps(self) -> str:
+        """The stages under way, by their workplaces."""
+        return "+".join(sorted(sight.id for sight in inspect_home(self.home).steps)) or "between steps"
+
+
+def damaged_products(home: Path) -> list[str]:
+    """What stands in the store without being whole."""
+    store = Store(home / "store")
+    found: list[str] = []
+    for key in store.all_keys():
+        made = store.find(key)
+        what = "it is not whole" if made is None else store.integrity_problem(made)
+        found += [f"in the store under {key}: {what}"] if what else []
+    return found

@@ -1,0 +1,82 @@
+"""Makes the datasets of a recipe as its plan says, step by step, and gives their rows."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from posttrain.compiler.pipeline import CompileResult, compile_recipe
+from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
+from posttrain.runtime.catalog import CATALOG, load_entry
+from posttrain.runtime.events import EventWriter
+from posttrain.runtime.rows_io import dataset_parts, read_rows
+from posttrain.runtime.step_context import StepContext
+from posttrain.spec.plan import Plan, plan_from_json, plan_to_json
+
+
+def compile_datasets(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> CompileResult:
+    """What the compiler makes of these datasets; a stage asks for each of them."""
+    import io
+
+    inputs = {name: name for name in datasets}
+    recipe = {
+        "recipe": 1,
+        "name": "data",
+        "datasets": dict(datasets),
+        "stages": {"look": {"script": ["true"], "inputs": inputs}},
+    }
+    text = io.StringIO()
+    YAML(typ="safe").dump(recipe, text)
+    source = SourceFile("recipe.yaml", text.getvalue().encode())
+    return compile_recipe(CompileRequest(source=source, catalog=CATALOG, read=dict(files or {}).get))
+
+
+def plan_datasets(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Plan:
+    found = compile_datasets(datasets, files)
+    assert found.plan is not None, found.diagnostics
+    return plan_from_json(plan_to_json(found.plan))
+
+
+class BuiltDatasets:
+    """The datasets of a plan, made in a folder."""
+
+    def __init__(
+        self, folder: Path, datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None
+    ) -> None:
+        self.plan = plan_datasets(datasets, files)
+        self.folder = folder
+        for name, data in (files or {}).items():
+            (folder / "user" / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "user" / name).write_bytes(data)
+        for step in self.plan.steps:
+            if step.kind == "data":
+                self._run(step)
+
+    def _run(self, step: Any) -> None:
+        out = self.folder / step.id
+        out.mkdir(parents=True)
+        context = StepContext(
+            step=step,
+            inputs={role: self.folder / given.step for role, given in step.inputs.items()},
+            files={role: self.folder / "user" / file.path for role, file in step.files.items()},
+            out=out,
+            work=self.folder,
+            events=EventWriter(self.folder / f"{step.id}.events"),
+        )
+        load_entry(step.entry)(context)
+
+    def rows(self, name: str, part: str | None = None) -> list[dict[str, Any]]:
+        return read_rows(self.folder / f"datasets.{name}", part)
+
+    def parts(self, name: str) -> list[str]:
+        return dataset_parts(self.folder / f"datasets.{name}")
+
+    def columns(self, name: str) -> dict[str, str]:
+        """The columns that the compiler has derived."""
+        return dict(self.plan.step(f"datasets.{name}").params["columns"])
+
+
+def build_dataset(folder: Path, *steps: Any, rows: list[dict[str, Any]], **others: Any) -> BuiltDatasets:
+    """One dataset `it` of these rows, through these steps."""
+    return BuiltDatasets(folder, {**others, "it": {"from": {"rows": rows}, "steps": list(steps)}})

@@ -1,0 +1,63 @@
+"""A dataset of the hub, through the library that people load it with, from a hub of this machine."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.recipe_command import RECIPE_COMMAND
+from tests.runtime.data.fake_dataset_hub import serve_hub
+
+from posttrain.runtime.rows_io import read_rows
+
+pytestmark = pytest.mark.slow
+FILES = {
+    "README.md": b"# name\n",
+    "data/train.jsonl": b"".join(b'{"question": "%d+%d?", "n": %d, "x": 0}\n' % (n, n, n) for n in (1, 2, 3)),
+}
+
+
+def run(folder: Path, address: str, source: str) -> subprocess.CompletedProcess[str]:
+    recipe = f"""\
+recipe: 1
+name: hub
+datasets:
+  it: {{from: {{hub: {source}}}}}
+stages:
+  look: {{script: ["true"], inputs: {{rows: it}}}}
+"""
+    (folder / "recipe.yaml").write_text(recipe)
+    environment = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(folder / "hub")}
+    command = [*RECIPE_COMMAND, "run", str(folder), "--home", str(folder / "home")]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def rows(folder: Path) -> list[dict[str, object]]:
+    (product,) = (folder / "home" / "store").glob("*/files/all.parquet")
+    return read_rows(product.parent)
+
+
+def test_rows_of_the_hub_are_fetched_and_typed(tmp_path: Path):
+    with serve_hub("org/name", FILES) as address:
+        done = run(
+            tmp_path, address, "{name: org/name, split: 'train[:2]', columns: {question: text, n: number}}"
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert rows(tmp_path) == [{"question": "1+1?", "n": 1.0}, {"question": "2+2?", "n": 2.0}]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("{name: org/none, columns: {question: text}}", "`org/none` cannot be loaded"),
+        (
+            "{name: org/name, columns: {question: number}}",
+            "the column `question` is declared as number, and holds VARCHAR",
+        ),
+    ],
+)
+def test_what_is_not_there_ends_the_step_with_its_name(tmp_path: Path, source: str, said: str):
+    with serve_hub("org/name", FILES) as address:
+        done = run(tmp_path, address, source)
+    assert done.returncode != 0
+    assert said in done.stdout + done.stderr

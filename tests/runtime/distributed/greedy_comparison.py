@@ -1,0 +1,86 @@
+"""Runs a training stage in this process. Before each generation, vLLM and the model that is trained write
+after the first prompts greedily: `following.py WORK OUT`.
+
+`following.py WORK OUT nf4` holds the weights below an adapter in 4 bits on this CPU, which posttrain itself
+does on GPUs alone; without bitsandbytes' own kernel for CPUs, which rounds.
+"""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from posttrain.runtime.catalog import load_entry
+from posttrain.runtime.distributed import vllm_rollouts
+from posttrain.runtime.events import read_events
+from posttrain.runtime.models import model_loader as loading
+from posttrain.runtime.worker import create_context
+
+_NUM_TOKENS = 6
+_LOGP_DIFFERENCE = "sampling/sampling_logp_difference/max"
+
+
+def main(work: Path, out: Path) -> None:
+    told: dict[str, Any] = {"vllm": [], "trained": []}
+    settle = vllm_rollouts.patch_vllm_generation
+
+    def settled(trainer: Any) -> None:
+        told["seed that vLLM left"] = torch.initial_seed()
+        settle(trainer)
+        told["seed"] = torch.initial_seed()
+        write = trainer.vllm_generation.generate
+        shown: list[list[int]] = []
+
+        def both(prompts: Any, *rest: Any, **named: Any) -> Any:
+            if not shown:
+                shown.extend(list(one) for one in sorted({tuple(one) for one in prompts}))
+            told["vllm"].append(generate_with_vllm(trainer, shown))
+            told["trained"].append([generate_with_model(trainer, prompt) for prompt in shown])
+            return write(prompts, *rest, **named)
+
+        trainer.vllm_generation.generate = both
+
+    vllm_rollouts.patch_vllm_generation = settled
+    context = create_context(work)
+    load_entry(context.step.entry)(context)
+    events = read_events(work / "record" / "events.jsonl")
+    values = [event["values"] for event in events if event["kind"] == "metrics"]
+    told["apart"] = [one[_LOGP_DIFFERENCE] for one in values if _LOGP_DIFFERENCE in one]
+    out.write_text(json.dumps(told))
+
+
+def generate_with_vllm(trainer: Any, prompts: list[list[int]]) -> list[list[int]]:
+    vllm: Any = import_module("vllm")
+    greedy = vllm.SamplingParams(temperature=0.0, max_tokens=_NUM_TOKENS)
+    given = [vllm.TokensPrompt(prompt_token_ids=prompt) for prompt in prompts]
+    found = trainer.vllm_generation.llm.generate(given, greedy, use_tqdm=False)
+    return [list(one.outputs[0].token_ids) for one in found]
+
+
+def generate_with_model(trainer: Any, prompt: list[int]) -> list[int]:
+    model, training = trainer.model, trainer.model.training
+    model.eval()
+    with torch.no_grad():
+        found = model.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=_NUM_TOKENS)
+    model.train(training)
+    return found[0, len(prompt) :].tolist()
+
+
+def load_in_4bit() -> None:
+    from bitsandbytes.nn import modules
+    from transformers import BitsAndBytesConfig
+
+    modules.has_avx512bf16 = lambda: False
+    how: dict[str, Any] = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+    how |= {"bnb_4bit_use_double_quant": True, "bnb_4bit_compute_dtype": torch.float32}
+    told = {"quantization_config": BitsAndBytesConfig(**how), "device_map": {"": "cpu"}}
+    loading.quantized.quantization_arguments = lambda quantize: told if quantize == "nf4" else {}
+
+
+if __name__ == "__main__":
+    if sys.argv[3:] == ["nf4"]:
+        load_in_4bit()
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

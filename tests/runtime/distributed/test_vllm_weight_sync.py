@@ -1,0 +1,107 @@
+"""What vLLM is handed of weights that bitsandbytes holds in 4 bits: it holds them on a CPU too."""
+
+import inspect
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from tests.conftest import require_service
+from transformers import BitsAndBytesConfig, Qwen2Config, Qwen2ForCausalLM
+from trl.generation import vllm_generation
+
+from posttrain.runtime.distributed.vllm_weight_sync import disable_vllm_bitsandbytes, merged_weights
+from posttrain.runtime.models import model_loader, quantization
+from posttrain.runtime.models.peft_adapters import CAUSAL_LM
+
+HOW = "install posttrain with its extra `cuda`"
+TOKENS = torch.arange(12)[None]
+
+
+def nf4_arguments(dtype: torch.dtype) -> dict[str, Any]:
+    how: dict[str, Any] = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+    how |= {"bnb_4bit_use_double_quant": True, "bnb_4bit_compute_dtype": dtype}
+    return {"quantization_config": BitsAndBytesConfig(**how), "device_map": {"": "cpu"}}
+
+
+def load_qlora(folder: Path, dtype: torch.dtype, targets: list[str]) -> Any:
+    """A model from a folder as QLoRA loads it, with an adapter that is not nothing."""
+    torch.manual_seed(0)
+    sizes: Any = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 12}
+    stored: Any = Qwen2ForCausalLM(Qwen2Config(num_attention_heads=2, num_key_value_heads=2, **sizes))
+    for weight in stored.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.2)
+    stored.to(dtype).save_pretrained(folder)
+    loaded: Any = Qwen2ForCausalLM.from_pretrained(folder, dtype=dtype, **nf4_arguments(dtype))
+    model: Any = get_peft_model(loaded, LoraConfig(r=4, target_modules=targets))
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.1)
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):  # a kernel that packs them otherwise, and rounds
+            module.support_avx512bf16_for_cpu = False
+    return model.eval()
+
+
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-4), (torch.bfloat16, 0.3)])
+@pytest.mark.parametrize("targets", [["q_proj", "up_proj"], ["k_proj", "down_proj", "o_proj"]])
+def test_it_is_the_model_that_is_trained_and_that_stays_as_it_is(
+    dtype: torch.dtype, near: float, targets: list[str], tmp_path: Path
+) -> None:
+    require_service("bitsandbytes", find_spec("bitsandbytes"), HOW)
+    model = load_qlora(tmp_path, dtype, targets)
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    found = dict(merged_weights(model))
+    assert all(torch.equal(weight, before[name]) for name, weight in model.named_parameters())
+
+    whole: Any = Qwen2ForCausalLM.from_pretrained(tmp_path, dtype=dtype)
+    shapes = {name: weight.shape for name, weight in whole.named_parameters()}
+    assert {name: weight.shape for name, weight in found.items()} == shapes
+    with torch.no_grad():
+        trained, base = model(TOKENS).logits.float(), whole(TOKENS).logits.float()
+        whole.load_state_dict(found, strict=False)
+        handed_on = whole(TOKENS).logits.float()
+    apart = (trained - handed_on).abs().max().item()
+    assert apart < near
+    assert (trained - base).abs().max().item() > 5 * near, "the bits and the adapter make a difference"
+
+
+def test_what_the_trainer_does_not_lend_vllm_is_not_handed_on(tmp_path: Path) -> None:
+    """The adapter's own weights, and the scales of those in 4 bits."""
+    require_service("bitsandbytes", find_spec("bitsandbytes"), HOW)
+    model = load_qlora(tmp_path, torch.float32, ["q_proj"])
+    names = {name for name, _ in Qwen2ForCausalLM.from_pretrained(tmp_path).named_parameters()}
+    assert {name for name, _ in merged_weights(model)} == names
+
+
+def test_weights_merged_before_they_are_quantised_name_a_folder_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vLLM starts from the folder that the trainer's model names."""
+    require_service("bitsandbytes", find_spec("bitsandbytes"), HOW)
+    load_qlora(tmp_path / "base", torch.float32, ["q_proj"]).save_pretrained(tmp_path / "adapter")
+    whole = Qwen2ForCausalLM.from_pretrained(tmp_path / "base")
+    adapted = PeftModel.from_pretrained(whole, tmp_path / "adapter")
+    monkeypatch.setattr(model_loader, "load_model", lambda _: adapted)
+    monkeypatch.setattr(quantization, "arguments", lambda _: nf4_arguments(torch.float32))
+    made = model_loader._load_merged(tmp_path / "adapter", CAUSAL_LM, "nf4")
+    assert made.is_loaded_in_4bit
+    assert Path(made.name_or_path) == tmp_path / "base"
+
+
+def test_trl_asks_of_bitsandbytes_only_how_vllm_is_to_quantise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that telling it of none leaves all else as it is."""
+    name = "is_bitsandbytes_available"
+    whole, started = (
+        inspect.getsource(part)
+        for part in (vllm_generation.VLLMGeneration, vllm_generation.VLLMGeneration._init_vllm)
+    )
+    asked = started.partition(f"if {name}():")[2].partition("self.llm = LLM(")[0]
+    assert whole.count(name) == started.count(name) == 1
+    assert 'quantization = "bitsandbytes"' in asked
+    monkeypatch.setattr(vllm_generation, name, lambda: True)
+    disable_vllm_bitsandbytes()
+    assert vllm_generation.is_bitsandbytes_available() is False

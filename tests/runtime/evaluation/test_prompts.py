@@ -1,0 +1,47 @@
+"""A row's prompt, with a template around it and worked examples before it."""
+
+from typing import Any
+
+import pytest
+
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.prompts import _build_prompt
+
+HOW = {"joint": " ", "between": "\n\n"}
+SHOTS = [("1+1=", "2"), ("2+2=", "4")]
+
+
+@pytest.mark.parametrize(
+    ("template", "shots", "chat", "expected"),
+    [
+        ("{prompt}", [], False, "3+3="),
+        ("{prompt}", [], True, [{"role": "user", "content": "3+3="}]),
+        ("Q: {prompt} \\boxed{prompts}", [], False, "Q: 3+3= \\boxed{prompts}"),
+        ("{prompt}", SHOTS, False, "1+1= 2\n\n2+2= 4\n\n3+3="),
+        (
+            "<{prompt}>",
+            SHOTS[:1],
+            True,
+            [
+                {"role": "user", "content": "<1+1=>"},
+                {"role": "assistant", "content": "2"},
+                {"role": "user", "content": "<3+3=>"},
+            ],
+        ),
+    ],
+)
+def test_text_is_filled_in_and_shots_stand_before(
+    template: str, shots: list[tuple[str, str]], chat: bool, expected: Any
+):
+    assert _build_prompt("3+3=", template, shots, HOW, chat) == expected
+
+
+def test_a_conversation_is_taken_as_it_is():
+    turns = [{"role": "system", "content": "s", "name": None}, {"role": "user", "content": "u", "name": "x"}]
+    bare = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+    assert _build_prompt(turns, "{prompt}", [], HOW, True) == bare
+
+
+def test_a_row_without_a_prompt_is_said():
+    with pytest.raises(StepError, match="a row has no prompt"):
+        _build_prompt(None, "{prompt}", [], HOW, False)

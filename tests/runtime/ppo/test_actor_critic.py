@@ -1,0 +1,149 @@
+"""Policy and values as one module: what they find, what they share, and what is learnt of each."""
+
+import pytest
+import torch
+from tests.runtime.ppo.tiny_models import random_tokens, tiny_model, with_adapter
+
+from posttrain.runtime.ppo import logprobs as pieces
+from posttrain.runtime.ppo.actor_critic import build_actor_critic, frozen_copy
+from posttrain.runtime.ppo.logprobs import token_logprobs
+
+FAMILIES = ("qwen2", "llama", "gemma2", "granite", "cohere", "gpt2", "gpt_neox", "bloom")
+
+
+def model_inputs(rows: int = 3, prompt: int = 4, count: int = 5) -> tuple[torch.Tensor, torch.Tensor, int]:
+    given = random_tokens(rows, prompt + count)
+    return given, torch.ones_like(given), count
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_log_probabilities_and_entropies_are_the_model_s_own(family: str) -> None:
+    """Whatever the architecture does to its logits after the head."""
+    policy = tiny_model(family)
+    given, attention, count = model_inputs()
+    with torch.no_grad():
+        found, values, entropies = build_actor_critic(policy, "own", 0.7, False)(given, attention, count)
+        logits = policy(input_ids=given).logits[:, -count - 1 : -1] / 0.7
+    every = logits.log_softmax(dim=-1)
+    wanted = every.gather(-1, given[:, -count:].unsqueeze(-1)).squeeze(-1)
+    torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-5)
+    torch.testing.assert_close(entropies, -(every.exp() * every).sum(dim=-1), atol=2e-5, rtol=1e-5)
+    assert values.abs().max() == 0  # nothing is foretold by chance
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padding_on_either_side_changes_nothing(family: str) -> None:
+    pair = build_actor_critic(tiny_model(family), "own", 1.0, False)
+    given, attention, count = model_inputs()
+    padded = torch.nn.functional.pad(given, (3, 2))
+    marks = torch.nn.functional.pad(attention, (3, 2))
+    with torch.no_grad():
+        wanted = pair(given, attention, count)[0]
+        found = pair(padded, marks, count + 2)[0][:, :count]
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("entropy", [False, True])
+def test_pieces_are_as_the_whole_with_their_gradients(entropy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, given = tiny_model(tie_word_embeddings=False), random_tokens(3, 5)
+    grads = []
+    for piece in (1 << 25, 4 * writer.config.vocab_size):
+        monkeypatch.setattr(pieces, "_PIECE", piece)
+        hidden = torch.randn(3, 5, 16, generator=torch.Generator().manual_seed(2)).requires_grad_()
+        writer.zero_grad()
+        logprobs, entropies = token_logprobs(hidden, given, writer, 0.9, entropy)
+        (logprobs.sum() + (entropies.sum() if entropy else 0)).backward()
+        grads.append((logprobs.detach(), hidden.grad, writer.lm_head.weight.grad.clone()))
+        assert entropies.requires_grad is entropy
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_values_have_layers_of_their_own() -> None:
+    pair = build_actor_critic(tiny_model(), "own", 1.0, False)
+    policy, values = pair.parts()
+    assert not {id(w) for w in policy} & {id(w) for w in values}
+    assert sum(w.numel() for w in values) > sum(w.numel() for w in policy) / 2
+    _, foretold, _ = pair(*model_inputs())
+    (foretold - 1).square().sum().backward()
+    assert all(weight.grad is None for weight in policy)
+    assert pair.head.bias.grad is not None
+
+
+def test_a_shared_head_moves_the_policy_s_layers() -> None:
+    pair = build_actor_critic(tiny_model(), "shared", 1.0, False)
+    torch.nn.init.ones_(pair.head.weight)
+    policy, values = pair.parts()
+    assert sum(weight.numel() for weight in values) == 17
+    pair(*model_inputs())[1].sum().backward()
+    assert any(weight.grad is not None and weight.grad.abs().max() > 0 for weight in policy)
+
+
+def test_under_an_adapter_the_weights_below_are_there_once() -> None:
+    policy = with_adapter(tiny_model())
+    pair, reference = build_actor_critic(policy, "own", 1.0, False), frozen_copy(policy)
+    below = {id(w) for name, w in policy.named_parameters() if "lora_" not in name}
+    learnt = {id(w) for name, w in policy.named_parameters() if "lora_" in name}
+    of_values = {id(w) for w in pair.layers.parameters()}
+    of_reference = {id(w) for w in reference.parameters()}
+    assert below & of_values
+    assert below == below & of_reference
+    assert not learnt & (of_values | of_reference)
+    assert not any(weight.requires_grad for weight in reference.parameters())
+    assert {name.rpartition(".lora_")[1] for name in pair.value_state()} == {".lora_", ""}
+
+
+@pytest.mark.parametrize("adapter", [False, True])
+def test_the_reference_starts_where_the_policy_does_and_stays(adapter: bool) -> None:
+    policy = with_adapter(tiny_model()) if adapter else tiny_model()
+    reference = frozen_copy(policy)
+    given = random_tokens(2, 6)
+    with torch.no_grad():
+        before = policy(input_ids=given).logits
+        assert torch.equal(reference(input_ids=given).logits, before)
+        for weight in policy.parameters():
+            if weight.requires_grad:
+                weight.add_(0.1)
+        assert not torch.equal(policy(input_ids=given).logits, before)
+        assert torch.equal(reference(input_ids=given).logits, before)
+
+
+def test_the_policy_answers_for_what_a_trainer_asks() -> None:
+    policy = with_adapter(tiny_model())
+    pair = build_actor_critic(policy, "own", 1.0, False)
+    assert pair.config is policy.config
+    assert pair.generation_config is policy.generation_config
+    assert pair.is_quantized is False
+    with pytest.raises(AttributeError):
+        _ = pair.no_such_thing
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gpt2"])
+def test_gradient_checkpointing_changes_no_gradient(family: str) -> None:
+    found = []
+    for again in (False, True):
+        pair = build_actor_critic(tiny_model(family), "own", 1.0, False).train()
+        torch.nn.init.ones_(pair.head.weight)
+        for module in pair.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        if again:
+            pair.gradient_checkpointing_enable()
+        logprobs, values, _ = pair(*model_inputs())
+        (logprobs.sum() + values.sum()).backward()
+        found.append([w.grad for part in pair.parts() for w in part if w.grad is not None])
+    assert len(found[0]) == len(found[1]) > 10
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_under_autocast_what_is_told_is_in_full_precision() -> None:
+    pair = build_actor_critic(tiny_model(), "own", 1.0, False)
+    torch.nn.init.ones_(pair.head.weight)
+    with torch.no_grad():
+        wanted = pair(*model_inputs())
+        with torch.autocast("cpu", torch.bfloat16):
+            found = pair(*model_inputs())
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, atol=0.15, rtol=0.1)

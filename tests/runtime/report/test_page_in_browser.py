@@ -1,0 +1,209 @@
+"""The page in a real browser: it renders, answers, loads nothing, and the console stays silent."""
+
+import json
+import math
+
+import pytest
+from tests.runtime.report.eval_facts import make_eval_facts, scored_rows
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "</script><script>console.error(1)</script><img src=x onerror=console.error(2)>\x00\u202e"
+
+
+@pytest.fixture
+def report(workshop, make, tmp_path):
+    """The report of a run that was made by the real classes, hostile texts in it."""
+    params = {"reward": make.reward}
+    workshop.begin(
+        make.step("base", "model"),
+        make.step("grpo", inputs=("base",), params=params, estimate={"seconds": 2, "memory_gb": 0.5}),
+        make.step("check", "eval", inputs=("grpo",), params={**params, "metrics": make.metrics}),
+        make.step("ship", "gate", inputs=("check",)),
+        make.step("export", "export", inputs=("grpo",), gates=("ship",)),
+        make.step("several", "eval", inputs=("base", "grpo")),
+        make.step("left", "script"),
+    )
+    workshop.done("base", parameters=10)
+    figures = [
+        ("metrics", {"step": s, "values": {"loss": 2 / s, "reward/right": math.sin(s), HOSTILE: s}})
+        for s in range(1, 61)
+    ]
+    told = [("warning", {"message": HOSTILE, "advice": HOSTILE}), ("checkpoint", {"step": 30})]
+    workshop.done("grpo", figures + told)
+    samples = [
+        {
+            "step": 0,
+            "prompt": f"{n}+1=",
+            "completion": f"\n  {HOSTILE}\n{n}",
+            "values": {"right": 3.0 if n % 2 else -1.0},
+        }
+        for n in range(20)
+    ]
+    rate = {
+        "kind": "rate",
+        "node": "right",
+        "value": 0.5,
+        "low": 0.3,
+        "high": 0.7,
+        "items": 20,
+        "unscored": 0,
+    }
+    workshop.done("check", [("sample", one) for one in samples], metrics={"accuracy": rate})
+    condition = {"text": HOSTILE, "kind": "at_least", "verdict": "fail", "threshold": 0.8, "confidence": 0.95}
+    condition |= {"value": 0.5, "low": 0.3, "high": 0.7, "items": 20}
+    workshop.done("ship", verdict="fail", conditions=[condition])
+    workshop.settle("export", "held", reason="the gate ship did not open")
+    models = {"base": scored_rows(0.3), f"org/{HOSTILE}": scored_rows(0.6)}
+    workshop.done("several", **make_eval_facts(models, ["topic", "item"], 10_000))
+    workshop.settle("left", "skipped", reason="not selected")
+    workshop.end()
+    path = tmp_path / "report.html"
+    path.write_text(workshop.page(), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_renders_in_silence(browser, report, scheme, width):
+    browser.look(width=width, scheme=scheme)
+    browser.open(report)
+    assert browser.complaints() == []
+    assert browser.requests() == [report.as_uri()]
+    assert browser.value("document.querySelector('h1').textContent") == "sums"
+    assert browser.value("document.documentElement.scrollWidth") == width
+    drawn = """[...document.querySelectorAll("svg[aria-label]")]
+        .filter((svg) => !svg.closest("details:not([open])"))
+        .map((svg) => [svg.getBoundingClientRect(), svg.children.length])
+        .map(([box, children]) => [box.width, box.height, children])"""
+    drawings = browser.value(drawn)
+    assert len(drawings) >= 8
+    assert [d for d in drawings if min(d) <= 0] == []
+    paper = browser.value("getComputedStyle(document.body).backgroundColor")
+    red = int(paper.removeprefix("rgb(").split(",")[0])
+    assert (red > 200) == (scheme == "light")
+
+
+def test_text_can_be_told_from_what_it_stands_on(browser, report):
+    """Contrast of small text, by the formula of WCAG, in both schemes."""
+    contrast = """(() => {
+      const light = (colour) => {
+        const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+          .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const behind = (element) => {
+        for (let e = element; e; e = e.parentElement) {
+          const colour = getComputedStyle(e).backgroundColor;
+          if (!/, 0\\)$/.test(colour) && colour !== "transparent") return colour;
+        }
+      };
+      const texts = ".soft, .pill, .facts, nav a, figcaption, td, th, dt, a:not(.cell):not(.skip)";
+      return [...document.querySelectorAll(texts)]
+        .filter((e) => e.checkVisibility() && !e.closest("svg"))
+        .map((e) => {
+          const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+          return [(a + 0.05) / (b + 0.05), e.className + " " + e.textContent.slice(0, 20)];
+        })
+        .filter(([ratio]) => ratio < 4.5);
+    })()"""
+    for scheme in ("light", "dark"):
+        browser.look(scheme=scheme)
+        browser.open(report)
+        assert browser.value(contrast) == []
+
+
+def test_pointing_at_a_curve_reads_its_values(browser, report):
+    browser.look()
+    browser.open(report)
+    box = browser.value("""(() => {
+      const svg = document.querySelector("svg[data-chart]");
+      svg.scrollIntoView({behavior: "instant", block: "center"});
+      const box = svg.getBoundingClientRect();
+      return [box.left, box.top, box.width, box.height];
+    })()""")
+    words = "document.querySelector('#curves .readout').textContent"
+    before = browser.value(words)
+    browser.move(box[0] + box[2] - 12, box[1] + box[3] / 2)
+    assert browser.value(words).startswith("step 60: -0.3048")
+    browser.move(5, 5)
+    assert browser.value(words) == before
+    browser.value("document.querySelector('svg[data-chart]').focus()")
+    for _ in range(3):
+        browser.press("ArrowRight")
+    assert browser.value(words).startswith("step 3: 0.1411")
+    assert browser.complaints() == []
+
+
+def test_samples_are_chosen_by_stage_outcome_and_text(browser, report):
+    browser.look()
+    browser.open(report)
+    shown = """[...document.querySelectorAll(".sample")].filter((card) => card.checkVisibility())
+        .map((card) => card.querySelector("pre").textContent)"""
+    choose = """(() => { const box = document.querySelector("%s"); box.value = "%s";
+        box.dispatchEvent(new Event("%s")); })()"""
+    assert len(browser.value(shown)) == 8
+    browser.value("document.querySelector('#more-samples').click()")
+    assert len(browser.value(shown)) == 20
+    browser.value(choose % ("#sample-outcome", "right", "change"))
+    assert browser.value(shown)[:2] == ["1+1=", "3+1="]
+    browser.value(choose % ("#sample-text", "13+", "input"))
+    assert browser.value(shown) == ["13+1="]
+    assert browser.value("document.querySelector('#sample-count').textContent") == "1 of 1 shown"
+    assert browser.complaints() == []
+
+
+def test_samples_are_chosen_by_model(browser, workshop, make, tmp_path):
+    told = {"step": 0, "prompt": "p", "values": {}}
+    events = [{**told, "kind": "sample", "model": m, "completion": m} for m in ("one", "two", "one")]
+    workshop.begin(make.step("check", "eval"))
+    path = workshop.work("check") / "record" / "events.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    (tmp_path / "page.html").write_text(workshop.page(), encoding="utf-8")
+    browser.look()
+    browser.open(tmp_path / "page.html")
+    browser.value("""(() => { const box = document.querySelector("#sample-model"); box.value = "one";
+        box.dispatchEvent(new Event("change")); })()""")
+    assert browser.value("document.querySelector('#sample-count').textContent") == "2 of 2 shown"
+    assert browser.complaints() == []
+
+
+def test_whitespace_of_a_completion_is_kept(browser, report):
+    browser.look()
+    browser.open(report)
+    kept = browser.value("document.querySelectorAll('.sample pre')[1].textContent")
+    assert kept.startswith("\n  </script>")
+    assert kept.endswith("\u2400\u27e8U+202E\u27e9\n0")
+
+
+def test_a_step_of_the_picture_opens_its_details(browser, report):
+    browser.look()
+    browser.open(report)
+    assert browser.value("document.querySelector('#step-1').open") is False
+    browser.value("""document.querySelector('.plan a[href="#step-1"]')
+        .dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true}))""")
+    assert browser.value(
+        "new Promise((done) => setTimeout(() => done(document.querySelector('#step-1').open), 200))"
+    )
+
+
+def test_without_scripts_everything_is_there(browser, report):
+    browser.look(script=False)
+    browser.open(report)
+    found = browser.call("DOM.getDocument")["root"]["nodeId"]
+    text = browser.call("DOM.getOuterHTML", nodeId=found)["outerHTML"]
+    assert text.count("<article") == 20
+    assert 'class="sample" hidden' not in text
+    browser.look()
+
+
+def test_a_page_prints(browser, report):
+    import base64
+
+    browser.look()
+    browser.open(report)
+    printed = base64.b64decode(browser.call("Page.printToPDF", printBackground=True)["data"])
+    assert printed.startswith(b"%PDF")
+    assert (
+        printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") + printed.count(b"/Type/Page") >= 2
+    )

@@ -1,0 +1,73 @@
+"""Runs programs in a box, and looks for what they leave behind."""
+
+import os
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from posttrain.runtime.sandbox.job import Job, Sandbox
+from posttrain.runtime.sandbox.languages import load_language
+from posttrain.runtime.sandbox.limits import Limits, RunResult
+from posttrain.runtime.sandbox.process_runner import run
+from posttrain.runtime.sandbox.program_tests import (
+    ProgramTestResult,
+    ProgramTestSettings,
+    judge_run,
+    read_tests,
+)
+
+
+def run_in_sandbox(
+    box: Sandbox, program: str, test: dict[str, Any], limits: Limits, **terms: Any
+) -> tuple[RunResult, ProgramTestResult]:
+    """How one program ended on one test, and what that amounts to."""
+    (wanted,) = read_tests([test])
+    job = Job(
+        language=load_language("python"),
+        program=textwrap.dedent(program).encode(),
+        input_mode=wanted.input_mode,
+        input=wanted.input,
+        limits=limits,
+    )
+    ended = run(box, job)
+    return ended, judge_run(ended, wanted, ProgramTestSettings(language=job.language, limits=limits, **terms))
+
+
+def make_world_readable(folder: Path) -> None:
+    """Let other users through to a folder of the test's."""
+    top = Path(tempfile.gettempdir())
+    for path in (folder, *folder.parents):
+        if top in path.parents:
+            path.chmod(0o755)
+
+
+def leftover_processes() -> list[str]:
+    """Processes of boxes that have no living parent outside, or whose parent is this one."""
+    end = time.monotonic() + 5
+    while (found := list(_sandbox_processes())) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def _sandbox_processes() -> Iterator[str]:
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            above = list(_ancestors(int(folder.name)))
+        except OSError:
+            continue
+        inside = "/program.py " in command or "bwrap" in command.split(" ")[0]
+        if inside and (os.getpid() in above or above == [1]):
+            yield command
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while pid > 1:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        pid = int(fields[1])
+        yield pid

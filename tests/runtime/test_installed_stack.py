@@ -1,0 +1,14 @@
+"""The stack's versions are those that importlib tells."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from posttrain.compiler.facts.pinned_versions import PINNED_VERSIONS
+from posttrain.runtime.installed_stack import installed_stack
+
+
+def test_the_versions_are_those_that_are_installed() -> None:
+    for name, told in installed_stack().items():
+        try:
+            assert told == version(name), name
+        except PackageNotFoundError:
+            assert told == PINNED_VERSIONS[name], name
