@@ -1,6 +1,6 @@
-# Two commands: `make quickstart` and `make test`. Each first builds what it needs in .venv, from the
-# locks in requirements/, and does nothing there when the locks have not changed. All that must be
-# on the machine is Python 3.11 or newer, its pip, and make.
+# Two commands: `make quickstart` and `make test`. Each first installs its requirements into .venv from the
+# locks in requirements/, unless the locks have not changed. The machine needs Python 3.11 or newer, its pip,
+# and make.
 
 VENV ?= .venv
 # The first interpreter on the PATH that is new enough; `make PYTHON=/path/to/python` overrides it.
@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	echo python3)
 
 BIN := $(VENV)/bin
-# Stamps: an empty file says that its lock is installed in this environment.
+# Stamps: an empty file marks a lock as installed in this environment.
 TOOLS := $(VENV)/.installed-tools
 PACKAGE := $(VENV)/.installed-package
 TRAIN := $(VENV)/.installed-train
@@ -28,10 +28,10 @@ quickstart: $(TRAIN) $(PACKAGE) ## train, evaluate and export a small model with
 	$(BIN)/recipe run recipes/quickstart
 
 JOBS ?= 2
-test: $(DEV) $(PACKAGE) ## run the tests, JOBS (2) side by side; PYTEST_ARGS="-k name" goes to pytest
+test: $(DEV) $(PACKAGE) ## run the tests in JOBS (2) processes; PYTEST_ARGS="-k name" goes to pytest
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope $(PYTEST_ARGS)
 
-# Each of these pins libraries in its own way: the tests of what talks to them need environments apart.
+# These pin libraries in conflicting versions: their tests need separate environments.
 ELSEWHERE := $(VENV)/elsewhere
 APPS := $(VENV)/appworld
 apart: $(ELSEWHERE)/.installed $(APPS)/.installed ## run the tests of W&B, MLflow, Trackio, reasoning-gym, TextArena, AppWorld
@@ -40,7 +40,7 @@ apart: $(ELSEWHERE)/.installed $(APPS)/.installed ## run the tests of W&B, MLflo
 	tests/runtime/trackers/test_trackers.py tests/runtime/data/test_reasoning_gym.py tests/runtime/environments/test_external_environments.py
 
 N ?= 500
-chaos: $(DEV) $(PACKAGE) ## disturb runs N times (500): kills, full disks, damage, clocks; SEED=7 repeats
+chaos: $(DEV) $(PACKAGE) ## inject N faults (500) into runs: kills, full disks, damage, clock jumps; SEED=7 repeats
 	$(BIN)/python -m tests.runtime.chaos --faults $(N) $(if $(SEED),--seed $(SEED))
 
 SECONDS ?= 600
@@ -48,26 +48,26 @@ fuzz: $(DEV) $(PACKAGE) ## mutate recipes and compile them, for SECONDS; install
 	$(INSTALL) -q atheris
 	$(BIN)/python -m tests.compiler.fuzz_atheris --seconds $(SECONDS)
 
-check: $(DEV) $(PACKAGE) ## lint, formatting, types and the direction of imports
+check: $(DEV) $(PACKAGE) ## check lint, formatting, types and import contracts
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 
-format: $(DEV) ## format the code and mend what the linter can mend
+format: $(DEV) ## format the code and apply the linter's fixes
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# The heaviest lock comes first and constrains the others, so that one version of a package serves
-# every use. Locked versions stay as they are until asked: make lock UPGRADE=1
+# The largest lock comes first and constrains the others, so that all use one version of a package.
+# Locked versions do not change without UPGRADE=1.
 LOCK = $(BIN)/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 SAME = -c requirements/cuda.txt
 
-image: ## build the CPU image, posttrain-cpu:latest; BASE=... and TAG=... change what it is
+image: ## build the CPU image, posttrain-cpu:latest; BASE=... and TAG=... override base and tag
 	containers/build cpu $(or $(TAG),posttrain-cpu:latest) $(if $(BASE),--build-arg BASE=$(BASE))
 
-lock: $(TOOLS) ## write requirements/*.txt anew from pyproject.toml; UPGRADE=1 takes newer versions
+lock: $(TOOLS) ## regenerate requirements/*.txt from pyproject.toml; UPGRADE=1 selects newer versions
 	$(LOCK) --extra train --extra cuda -o requirements/cuda.txt
 	$(LOCK) $(SAME) --extra train -o requirements/train.txt
 	$(LOCK) $(SAME) -o requirements/base.txt
@@ -87,7 +87,7 @@ $(BIN)/python:
 	@$(PYTHON) -m pip --version >/dev/null 2>&1 || { \
 	echo '"$(PYTHON)" has no pip. Install it (Debian: apt-get install python3-pip), then run make again.'; \
 	exit 1; }
-	@echo 'Making an environment in $(VENV)'
+	@echo 'Creating an environment in $(VENV)'
 	@$(PYTHON) -m venv --without-pip $(VENV)
 
 $(TOOLS): requirements/tools.txt | $(BIN)/python
@@ -108,13 +108,13 @@ $(DEV): requirements/dev.txt $(TOOLS)
 	@touch $@
 
 $(ELSEWHERE)/.installed: requirements/apart.txt $(TOOLS)
-	@echo 'Making an environment in $(@D)'
+	@echo 'Creating an environment in $(@D)'
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r requirements/apart.txt
 	@touch $@
 
 $(APPS)/.installed: requirements/appworld.txt $(TOOLS)
-	@echo 'Making an environment in $(@D)'
+	@echo 'Creating an environment in $(@D)'
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r requirements/appworld.txt
 	@APPWORLD_CACHE=$(@D)/cache $(@D)/bin/appworld install

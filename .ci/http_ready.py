@@ -1,4 +1,4 @@
-"""Exit 0 when `GET PATH` at ADDRESS (unix://SOCKET or tcp://HOST:PORT) is answered with 200."""
+"""Exit 0 if `GET PATH` at ADDRESS (unix://SOCKET or tcp://HOST:PORT) returns 200."""
 
 import socket
 import sys

@@ -1,15 +1,15 @@
 """CPU time of `recipe validate` and `recipe plan`, as multiples of a floor measured in the same run.
 
-python perf/start.py [--rounds 15] [RECIPE ...]     the quickstart if none is named
-python perf/start.py --large [--rounds 3]           a matrix of 1,000 steps, chains up to 10,000
+python perf/cli_startup.py [--rounds 15] [RECIPE ...]     the quickstart if none is named
+python perf/cli_startup.py --large [--rounds 3]           a matrix of 1,000 steps, chains up to 10,000
 """
 
 import argparse
 import tempfile
 from pathlib import Path
 
-from floor import RECIPE_COMMAND, median_cpu_seconds, print_times, resource_usage
-from shapes import write_chain_recipe, write_matrix_recipe
+from cpu_time import RECIPE_COMMAND, median_cpu_seconds, print_times, resource_usage
+from large_recipes import write_chain_recipe, write_matrix_recipe
 
 ROOT = Path(__file__).parent.parent
 CHAINS = (1_000, 5_000, 10_000)

@@ -1,11 +1,11 @@
 r"""How soon, and how, each of several tools tells a mistake in its configuration.
 
-    python perf/peers.py --env axolotl=FOLDER --env llamafactory=FOLDER --env oumi=FOLDER \
+    python perf/config_errors.py --env axolotl=FOLDER --env llamafactory=FOLDER --env oumi=FOLDER \
         --env swift=FOLDER
 
 Each folder is a virtual environment with that tool; TRL is in ours. Every tool gets the same training in its
 own words: a small model of random weights, 100 rows, two steps on a CPU. It must do that before its mistakes
-are looked at. The answers are looked at by rules that are the same for all; perf/peers.md is written.
+are looked at. The answers are looked at by rules that are the same for all; perf/config_errors.md is written.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sums import SFT_TRAINING, load_products, run_stages, train_from
+from sums_recipe import SFT_TRAINING, load_products, run_stages, train_from
 
 _RECIPE = """\
 recipe: 1
@@ -157,7 +157,7 @@ class ToolRun:
         return re.search(word, self.text) is not None
 
     def has_line_number(self, line: int) -> bool:
-        """Whether the line of the mistake is told, beside the name of the file."""
+        """Whether the line of the mistake is given, beside the name of the file."""
         return re.search(rf"\.(yaml|json)\W+(line )?{line}\b", self.text) is not None
 
     @property
@@ -189,8 +189,12 @@ def table_rows(tool: Tool, envs: dict[str, str], model: Path) -> Iterator[str]:
         file, line = _first_change(tool.files, wrong)
         got = run_tool(tool, programs, model, wrong)
         outcome = "trains all the same" if got.status == 0 else "refused"
-        told = [_yes_no(got.mentions(word)), _yes_no(got.has_line_number(line)), _yes_no(got.has_traceback)]
-        shown = [tool.name, name, outcome, f"{got.cpu:.1f}", *told]
+        answers = [
+            _yes_no(got.mentions(word)),
+            _yes_no(got.has_line_number(line)),
+            _yes_no(got.has_traceback),
+        ]
+        shown = [tool.name, name, outcome, f"{got.cpu:.1f}", *answers]
         print(" | ".join(shown), f"({file}:{line})", flush=True)
         yield f"| {' | '.join(shown)} |"
 

@@ -2,8 +2,8 @@
 
     python perf/grading.py [--pairs N] [--limit SECONDS]
 
-writes perf/grading.md. The accuracy is on this project's own cases (tests/runtime/grading/cases), which
-its grader was made to pass: the figure says what math-verify does there, not how ours does elsewhere.
+writes perf/grading.md. The accuracy is on this project's own cases (tests/grading/cases), which
+its grader was made to pass: the number says what math-verify does there, not how ours does elsewhere.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from posttrain.grading.grader import grade, grade_many
 from posttrain.grading.worker_pool import close_shared_pool
 
 HERE = Path(__file__).parent
-CASES = HERE.parent / "tests" / "runtime" / "grading" / "cases"
+CASES = HERE.parent / "tests" / "grading" / "cases"
 HANGING_INPUTS = [
     r"2003^{2002^{2001}}",
     r"9^{9^{9^9}}",
@@ -51,12 +51,12 @@ def boxed(text: str) -> str:
     return text if "\\boxed" in text else f"\\boxed{{{text}}}"
 
 
-def math_verify(dress: tuple[Callable[[str], str], ...]) -> Judge:
-    """math-verify on the texts in each dress; one that verifies is enough."""
+def math_verify(wrappers: tuple[Callable[[str], str], ...]) -> Judge:
+    """math-verify on the texts in each wrapping; one that verifies is enough."""
     from math_verify import parse, verify
 
     def judged(candidate: str, reference: str) -> bool | None:
-        return any(verify(parse(put(reference)), parse(put(candidate))) for put in dress)
+        return any(verify(parse(wrap(reference)), parse(wrap(candidate))) for wrap in wrappers)
 
     return judged
 
@@ -72,8 +72,8 @@ def accuracy(judge: Judge) -> dict[str, tuple[int, int]]:
 def ordinary_pairs(count: int) -> list[Pair]:
     """Distinct pairs of the kinds that fill the usual data sets, about a third of them wrong."""
     chance = random.Random(7)
-    made: dict[Pair, None] = {}
-    while len(made) < count:
+    pairs: dict[Pair, None] = {}
+    while len(pairs) < count:
         n, d = chance.randint(-999, 9999), chance.randint(2, 99)
         m = n + (chance.random() < 1 / 3)
         kinds = [
@@ -96,8 +96,8 @@ def ordinary_pairs(count: int) -> list[Pair]:
             (f"{d}x + {m}", f"{n} + {d}x"),
             (f"[{-d}, {m})", f"[{-d},{n})"),
         ]
-        made[chance.choice(kinds)] = None
-    return list(made)
+        pairs[chance.choice(kinds)] = None
+    return list(pairs)
 
 
 def pairs_per_second(run: Callable[[], object], count: int) -> float:

@@ -1,6 +1,6 @@
-"""How often the intervals hold the truth: `python perf/intervals.py > perf/intervals.md`.
+"""How often the intervals hold the truth: `python perf/interval_coverage.py > perf/interval_coverage.md`.
 
-Every case has a known truth: how often does the 95 % interval of `runtime/intervals.py` hold it, and how
+Every case has a known truth: how often does the 95 % interval of `confidence_intervals.py` hold it, and how
 often does a gate whose threshold is the truth, where neither verdict is right, pass or fail by mistake?
 """
 
@@ -22,7 +22,7 @@ Draw = Callable[[random.Random, int], list[float]]
 def main() -> None:
     print("# Coverage of the intervals\n")
     print(
-        "Made by `python perf/intervals.py`. How often a 95 % interval holds the truth: for rates of"
+        "Made by `python perf/interval_coverage.py`. How often a 95 % interval holds the truth: for rates of"
         f" one completion a prompt as exact sums, else over {_RUNS:,} seeded draws (300 for differences of"
         " means), where a"
         f" true 95 % is seen as {_spread()}. `before` is what stood here at first, over 200 draws: Wilson's"

@@ -1,4 +1,4 @@
-"""GRPO on a judge's verdicts, over HTTP: `python perf/judged.py > perf/judged.md`.
+"""GRPO on a judge's verdicts, over HTTP: `python perf/judge_rewards.py > perf/judge_rewards.md`.
 
 A server of this machine judges as a model would be asked to: it reads the text between <judged> and
 </judged> and ends with a line `VERDICT: NUMBER`, here the share of 7s. It is as rude as servers are:
@@ -24,7 +24,8 @@ name: judged
 seed: 1
 models:
   base:
-    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 64, initializer_range: 0.06, tie_word_embeddings: false}
+    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2,
+        max_position_embeddings: 64, initializer_range: 0.06, tie_word_embeddings: false}
     tokenizer: {init: characters, alphabet: "0123456789+="}
 datasets:
   sums:
@@ -32,7 +33,7 @@ datasets:
     steps:
       - split: {test: 32}
 endpoints:
-  judge: {provider: vllm, model: rule, url: "URL", concurrency: 8}
+  judge: {provider: vllm, model: rule, base_url: "URL", concurrency: 8}
 rewards:
   liked:
     reads: {completion: text, prompt: text}
@@ -54,7 +55,8 @@ stages:
     model: base
     data: sums.train
     reward: liked
-    params: {max_steps: STEPS, num_prompts: 4, num_generations: 8, max_completion_length: 8, learning_rate: 1.0e-2}
+    params: {max_steps: STEPS, num_prompts: 4, num_generations: 8, max_completion_length: 8,
+        learning_rate: 1.0e-2}
   after: {eval: grpo, data: sums.test, reward: liked, metrics: {liked: verdict}, sampling: {max_tokens: 8}}
 """
 
@@ -130,7 +132,7 @@ def _print_results(home: Path, judge: JudgeServer) -> None:
     rewards = [one["reward"] for one in figures if "reward" in one]
     print("# GRPO on a judge's verdicts over HTTP\n")
     print(
-        f"Made by `python perf/judged.py`: {_STEPS} steps of 32 completions of a model from nothing,"
+        f"Made by `python perf/judge_rewards.py`: {_STEPS} steps of 32 completions of a model from nothing,"
         " judged by a server of this machine that gives the share of 7s, from 0 to 10. Of its answers"
         " some are 429 with Retry-After, 500, cut in the middle, or hold no verdict.\n"
     )
@@ -143,9 +145,9 @@ def _print_results(home: Path, judge: JudgeServer) -> None:
         print(f"| unscored {name} training | {unscored:.1%} |")
     print(f"| mean reward, first 5 steps | {sum(rewards[:5]) / 5:.2f} |")
     print(f"| mean reward, last 5 steps | {sum(rewards[-5:]) / 5:.2f} |")
-    abstained = [value for one in figures for key, value in one.items() if "abstain" in key]
-    if abstained:
-        print(f"| completions without a verdict while training | {sum(abstained) / len(abstained):.1%} |")
+    shares = [value for one in figures for key, value in one.items() if key.startswith("unscored/")]
+    if shares:
+        print(f"| completions without a verdict while training | {sum(shares) / len(shares):.1%} |")
     for kind, count in judge.answers.most_common():
         print(f"| requests answered: {kind} | {count:,} |")
 

@@ -1,4 +1,4 @@
-"""Other intervals for means beside ours: `python perf/means.py > perf/means.md`.
+"""Other intervals for means beside ours: `python perf/mean_intervals.py > perf/mean_intervals.md`.
 
 How often does each hold the truth, and how wide is it beside Student's? All of them see the same draws.
 """
@@ -31,7 +31,7 @@ def main() -> None:
     print("# Intervals for means that could stand in ours' place\n")
     error = 1.96 * math.sqrt(0.95 * 0.05 / _RUNS)
     print(
-        f"Made by `python perf/means.py`: {_RUNS} draws of each case, {_DRAWS} resamplings of each."
+        f"Made by `python perf/mean_intervals.py`: {_RUNS} draws of each case, {_DRAWS} resamplings of each."
         " How often a 95 % interval holds the truth, and in brackets its width beside Student's. A true 95 %"
         f" is seen as {0.95 - error:.3f} to {0.95 + error:.3f}. `ours` is the wider of Student's and the"
         " studentised bootstrap; Hall's is the bootstrap of the statistic that he made straight; BCa is"

@@ -3,7 +3,7 @@
     python perf/memory.py             trace all cases and write perf/memory.md
     python perf/memory.py Qwen3 phi   trace the cases that these words occur in, and print
 
-How a step is traced is in `traced.py`, and what is set right for a GPU in `as_on_a_gpu.py`.
+How a step is traced is in `memory_tracer.py`, and what is set right for a GPU in `gpu_emulation.py`.
 """
 
 import sys
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from traced import predict, trace
+from memory_tracer import predict, trace
 
 from posttrain.compiler.facts.model_shapes import find_shape
 from posttrain.compiler.facts.parameter_counts import linear_module_names

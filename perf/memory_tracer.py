@@ -10,7 +10,7 @@ import weakref
 from typing import Any
 
 import torch
-from as_on_a_gpu import emulate_gpu
+from gpu_emulation import emulate_gpu
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves

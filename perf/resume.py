@@ -36,14 +36,23 @@ RECORD = HERE / "resume.json"
 # 64 rows last for two steps: a checkpoint of step 3 is in the middle of the second epoch.
 _ROWS = "max_steps: 9, learning_rate: 1.0e-3, batch_size: 32, max_length: 64, save_steps: 3"
 _SLOWER = _ROWS.replace("1.0e-3", "1.0e-4")
-_PROMPTS = "max_steps: 9, num_prompts: 32, num_generations: 2, learning_rate: 1.0e-3, max_completion_length: 6, save_steps: 3"
-_WRITTEN = "max_steps: 9, batch_size: 32, num_iterations: 3, learning_rate: 1.0e-3, max_completion_length: 6, save_steps: 3"
+_PROMPTS = (
+    "max_steps: 9, num_prompts: 32, num_generations: 2, learning_rate: 1.0e-3, max_completion_length: 6,"
+    " save_steps: 3"
+)
+_WRITTEN = (
+    "max_steps: 9, batch_size: 32, num_ppo_epochs: 3, learning_rate: 1.0e-3, max_completion_length: 6,"
+    " save_steps: 3"
+)
 _BUFFERED = _PROMPTS.replace("save_steps: 3", "save_steps: 4")
 _PAIRED = ("reward_model", "dpo", "ipo", "kto", "orpo", "cpo", "simpo")
 _LORA = "adapter: {r: 4, lora_dropout: 0.1}"
 # Rates that are the same however many steps there are, so that a shorter stage comes by the same weights.
 _CONSTANT_SCHEDULE = "lr_scheduler_type: constant_with_warmup, warmup_steps: 0"
-_EVALUATION = "evaluate: {eval_steps: 2, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false, early_stopping_patience: 2}"
+_EVALUATION = (
+    "evaluate: {eval_steps: 2, evals: [check], metric_for_best_model: check.score, keep: best,"
+    " greater_is_better: false, early_stopping_patience: 2}"
+)
 _CHECK = (
     "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
     " sampling: {max_tokens: 6, temperature: 0.8, n: 4}}"
@@ -66,7 +75,7 @@ CASES: Mapping[str, tuple[str, str]] = {
     ),
     "grpo, iterations and buffer": (
         "grpo, reward: solution",
-        f"{_BUFFERED}, iterations: 2, buffer: 2, micro_batch_size: 16",
+        f"{_BUFFERED}, num_iterations: 2, optimizer_steps_per_generation: 2, micro_batch_size: 16",
     ),
     "sft, evaluated, best weights": (f"sft, {_EVALUATION}", f"{_ROWS}, {_CONSTANT_SCHEDULE}"),
     "sft, a new adapter, evaluated, best weights": (
@@ -94,11 +103,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tables", action="store_true", help="only write the tables again")
     parser.add_argument("names", nargs="*", choices=[[], *CASES, *STRATEGIES], default=[])
-    asked = parser.parse_args()
-    if asked.tables:
+    arguments = parser.parse_args()
+    if arguments.tables:
         write_tables(json.loads(RECORD.read_text()), CASES)
     else:
-        measure(asked.names, asked.kills, random.Random(asked.seed))
+        measure(arguments.names, arguments.kills, random.Random(arguments.seed))
 
 
 def measure(names: Sequence[str], kills: int, drawn: random.Random) -> None:
@@ -167,8 +176,8 @@ def measure_cell(bench: StageHarness, case: str, strategy: str, kills: int, draw
     began = time.monotonic()
     bench.reset_step(step)
     bench.prepare_step(plan, step)
-    if told := failure_cell(bench, step, bench.wait(step, patience=_TIMEOUT)):
-        return told
+    if failure := failure_cell(bench, step, bench.wait(step, patience=_TIMEOUT)):
+        return failure
     undisturbed = bench.commit(step)
     found: Cell = {"exact": "yes", "losses": metrics(undisturbed, "loss"), "resumed": []}
     found["seconds"] = round(time.monotonic() - began, 1)
@@ -178,8 +187,8 @@ def measure_cell(bench: StageHarness, case: str, strategy: str, kills: int, draw
             return {**found, "exact": "no", "why": f"not the best weights in {', '.join(other)}"}
     for _ in range(kills):
         train_until_kill(bench, plan, step, seconds_after_checkpoint(undisturbed), drawn)
-        if told := failure_cell(bench, step, bench.wait(step, patience=_TIMEOUT)):
-            return {**told, "why": f"after the kill: {told['why']}"}
+        if failure := failure_cell(bench, step, bench.wait(step, patience=_TIMEOUT)):
+            return {**failure, "why": f"after the kill: {failure['why']}"}
         found["resumed"] += [e["step"] for e in bench.events(step) if e["kind"] == "resumed"]
         if other := differing_files(undisturbed, bench.commit(step)):
             return {**found, "exact": "no", "why": f"other bytes in {', '.join(other)}"}
@@ -193,7 +202,7 @@ def check_best_weights(bench: StageHarness, case: str, strategy: str, product: P
     ended = (
         stage(case, strategy)
         .replace(f", {_EVALUATION}", "")
-        .replace("max_steps: 9", f"steps: {best['step']}")
+        .replace("max_steps: 9", f"max_steps: {best['step']}")
     )
     text = recipe_text(case, strategy).replace(stage(case, strategy), ended).replace(f"\n  {_CHECK}", "")
     plan = compile_plan(text)
@@ -227,7 +236,7 @@ def seconds_after_checkpoint(product: Product) -> float:
 def train_until_kill(
     bench: StageHarness, plan: Plan, step: Step, seconds: float, drawn: random.Random
 ) -> None:
-    """Train anew until the kill; a run that was faster than it is made once more."""
+    """Train again until the kill; a run that was faster than it is made once more."""
     status = 0
     while status == 0:
         bench.reset_step(step)

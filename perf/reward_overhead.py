@@ -1,8 +1,8 @@
 """What a reward graph costs beside the same reward written by hand, and how fast `recipe reward` is.
 
-    python perf/rewards.py [--rows N] [--rounds N]
+    python perf/reward_overhead.py [--rows N] [--rounds N]
 
-writes perf/rewards.md. The reward is that of recipes/two-phase-reasoning/rewards.yaml; by hand it is
+writes perf/reward_overhead.md. The reward is that of recipes/two-phase-reasoning/rewards.yaml; by hand it is
 four functions of a completion and an answer, as people write them for a trainer. Both must give the same
 values, or nothing is written. Times are of the processor: medians of rounds that take turns, each with rows
 of its own, as a trainer brings new completions with every step.
@@ -179,7 +179,7 @@ def report(count: int, rounds: int) -> str:
         [
             "# A reward graph beside the same reward by hand",
             "",
-            f"Made by `python perf/rewards.py --rows {count} --rounds {rounds}`: the four rewards of",
+            f"Made by `python perf/reward_overhead.py --rows {count} --rounds {rounds}`: the four rewards of",
             f"`recipes/two-phase-reasoning/rewards.yaml` ({len(ready.nodes)} nodes), {count:,} completions",
             f"of {length:,.0f} characters on average, others in every round. Both give the same value for",
             f"every row. Processor time, the medians of {rounds} rounds in which both take turns.",
@@ -226,7 +226,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21)
     arguments = parser.parse_args()
     text = report(arguments.rows, arguments.rounds)
-    (HERE / "rewards.md").write_text(text, encoding="utf-8")
+    (HERE / "reward_overhead.md").write_text(text, encoding="utf-8")
     print(text)
 
 

@@ -1,11 +1,11 @@
 """What the runtime costs beside the work itself, as ratios measured in one run.
 
-    python perf/running.py [--rounds 7] [--steps 1000] [--gigabytes 4] [PART ...]
+    python perf/runtime_overhead.py [--rounds 7] [--steps 1000] [--gigabytes 4] [PART ...]
 
 Parts: `idle` (a run with nothing to do, CPU time against the floor), `steps` (wall time that a small step
-takes beyond its own work), `commit` (a product brought into the store, against sha256sum and cp), `seal`
-(a checkpoint that is sealed, against sha256 and fsync), `stage` (a training stage through the runner,
-against the same training called directly).
+takes beyond its own work), `commit` (a product brought into the store, against sha256sum and cp),
+`checkpoint` (a checkpoint that is finalized, against sha256 and fsync), `stage` (a training stage through
+the runner, against the same training called directly).
 """
 
 import argparse
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from floor import RECIPE_COMMAND, median_cpu_seconds, print_times
+from cpu_time import RECIPE_COMMAND, median_cpu_seconds, print_times
 
 from posttrain.cli.compile import compile_file
 from posttrain.runtime import atomic_io
@@ -98,7 +98,7 @@ def execute_plan(folder: Path, plan: Plan, runner: ProcessRunner) -> Journal:
     home = Home(folder / f"home-{time.monotonic_ns()}")
     run = new_run(home, plan, folder / "recipe.yaml")
     journal = Journal(run / "journal.sqlite")
-    around = RunContext(
+    context = RunContext(
         home=home,
         recipe_dir=folder,
         journal=journal,
@@ -107,7 +107,7 @@ def execute_plan(folder: Path, plan: Plan, runner: ProcessRunner) -> Journal:
         runner=RunnerDispatch(process=runner),
         machine=Machine(cpus=1, memory_gb=1e6),
     )
-    states = execute(plan, around)
+    states = execute(plan, context)
     assert set(states.values()) == {"done"}, states
     return journal
 
@@ -123,14 +123,14 @@ def overhead_per_step(journal: Journal) -> float:
 
 
 def steps(folder: Path) -> None:
-    """Small steps that need the heavy stack, forked from a warm process and started cold."""
+    """Small steps that need the heavy stack, forked from a forkserver and started cold."""
     head, models, model = MODEL.partition("  base:\n")
     several = "".join(models.replace("base", f"m{number}") + model for number in range(SMALL_STEPS))
     stages = "".join(f"  e{number}: {{export: m{number}}}\n" for number in range(SMALL_STEPS))
     recipe = write_recipe(folder / "small", f"{head}{several}stages:\n{stages}")
     plan = plan_of(recipe)
-    for name, warm in (("forked from the warm process", True), ("started cold", False)):
-        journal = execute_plan(recipe, plan, ProcessRunner(warm=warm))
+    for name, forked in (("forked from the forkserver", True), ("started cold", False)):
+        journal = execute_plan(recipe, plan, ProcessRunner(use_forkserver=forked))
         worked = statistics.median(entry.cost["seconds"] for entry in journal.entries())
         print(
             f"a small step, {name}: {overhead_per_step(journal):.2f} s beyond its own {worked:.2f} s",
@@ -191,11 +191,11 @@ def _commit_product(source: Path, home: Path) -> float:
     return took
 
 
-def seal(folder: Path, rounds: int, gigabytes: float) -> None:
-    """Wall time to seal a checkpoint that has just been written; training goes on meanwhile."""
-    taken: dict[str, list[float]] = {"sha256 + fsync": [], "sealed": []}
+def finalize_checkpoint(folder: Path, rounds: int, gigabytes: float) -> None:
+    """Wall time to finalize a checkpoint that has just been written; training goes on meanwhile."""
+    taken: dict[str, list[float]] = {"sha256 + fsync": [], "finalized": []}
     for _ in range(rounds):
-        for name, made in (("sha256 + fsync", _hash_and_sync), ("sealed", checkpoints.finalize)):
+        for name, made in (("sha256 + fsync", _hash_and_sync), ("finalized", checkpoints.finalize)):
             checkpoint = folder / "checkpoint-1"
             checkpoint.mkdir()
             _random_file(checkpoint / "model.safetensors", int(gigabytes * 2**30), sync=False)
@@ -239,7 +239,7 @@ def _called_directly(plan: Plan, home: Home, recipe: Path) -> float:
     """CPU time of the entry alone, in a process that has imported what it needs."""
     step = plan.step("sft")
     inputs = {
-        role: home.store.root / plan.step(given.step).key / "files" for role, given in step.inputs.items()
+        role: home.store.root / plan.step(source.step).key / "files" for role, source in step.inputs.items()
     }
     work = home.workdir("direct")
     workdir.prepare(work, step, inputs, recipe)
@@ -258,15 +258,15 @@ _DIRECT = """
 import json, sys, time
 from importlib import import_module
 from pathlib import Path
-from posttrain.runtime.catalog import load
+from posttrain.runtime.catalog import load_entry
 from posttrain.runtime.runners.process import heavy_imports
-from posttrain.runtime.worker import prepare
-context = prepare(Path(sys.argv[1]))
+from posttrain.runtime.worker import create_context
+context = create_context(Path(sys.argv[1]))
 for module in heavy_imports(context.step):
     import_module(module)
 import torch
 torch.set_num_threads(1)
-run = load(context.step.entry)
+run = load_entry(context.step.entry)
 began = time.process_time()
 run(context)
 print(json.dumps(time.process_time() - began))
@@ -279,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--steps", type=int, default=1000)
     options.add_argument("--gigabytes", type=float, default=4)
     options.add_argument("--folder", help="where to work: on the disk that is to be measured")
-    options.add_argument("parts", nargs="*", default=["idle", "steps", "commit", "seal", "stage"])
+    options.add_argument("parts", nargs="*", default=["idle", "steps", "commit", "checkpoint", "stage"])
     given = options.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
@@ -287,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "idle": lambda: idle(folder, given.rounds, given.steps),
             "steps": lambda: steps(folder),
             "commit": lambda: commit(folder, min(given.rounds, 3), given.gigabytes),
-            "seal": lambda: seal(folder, min(given.rounds, 3), given.gigabytes),
+            "checkpoint": lambda: finalize_checkpoint(folder, min(given.rounds, 3), given.gigabytes),
             "stage": lambda: stage(folder, min(given.rounds, 5)),
         }
         for part in given.parts:

@@ -1,7 +1,8 @@
-"""What containing programs costs: `python perf/sandbox.py > perf/sandbox.md`.
+"""What containing programs costs: `python perf/sandbox_overhead.py > perf/sandbox_overhead.md`.
 
-Each program is run bare, as a subprocess of the same interpreter with the same flags, and in each box: one
-at a time, and as many at a time as there are cores. Rounds alternate, so that a busy machine is busy for all.
+Each program is run bare, as a subprocess of the same interpreter with the same flags, and in each sandbox:
+one at a time, and as many at a time as there are cores. Rounds alternate, so that a busy machine is busy for
+all.
 """
 
 import os
@@ -30,30 +31,30 @@ _FLAGS = ("-s", "-S", "-P", "-B", "-X", "utf8", "-c")
 
 
 def main() -> None:
-    ways: dict[str, Callable[[], object]] = {"bare subprocess": _run_bare}
+    runners: dict[str, Callable[[], object]] = {"bare subprocess": _run_bare}
     for kind in ("namespaces", "landlock"):
-        ways[kind] = _sandboxed(select_sandbox(kind))
-    at_once = len(os.sched_getaffinity(0))
-    one: dict[str, list[float]] = {name: [] for name in ways}
-    many: dict[str, list[float]] = {name: [] for name in ways}
+        runners[kind] = _sandboxed(select_sandbox(kind))
+    concurrency = len(os.sched_getaffinity(0))
+    one: dict[str, list[float]] = {name: [] for name in runners}
+    many: dict[str, list[float]] = {name: [] for name in runners}
     for _ in range(_ROUNDS):
-        for name, way in ways.items():
-            one[name].append(_seconds_per_program(way, 1))
-            many[name].append(_seconds_per_program(way, at_once))
+        for name, runner in runners.items():
+            one[name].append(_seconds_per_program(runner, 1))
+            many[name].append(_seconds_per_program(runner, concurrency))
     print("# The sandbox\n")
     print(
-        f"Made by `python perf/sandbox.py` with Python {platform.python_version()} on {at_once} cores"
-        f" ({platform.machine()}): a program of two lines with one input, {_PROGRAMS} a round, the median of"
-        f" {_ROUNDS} rounds. The ratio is what does not depend on the machine.\n"
+        f"Made by `python perf/sandbox_overhead.py` with Python {platform.python_version()} on {concurrency}"
+        f" cores ({platform.machine()}): a program of two lines with one input, {_PROGRAMS} a round, the"
+        f" median of {_ROUNDS} rounds. The ratio is what does not depend on the machine.\n"
     )
-    print(f"| | ms a program | to bare | programs/s, {at_once} at a time | to bare |")
+    print(f"| | ms a program | to bare | programs/s, {concurrency} at a time | to bare |")
     print("|---|---|---|---|---|")
-    for name in ways:
-        figures: list[str] = []
+    for name in runners:
+        cells: list[str] = []
         for found, shown in ((one, _milliseconds), (many, _per_second)):
             value = statistics.median(found[name])
-            figures += [shown(value), f"{value / statistics.median(found['bare subprocess']):.2f}"]
-        print(f"| {name} | {' | '.join(figures)} |")
+            cells += [shown(value), f"{value / statistics.median(found['bare subprocess']):.2f}"]
+        print(f"| {name} | {' | '.join(cells)} |")
     print()
     _op()
 
@@ -71,20 +72,20 @@ def _run_bare() -> None:
     subprocess.run(command, input=_INPUT, capture_output=True, check=True, env=dict(_PYTHON.environment))
 
 
-def _sandboxed(contained: Sandbox) -> Callable[[], object]:
+def _sandboxed(sandbox: Sandbox) -> Callable[[], object]:
     job = Job(language=_PYTHON, program=_PROGRAM.encode(), input=_INPUT, limits=Limits())
 
-    def boxed() -> None:
-        assert run(contained, job).status == 0
+    def run_in_sandbox() -> None:
+        assert run(sandbox, job).status == 0
 
-    return boxed
+    return run_in_sandbox
 
 
-def _seconds_per_program(way: Callable[[], object], at_once: int) -> float:
+def _seconds_per_program(runner: Callable[[], object], concurrency: int) -> float:
     """Seconds a program."""
     start = time.perf_counter()
-    with ThreadPoolExecutor(at_once) as pool:
-        for done in [pool.submit(way) for _ in range(_PROGRAMS)]:
+    with ThreadPoolExecutor(concurrency) as pool:
+        for done in [pool.submit(runner) for _ in range(_PROGRAMS)]:
             done.result()
     return (time.perf_counter() - start) / _PROGRAMS
 

@@ -20,8 +20,9 @@ name: methods
 seed: 5
 models:
   base:
-    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4, max_position_embeddings: 64, initializer_range: 0.06, tie_word_embeddings: false}
-    tokenizer: {init: characters, alphabet: "0123456789+=", words: [<answer>, </answer>]}
+    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,
+        max_position_embeddings: 64, initializer_range: 0.06, tie_word_embeddings: false}
+    tokenizer: {init: characters, alphabet: "0123456789+=", added_tokens: [<answer>, </answer>]}
     chat_template: chat.jinja
 datasets:
   sums:
@@ -49,13 +50,13 @@ EVAL_OPTIONS = (
 )
 PREFERENCE_TRAINING = "data: sums, params: {max_steps: 60, learning_rate: 5.0e-4, batch_size: 27}"
 REWARD_TRAINING = (
-    "data: sums, reward: right, params: {max_steps: 80, num_prompts: 9, num_generations: 8, learning_rate: 5.0e-4,"
-    " max_completion_length: 6}"
+    "data: sums, reward: right, params: {max_steps: 80, num_prompts: 9, num_generations: 8, learning_rate:"
+    " 5.0e-4, max_completion_length: 6}"
 )
 # As many completions in as many sets; each is learnt from twice.
 PPO_TRAINING = (
-    "data: sums, reward: right, params: {max_steps: 160, batch_size: 72, num_iterations: 2, learning_rate: 5.0e-4,"
-    " max_completion_length: 6}"
+    "data: sums, reward: right, params: {max_steps: 160, batch_size: 72, num_ppo_epochs: 2, learning_rate:"
+    " 5.0e-4, max_completion_length: 6}"
 )
 # What all others go on from.
 SFT_TRAINING = "train: sft, data: both, params: {max_steps: 150, learning_rate: 3.0e-3, batch_size: 27}"

@@ -1,8 +1,8 @@
-"""Each training method on a task where learning shows, methods in a row, and the price of our loop.
+"""Each training method on a task where learning shows, methods in a row, and the overhead of our loop.
 
-    python perf/methods.py [--rounds 5] [learning] [pairs] [beside]
+    python perf/training_methods.py [--rounds 5] [learning] [pairs] [overhead]
 
-writes these parts of perf/methods.md, all of them when none is named. A model from random weights
+writes these parts of perf/training_methods.md, all of them when none is named. A model from random weights
 learns by sft to give each sum its right answer or the next number, one as often as the other; every other
 method goes on from there and has to tell them apart. The sums that are measured are those that are learnt:
 the figures say that a method optimises what it should, not that the model can add.
@@ -14,8 +14,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from beside import trl_overhead_lines
-from sums import (
+from sums_recipe import (
     EVAL_OPTIONS,
     PPO_TRAINING,
     PREFERENCE_TRAINING,
@@ -25,6 +24,7 @@ from sums import (
     run_stages,
     train_from,
 )
+from trl_overhead import trl_overhead_lines
 
 from posttrain.runtime.events import read_events
 from posttrain.runtime.store.products import Product
@@ -74,7 +74,7 @@ OPTIMIZED_METRICS = {
     "ppo": "reward",
 }
 _SCORERS = ("reward_model",)
-_FIRST, _LAST = 3, 3  # steps whose mean is the figure before, and after
+_FIRST, _LAST = 3, 3  # steps whose mean is the metric before, and after
 _SHORT_STEPS = 12  # steps of the second method of a pair
 # The writers; what a reward_model makes writes nothing, and only another one goes on from it.
 _GENERATIVE_METHODS = ("sft", "dpo", "ipo", "kto", "orpo", "cpo", "simpo", "grpo", "rloo", "ppo")
@@ -82,20 +82,20 @@ _SECOND_METHODS = (*_GENERATIVE_METHODS[:1], "reward_model", *_GENERATIVE_METHOD
 PARTS = {
     "learning": "## What each method learns",
     "pairs": "## One method after another",
-    "beside": "## Beside TRL called by hand",
+    "overhead": "## Overhead over TRL called by hand",
 }
 _ABOUT = (
-    "`python perf/methods.py` made this page: a qwen2 of 2 layers and width 64 with random weights, 81"
-    " sums of one-digit numbers, one thread of a CPU. The first stage learns the right answer and the next"
+    "`python perf/training_methods.py` made this page: a qwen2 of 2 layers and width 64 with random weights,"
+    " 81 sums of one-digit numbers, one thread of a CPU. The first stage learns the right answer and the next"
     " number alike; the others are to tell them apart."
 )
 _ABOUT_LEARNING = (
-    f"The figure before is the mean of the first {_FIRST} steps, after that of the last {_LAST}. `right` is"
+    f"The metric before is the mean of the first {_FIRST} steps, after that of the last {_LAST}. `right` is"
     " the share of sums that greedy completions get right, before the stage and after it."
 )
 _ABOUT_PAIRS = (
     "Each method of the first column, and after it, from its product, each of the first row for a few steps:"
-    " the second's own figure at its first step and at its last (loss for sft and orpo, reward for grpo,"
+    " the second's own metric at its first step and at its last (loss for sft and orpo, reward for grpo,"
     " rloo and ppo, the margin for the others). A margin begins at zero where the reference is the first's"
     " product."
 )
@@ -107,17 +107,19 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
-    asked = parser.parse_args()
-    for part in asked.parts or PARTS:
-        lines = {"learning": learning, "pairs": pairs, "beside": lambda: trl_overhead_lines(asked.rounds)}[
-            part
-        ]()
+    arguments = parser.parse_args()
+    for part in arguments.parts or PARTS:
+        lines = {
+            "learning": learning,
+            "pairs": pairs,
+            "overhead": lambda: trl_overhead_lines(arguments.rounds),
+        }[part]()
         write_section(part, lines)
 
 
 def write_section(part: str, lines: list[str]) -> None:
     """Put a part of the page in its place; the others stay."""
-    page = Path(__file__).parent / "methods.md"
+    page = Path(__file__).parent / "training_methods.md"
     kept = sections(page.read_text(encoding="utf-8")) if page.exists() else {}
     kept[PARTS[part]] = [PARTS[part], "", *lines, ""]
     whole = [line for title in PARTS.values() for line in kept.get(title, [])]
@@ -156,15 +158,15 @@ def learning() -> list[str]:
     lines = [
         _ABOUT_LEARNING,
         "",
-        "| stage | goes on from | method | figure | before | after | right before | right after | CPU s |",
+        "| stage | goes on from | method | metric | before | after | right before | right after | CPU s |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, (start, what) in STAGES.items():
         method = what.split(",")[0].removeprefix("train: ")
-        figure = OPTIMIZED_METRICS.get(method, "preference/margin")
-        values = metric_values(made[name], figure)
+        metric = OPTIMIZED_METRICS.get(method, "preference/margin")
+        values = metric_values(made[name], metric)
         before, after = values[:_FIRST], values[-_LAST:]
-        cells = [name, start, method, figure, f"{mean(before):.3f}", f"{mean(after):.3f}"]
+        cells = [name, start, method, metric, f"{mean(before):.3f}", f"{mean(after):.3f}"]
         cells.append(accuracy_text(made.get("before" if start == "base" else f"{start}_right")))
         cells.append(accuracy_text(made.get(f"{name}_right")))
         lines.append(f"| {' | '.join(cells)} | {made[name].manifest['cost']['cpu_seconds']:.1f} |")
@@ -196,12 +198,15 @@ def pairs() -> list[str]:
 def short_stage(method: str) -> str:
     """A method for a few steps."""
     if method == "ppo":
-        return f"train: ppo, {PPO_TRAINING.replace('steps: 160', f'steps: {_SHORT_STEPS}')}"
+        return f"train: ppo, {PPO_TRAINING.replace('max_steps: 160', f'max_steps: {_SHORT_STEPS}')}"
     if method in ("grpo", "rloo"):
-        return f"train: {method}, {REWARD_TRAINING.replace('steps: 80', f'steps: {_SHORT_STEPS}')}"
+        return f"train: {method}, {REWARD_TRAINING.replace('max_steps: 80', f'max_steps: {_SHORT_STEPS}')}"
     if method == "sft":
-        return f"train: sft, data: sums, params: {{max_steps: {_SHORT_STEPS}, learning_rate: 1.0e-3, batch_size: 27}}"
-    return f"train: {method}, {PREFERENCE_TRAINING.replace('steps: 60', f'steps: {_SHORT_STEPS}')}"
+        return (
+            f"train: sft, data: sums, params: {{max_steps: {_SHORT_STEPS}, learning_rate: 1.0e-3, batch_size:"
+            " 27}"
+        )
+    return f"train: {method}, {PREFERENCE_TRAINING.replace('max_steps: 60', f'max_steps: {_SHORT_STEPS}')}"
 
 
 def metric_change(product: Product | None, method: str) -> str:

@@ -1,6 +1,6 @@
 """Each training method by TRL alone, as a script writes it that knows TRL and nothing else.
 
-`perf/methods.py` holds the stages of a recipe to these: the same losses, and as little more time as
+`perf/training_methods.py` holds the stages of a recipe to these: the same losses, and as little more time as
 can be. What a script of this kind leaves to TRL's defaults is left to them here too.
 """
 
@@ -99,7 +99,7 @@ def _kto_trainer(params: dict[str, Any], seed: int, model: Path, rows: list[Any]
         for row in rows
         for which in ("chosen", "rejected")
     ]
-    given = shared_arguments(params, seed) | {"per_device_train_batch_size": params["batch"] * 2}
+    given = shared_arguments(params, seed) | {"per_device_train_batch_size": params["batch_size"] * 2}
     return KTOTrainer(
         model=AutoModelForCausalLM.from_pretrained(model),
         args=KTOConfig(**given, max_length=64),
@@ -114,9 +114,9 @@ def _online_trainer(method: str, params: dict[str, Any], seed: int, model: Path,
 
     config, kind = (GRPOConfig, GRPOTrainer) if method == "grpo" else (RLOOConfig, RLOOTrainer)
     written = {
-        "per_device_train_batch_size": params["prompts"] * params["generations"],
-        "num_generations": params["generations"],
-        "max_completion_length": params["max_tokens"],
+        "per_device_train_batch_size": params["num_prompts"] * params["num_generations"],
+        "num_generations": params["num_generations"],
+        "max_completion_length": params["max_completion_length"],
         "shuffle_dataset": False,
     }
     return kind(
@@ -143,7 +143,7 @@ def order_by_epoch(rows: list[Any], params: dict[str, Any], seed: int) -> list[A
     from posttrain.spec.keys import digest
 
     ordered: list[Any] = []
-    for epoch in range(-(-params["steps"] * params["prompts"] // len(rows))):
+    for epoch in range(-(-params["max_steps"] * params["num_prompts"] // len(rows))):
         drawn = torch.Generator()
         drawn.manual_seed(int(digest([seed, epoch])[:15], 16))
         ordered += [rows[place] for place in torch.randperm(len(rows), generator=drawn).tolist()]
@@ -156,13 +156,13 @@ def shared_arguments(params: dict[str, Any], seed: int) -> dict[str, Any]:
         "output_dir": "out",
         "seed": seed,
         "data_seed": seed,
-        "max_steps": params["steps"],
+        "max_steps": params["max_steps"],
         "learning_rate": params["learning_rate"],
-        "per_device_train_batch_size": params.get("batch"),
+        "per_device_train_batch_size": params.get("batch_size"),
         "bf16": False,
         "gradient_checkpointing": False,
         "logging_steps": 1,
-        "save_steps": params["steps"] // 4,
+        "save_steps": params["max_steps"] // 4,
         "report_to": "none",
         "disable_tqdm": True,
         "dataloader_pin_memory": False,

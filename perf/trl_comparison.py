@@ -1,4 +1,4 @@
-"""The price of our loop: stages of a recipe beside the same training by TRL called by hand.
+"""The overhead of our loop: stages of a recipe beside the same training by TRL called by hand.
 
 Both are forked from one process that has imported the stack, as a worker is, and take turns at every step.
 What counts is the CPU time of the process (its own and the kernel's, one thread), from loading the model to
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from by_hand import train_with_trl
-from turns import CpuTime, Turn, run_interleaved
+from interleaved_runs import CpuTime, Turn, run_interleaved
+from trl_baseline import train_with_trl
 
 from posttrain.runtime import atomic_io
 from posttrain.runtime.training.rollout_training import ROLLOUT_HEAVY_IMPORTS
@@ -22,7 +22,7 @@ _PRELOADED_MODULES = (
     *("pyarrow.parquet", "datasets", "peft", "trl", "trl.experimental.cpo", "trl.experimental.orpo"),
     *("trl.trainer.sft_trainer", "trl.trainer.dpo_trainer", "trl.trainer.kto_trainer"),
     *("trl.trainer.reward_trainer", "trl.trainer.grpo_trainer", "trl.trainer.rloo_trainer"),
-    "posttrain.runtime.worker",  # the warm process has it too, and what a method names as `heavy`
+    "posttrain.runtime.worker",  # the fork server has it too, and what a method names as `preload`
     *ROLLOUT_HEAVY_IMPORTS,
 )
 
@@ -41,7 +41,7 @@ class Comparison:
     def ratio(self, what: str) -> float:
         return self.median("ours", what) / self.median("hand", what)
 
-    def spread(self, what: str) -> tuple[float, float]:
+    def ratio_range(self, what: str) -> tuple[float, float]:
         """The least and the greatest ratio of a round."""
         pairs = zip(self.ours, self.hand, strict=True)
         found = [getattr(ours, what) / getattr(hand, what) for ours, hand in pairs]
@@ -98,5 +98,5 @@ def _run_worker(step: dict[str, Any], inputs: dict[str, str], turn: Turn) -> lis
 
     EventWriter.emit = emit
     assert worker.main(work) == 0, (work / "failure.json").read_text()
-    told = [event for event in read_events(work / "record" / "events.jsonl") if event["kind"] == "metrics"]
-    return [event["values"]["loss"] for event in told]
+    logged = [event for event in read_events(work / "record" / "events.jsonl") if event["kind"] == "metrics"]
+    return [event["values"]["loss"] for event in logged]

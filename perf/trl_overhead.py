@@ -4,8 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 
-from beside_trl import Comparison, compare_with_trl, preload_modules
-from sums import (
+from sums_recipe import (
     LARGER,
     PREFERENCE_TRAINING,
     REWARD_TRAINING,
@@ -16,6 +15,7 @@ from sums import (
     train_from,
     write_recipe,
 )
+from trl_comparison import Comparison, compare_with_trl, preload_modules
 
 from posttrain.cli.compile import compile_file
 from posttrain.spec.plan import step_to_json
@@ -37,7 +37,7 @@ _TIMED_STAGES = {
     "rloo": _ONE_EPOCH_TRAINING,
 }
 _ABOUT = (
-    "The same trainer with the same arguments in a script (`perf/by_hand.py`), with as many"
+    "The same trainer with the same arguments in a script (`perf/trl_baseline.py`), with as many"
     " checkpoints. Stage and script are forked from one process onto one core and take turns at every step."
     " Seconds are the CPU's, the process's own and the kernel's, medians of {rounds} rounds: `whole` from"
     " loading the model to the saved product, `steps` from the first step to the last. In brackets the least"
@@ -85,7 +85,7 @@ def time_stages(size: str, rounds: int) -> Iterator[Comparison]:
 def comparison_row(found: Comparison) -> str:
     cells = [found.name, str(found.steps), "all, to the last bit"]
     for what in ("whole", "steps"):
-        least, most = found.spread(what)
+        least, most = found.ratio_range(what)
         cells += [f"{found.median(how, what):.2f}" for how in ("hand", "ours")]
         cells.append(f"{found.ratio(what):.3f} ({least:.2f} .. {most:.2f})")
     return f"| {' | '.join(cells)} |"

@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from docker import DockerClient
 
-Service = TypeVar("Part")
+Service = TypeVar("Service")
 
 
 def require_service(part: str, found: Service | None, how: str, *, apart: bool = False) -> Service:
@@ -102,15 +102,15 @@ def busybox_tar(program: Path) -> bytes:
 @pytest.hookimpl(optionalhook=True)  # without pytest-xdist nothing runs side by side
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Side by side (`-n 2`), a file's tests stay in one process, which has what they share; so do all that
-    step into containers, whose image takes a minute to make."""
+    run containers, whose image takes a minute to make."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Rooms(LoadScopeScheduling):
+    class ContainerScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
             return "containers" if path.startswith("tests/containers/") else path
 
-    return Rooms(config, log)
+    return ContainerScheduling(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""The keys that a class or a function takes, with the types that a recipe may write: for `trl_within.py`."""
+"""The keys that a class or function takes, with the types a recipe may write; for `trl_nested_table.py`."""
 
 import dataclasses
 import inspect

@@ -4,7 +4,7 @@
 
 Each such argument is handed on: to a class, to a function, to what the trainer has chosen. The table says
 which keys these take and of what type, as `tools/trl_table.py` says it of the arguments themselves, and is
-read off the same installed release: compiler/posttrain/compiler/facts/trl_within.json. vLLM and Liger are
+read off the same installed release: compiler/posttrain/compiler/facts/trl_nested.json. vLLM and Liger are
 installed with the extra `cuda` alone: where they are not, what the table has of them is kept. Tests make
 both anew and compare.
 """
@@ -25,7 +25,7 @@ from tools.trl_source_scan import (
 )
 from tools.trl_table import configurations
 
-TABLE = Path(__file__).parent.parent / "compiler/posttrain/compiler/facts/trl_within.json"
+TABLE = Path(__file__).parent.parent / "compiler/posttrain/compiler/facts/trl_nested.json"
 _RELEASE = ("accelerate", "torch", "transformers", "trl")
 # The distributions that stand apart, with the modules by which they are found.
 OPTIONAL_PACKAGES = {"liger-kernel": "liger_kernel", "vllm": "vllm"}

@@ -1,6 +1,6 @@
 """What TRL, transformers and torch do with the mappings that they are given, read off their sources.
 
-For `trl_within.py`. Where a function names its keys by taking them out of the mapping, that is looked for.
+For `trl_nested_table.py`. Finds the keys that a function takes out of such a mapping by name.
 """
 
 import ast

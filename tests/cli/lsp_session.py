@@ -55,9 +55,9 @@ class LanguageServer:
         item = {"uri": uri, "languageId": "yaml", "version": 1, "text": whole.replace(CURSOR, "")}
         self._send({"method": "textDocument/didOpen", "params": {"textDocument": item}})
         while True:
-            told = self.published.get(timeout=_TIMEOUT)
-            if told["uri"] == uri:
-                return OpenDocument(self, uri, whole, told["diagnostics"])
+            answer = self.published.get(timeout=_TIMEOUT)
+            if answer["uri"] == uri:
+                return OpenDocument(self, uri, whole, answer["diagnostics"])
 
     def request_at(self, method: str, opened: "OpenDocument", index: int) -> Any:
         before = opened.text[:index]

@@ -28,6 +28,6 @@ def path_id(path: Path) -> str:
 
 def parse_tree(text: str) -> MappingNode | None:
     """The tree of a text, or None when it is no YAML with a mapping at the top."""
-    findings = Diagnostics()
-    tree = parse(SourceFile("recipe.yaml", text.encode()), findings)
-    return None if findings.has_errors else tree
+    diagnostics = Diagnostics()
+    tree = parse(SourceFile("recipe.yaml", text.encode()), diagnostics)
+    return None if diagnostics.has_errors else tree

@@ -44,11 +44,11 @@ def run_in_terminal(*arguments: str | Path, columns: int = 100, **more: str) -> 
     command = [*RECIPE_COMMAND, *map(str, arguments)]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=theirs, check=False, env=env)
     os.close(theirs)
-    told = b""
+    output = b""
     while piece := read(ours):
-        told += piece
+        output += piece
     os.close(ours)
-    return told.decode().replace("\r\n", "\n")
+    return output.decode().replace("\r\n", "\n")
 
 
 def read(terminal: int) -> bytes:

@@ -1,4 +1,4 @@
-"""`recipe diff`: what changed, which steps that makes anew, and what it costs."""
+"""`recipe diff`: what changed, which steps must run again, and the cost."""
 
 import json
 import shutil
@@ -64,12 +64,12 @@ def test_a_parameter_makes_its_step_and_all_that_follow_anew(folder: Path) -> No
         "ship": "downstream",
         "export": "downstream",
     }
-    assert found["untouched"] == 4
-    assert {step["id"]: step["through"] for step in found["steps"]}["ship"] == ["after"]
+    assert found["unchanged_count"] == 4
+    assert {step["id"]: step["changed_inputs"] for step in found["steps"]}["ship"] == ["after"]
     ended = diff(*asked, "--exit-code")
     assert ended.exit_code == 2
     assert "~ stages.grpo.params.learning_rate: 0.001 -> 0.0005" in ended.output
-    assert ended.output.splitlines()[-1].startswith("4 steps made anew, 4 untouched")
+    assert ended.output.splitlines()[-1].startswith("4 steps to run again, 4 unchanged")
 
 
 def test_what_changes_only_speed_makes_nothing_anew(folder: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_changes_only_speed_makes_nothing_anew(folder: Path) -> None:
     assert found["steps"] == []
     assert found["same"] is False
     shown = diff(folder, folder, "--set", "stages.sft.params.micro_batch_size=4", "--home", folder / "home")
-    assert shown.output.splitlines()[-1] == "no step is made anew"
+    assert shown.output.splitlines()[-1] == "no step must run again"
 
 
 def test_the_content_of_a_file_is_a_change(folder: Path) -> None:
@@ -141,8 +141,8 @@ def test_steps_that_come_and_go(folder: Path) -> None:
     copy = edit_copy(folder, "  export: {export: grpo}", "  written: {export: sft}")
     found = diff_json(folder, copy)
     assert step_fates(found) == {"written": "new"}
-    assert found["gone"] == ["export"]
-    assert "no longer there: export" in diff(folder, copy).output
+    assert found["removed"] == ["export"]
+    assert "removed: export" in diff(folder, copy).output
 
 
 def test_steps_in_the_home_cost_nothing(folder: Path, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_the_cost_is_that_of_what_is_to_do(folder: Path, tmp_path: Path) -> None
     found = diff_json(tmp_path / "a.json", tmp_path / "b.json", "--home", tmp_path)
     assert found["cost"] == {"seconds": 120.0, "dollars": 1.0}
     shown = diff(tmp_path / "a.json", tmp_path / "b.json", "--home", tmp_path).output
-    assert shown.splitlines()[-1] == "2 steps made anew, 6 untouched; about 2 min 00 s, $1.00"
+    assert shown.splitlines()[-1] == "2 steps to run again, 6 unchanged; about 2 min 00 s, $1.00"
 
 
 MATRIX = "recipe: 1\nname: m\nmatrix: {w: WORDS}\nstages:\n  a: {script: [echo, '${matrix.w}']}\n"
@@ -198,7 +198,7 @@ def test_legs_of_a_matrix_keep_what_they_were(tmp_path: Path) -> None:
     found = diff_json(tmp_path / "old", tmp_path / "new", "--home", tmp_path)
     assert changes(found) == {"matrix.w.1": ("-", "y")}
     assert [step["id"] for step in found["steps"]] == ["a@w=y"]
-    assert found["gone"] == []
+    assert found["removed"] == []
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,8 @@ def test_legs_of_a_matrix_keep_what_they_were(tmp_path: Path) -> None:
     [
         (("nowhere", "."), "no run in"),
         (("empty", "empty"), "holds neither recipe.yaml nor plan.json"),
-        (("bad.json", "bad.json"), "is no plan of this release"),
-        (("plan.json", "plan.json", "--set", "seed=1"), "--set and --profile change recipes"),
+        (("bad.json", "bad.json"), "is not a plan of this release"),
+        (("plan.json", "plan.json", "--set", "seed=1"), "--set and --profile apply to recipes only"),
     ],
 )
 def test_what_cannot_be_compared_is_misuse(

@@ -14,6 +14,7 @@ from posttrain.compiler.reference.topic_lookup import (
     list_topics,
     suggest_topic,
 )
+from posttrain.compiler.render.code_page import change_lines
 from posttrain.compiler.text.yaml_tree import node_to_builtins
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.declaration_fields import keys_of
@@ -50,10 +51,10 @@ def test_it_is_explained(word: str) -> None:
 
 
 def test_a_field_tells_what_it_takes_and_where() -> None:
-    text = explain("models.init.layers", KNOWN)
+    text = explain("models.init.num_hidden_layers", KNOWN)
     assert text is not None
     assert "- takes: a whole number, at least 1\n- required\n- where: in `models.init`\n" in text
-    text = explain("models.adapter.kind", KNOWN)
+    text = explain("models.adapter.type", KNOWN)
     assert text is not None
     assert "- takes: `full`, `lora` or `qlora`\n- default: lora\n" in text
 
@@ -75,7 +76,7 @@ def test_everything_there_is_can_be_asked_for() -> None:
 @pytest.mark.parametrize(
     ("word", "near"),
     [
-        ("models.init.hiden", "models.init.hidden"),
+        ("models.init.hiden_size", "models.init.hidden_size"),
         ("grpo.temprature", "grpo.temperature"),
         ("betwen", "between"),
         ("stages.trian", "stages.train"),
@@ -121,8 +122,8 @@ def test_the_command() -> None:
     listed = run_command("explain")
     assert listed.returncode == 0
     assert listed.stdout == list_topics(KNOWN)
-    told = run_command("explain", "grpo.temperature")
-    assert (told.returncode, told.stdout) == (0, explain("grpo.temperature", KNOWN))
+    explained = run_command("explain", "grpo.temperature")
+    assert (explained.returncode, explained.stdout) == (0, explain("grpo.temperature", KNOWN))
     missed = run_command("explain", "grpo.temprature")
     assert missed.returncode == 2
     assert "did you mean `grpo.temperature`?" in missed.stderr
@@ -133,4 +134,59 @@ def test_the_reference_is_up_to_date() -> None:
     made = reference_pages(KNOWN)
     for name, text in made.items():
         assert_matches_golden(folder / name, text)
-    assert {path.name for path in folder.iterdir()} == set(made)
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.md")} == set(made)
+
+
+def test_every_code_is_on_a_page_of_its_family() -> None:
+    pages = {name: text for name, text in reference_pages(KNOWN).items() if name.startswith("diagnostics/")}
+    index = pages.pop("diagnostics/README.md")
+    for id, code in KNOWN.codes.items():
+        assert sum(f"## {id}: {code.title}\n" in text for text in pages.values()) == 1, id
+        assert f"[{id}](" in index
+
+
+@pytest.mark.parametrize(
+    ("word", "title", "said"),
+    [
+        ("gate", "# stages.gate", "`better_than`"),
+        ("eval", "# stages.eval", "`few_shot`"),
+        ("train", "# stages.train", "- `grpo`: "),
+        ("lora", "# lora", "`lora_alpha`"),
+        ("expression", "# expression", "DuckDB"),
+    ],
+)
+def test_a_word_explains_what_is_meant_by_it(word: str, title: str, said: str) -> None:
+    text = explain(word, KNOWN)
+    assert text is not None
+    assert text.startswith(f"{title}\n")
+    assert said in text
+
+
+def test_a_key_of_many_methods_names_them_all_before_a_data_step_of_that_name() -> None:
+    text = explain("max_length", KNOWN)
+    assert text is not None
+    for method in ("sft", "dpo", "kto", "reward_model"):
+        assert f"{method}.max_length" in text
+    assert text.index("sft.max_length") < text.index("# max_length")
+
+
+def test_the_page_of_a_code_is_the_change() -> None:
+    text = explain("PT0201", KNOWN)
+    assert text is not None
+    code = KNOWN.codes["PT0201"]
+    changed = [line for line in code.wrong.splitlines() if line not in code.right.splitlines()]
+    assert changed
+    assert all(f"\n-{line}\n" in text for line in changed)
+    assert "```diff\n ...\n stages:\n" in text
+
+
+@pytest.mark.parametrize("id", KNOWN.codes)
+def test_the_change_of_a_page_can_be_applied(id: str) -> None:
+    """What is marked as removed is in the wrong example, in order, and what is added in the right one."""
+    code = KNOWN.codes[id]
+    lines = change_lines(code.wrong, code.right)
+    for mark, text in (("-", code.wrong), ("+", code.right)):
+        rest = iter(text.splitlines())
+        kept = [line[1:] for line in lines if line != " ..." and line[0] in (" ", mark)]
+        assert all(line in rest for line in kept), (id, mark)
+    assert any(line[0] in "+-" for line in lines) or code.files or code.wrong == code.right

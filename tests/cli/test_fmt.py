@@ -97,8 +97,9 @@ profiles: {smoke: {seed: 1}}
 recipe: 1
 models:
 
-  base: {init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4, intermediate_size: 128, max_position_embeddings: 512},
-         tokenizer: {init: characters, words: [<answer>, </answer>]}}
+  base: {init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,
+      intermediate_size: 128, max_position_embeddings: 512},
+         tokenizer: {init: characters, added_tokens: [<answer>, </answer>]}}
 
   # The last word on models.
 datasets:
@@ -120,8 +121,14 @@ name: "demo"
 
 models:
   base:
-    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4, intermediate_size: 128, max_position_embeddings: 512}
-    tokenizer: {init: characters, words: [<answer>, </answer>]}
+    init:
+      model_type: qwen2
+      num_hidden_layers: 2
+      hidden_size: 64
+      num_attention_heads: 4
+      intermediate_size: 128
+      max_position_embeddings: 512
+    tokenizer: {init: characters, added_tokens: [<answer>, </answer>]}
 
   # The last word on models.
 
@@ -204,7 +211,7 @@ def test_what_is_not_safe_is_left_alone(text: str, reason: str, tmp_path: Path) 
     file.write_text(text)
     ended = run_command("fmt", file)
     assert ended.returncode == 1
-    assert "left as it is" in ended.stderr
+    assert "not changed" in ended.stderr
     assert reason in ended.stderr
     assert file.read_text() == text
 

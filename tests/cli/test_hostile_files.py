@@ -17,7 +17,7 @@ def validate_errors(folder: Path, text: str) -> str:
     ended = run_command("validate", folder)
     assert ended.returncode == 1
     assert "Traceback" not in ended.stderr
-    assert "should not happen" not in ended.stderr
+    assert "internal error" not in ended.stderr
     return ended.stderr
 
 
@@ -57,7 +57,7 @@ def test_a_recipe_that_is_no_plain_file(make: Callable[[Path], None], tmp_path: 
     make(tmp_path / "recipe.yaml")
     ended = run_command("validate", tmp_path)
     assert ended.returncode == 2
-    assert "give a recipe file" in ended.stderr
+    assert "pass a recipe file" in ended.stderr
 
 
 def test_files_that_double_with_each_step_end(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ COMPLETIONS = {
     "the methods": (f"{HEAD}stages:\n  sft:\n    train: {CURSOR}\n", set(CATALOG.names("method"))),
     "the parameters of grpo": (
         f"{STAGE}    params:\n      {CURSOR}\n",
-        {"generations", "beta", "temperature"},
+        {"num_generations", "beta", "temperature"},
     ),
     "the words of a parameter": (
-        f"{STAGE}    params:\n      steps: 1\n      loss: {CURSOR}\n",
+        f"{STAGE}    params:\n      max_steps: 1\n      loss_type: {CURSOR}\n",
         {"dapo", "dr_grpo"},
     ),
     "the sources": (f"{HEAD}datasets:\n  a:\n    from:\n      {CURSOR}\n", {"arithmetic", "files"}),
@@ -40,7 +40,7 @@ COMPLETIONS = {
     ),
     "parameters in a profile": (
         f"{HEAD}profiles:\n  smoke:\n    stages:\n      a:\n        params:\n          {CURSOR}\n",
-        {"epochs", "generations"},
+        {"epochs", "num_generations"},
     ),
 }
 
@@ -52,8 +52,8 @@ def test_a_whole_recipe_has_no_complaint(editor: LanguageServer) -> None:
 
 @pytest.mark.parametrize("what", COMPLETIONS)
 def test_it_is_offered(editor: LanguageServer, what: str) -> None:
-    text, wanted = COMPLETIONS[what]
-    assert wanted <= set(editor.open(text).completions())
+    text, expected = COMPLETIONS[what]
+    assert expected <= set(editor.open(text).completions())
 
 
 def test_only_what_fits_is_offered(editor: LanguageServer) -> None:
@@ -65,8 +65,8 @@ def test_only_what_fits_is_offered(editor: LanguageServer) -> None:
 
 def test_a_parameter_is_offered_with_its_default(editor: LanguageServer) -> None:
     offered = editor.open(COMPLETIONS["the parameters of grpo"][0]).completions()
-    assert "8" in offered["generations"]["insertText"]
-    assert "Completions written for each prompt" in str(offered["generations"]["documentation"])
+    assert "8" in offered["num_generations"]["insertText"]
+    assert "Completions written for each prompt" in str(offered["num_generations"]["documentation"])
 
 
 def test_hovering_explains(editor: LanguageServer) -> None:

@@ -117,7 +117,7 @@ def test_a_mistake_is_refused(change: str) -> None:
 
 
 VALID_VALUES = {
-    "a variable for a number": ("batch_size: 4", 'batch: "${vars.batch}"'),
+    "a variable for a number": ("batch_size: 4", 'batch_size: "${vars.batch_size}"'),
     "a variable for one of several words": ("epochs: 1,", 'precision: "${vars.precision}",'),
     "a variable for a method": ("{train: sft,", '{train: "${vars.method}",'),
     "a variable for true or false": ("epochs: 1,", 'packing: "${vars.pack}",'),
@@ -168,8 +168,8 @@ def test_every_extension_is_in_it() -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    wanted = set(references(SCHEMA))
-    assert {name.removeprefix("#/$defs/") for name in wanted} <= set(SCHEMA["$defs"])
+    referenced = set(references(SCHEMA))
+    assert {name.removeprefix("#/$defs/") for name in referenced} <= set(SCHEMA["$defs"])
 
 
 def references(schema: dict[str, Any]) -> list[str]:
@@ -196,7 +196,7 @@ def test_every_field_is_described() -> None:
 
 
 def test_defaults_and_examples_are_told() -> None:
-    assert SCHEMA["$defs"]["Adapter"]["properties"]["rank"]["default"] == 16
+    assert SCHEMA["$defs"]["Adapter"]["properties"]["r"]["default"] == 16
     assert SCHEMA["$defs"]["Recipe"]["properties"]["tracking"]["default"] == ["tensorboard"]
     assert SCHEMA["$defs"]["Model"]["examples"]
     assert SCHEMA["$defs"]["data.split"]["examples"] == [{"test": 200}]

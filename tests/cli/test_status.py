@@ -33,7 +33,7 @@ def test_each_step_says_what_came_out_of_it(home: Path) -> None:
     metric = found["before"]["metrics"]["format"]
     value, low, high = (metric[end] for end in ("value", "low", "high"))
     assert low <= value <= high
-    loss = found["sft"]["figures"]["loss"]
+    loss = found["sft"]["last_metrics"]["loss"]
     shown = {line.split()[0]: line for line in run_command("status", "--home", home).stdout.splitlines()[2:]}
     assert f"loss {loss:.4g}" in shown["sft"]
     assert f"format {value:.3f} [{low:.3f}, {high:.3f}]" in shown["before"]

@@ -1,22 +1,35 @@
 """What a word was meant to be: the nearest legal one, or what other tools' words are called here."""
 
+from typing import get_args
+
 import pytest
 
-from posttrain.compiler.diagnosis.foreign_keys import FOREIGN_REWARD_OPS as OPS_OF_OTHERS
-from posttrain.compiler.diagnosis.key_suggestions import key_hint, key_location_hint, op_hint, suggest_key
+from posttrain.compiler.data.relational_steps import RELATIONAL_STEPS
+from posttrain.compiler.diagnosis.key_suggestions import (
+    foreign_ops,
+    key_hint,
+    key_location_hint,
+    native_keys,
+    op_hint,
+    suggest_key,
+)
 from posttrain.compiler.diagnosis.suggest import closest_match, hint
+from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.runtime.catalog import CATALOG
+from posttrain.spec.declaration_fields import Declaration, fields_of, keys_of
+from posttrain.spec.extension import EXTENSION_KINDS
+from posttrain.spec.recipe import SECTIONS, VERBS, Recipe
 
 GRPO = [
     "learning_rate",
-    "steps",
-    "flat_steps",
-    "prompts",
-    "generations",
-    "max_tokens",
+    "max_steps",
+    "constant_reward_steps",
+    "num_prompts",
+    "num_generations",
+    "max_completion_length",
     "beta",
     "top_p",
-    "clip",
+    "max_grad_norm",
 ]
 
 
@@ -26,8 +39,8 @@ GRPO = [
         ("trian", ["train", "eval"], "train"),
         ("learning-rate", GRPO, "learning_rate"),
         ("topp", GRPO, "top_p"),
-        ("max_steps", GRPO, "steps"),
-        ("num_generations", GRPO, "generations"),
+        ("maxsteps", GRPO, "max_steps"),
+        ("generations", GRPO, "num_generations"),
         ("Temperature", ["temperature", "top_p"], "temperature"),
         ("H1000-80GB", ["H100-80GB", "A100-80GB"], "H100-80GB"),
         ("y", ["", "x", "z"], None),
@@ -40,10 +53,16 @@ def test_the_nearest_word(word: str, legal: list[str], meant: str | None) -> Non
     assert closest_match(word, legal) == meant
 
 
-def test_the_sizes_of_a_model_by_the_words_of_its_configuration() -> None:
-    keys = ["context", "family", "heads", "hidden", "intermediate", "kv_heads", "layers", "spread", "tied"]
-    words = {"model_type": "family", "num_hidden_layers": "layers", "hidden_size": "hidden"}
-    words |= {"num_attention_heads": "heads", "num_key_value_heads": "kv_heads", "n_positions": "context"}
+def test_the_sizes_of_a_model_by_the_words_of_other_libraries() -> None:
+    keys = [
+        "max_position_embeddings",
+        "model_type",
+        "num_attention_heads",
+        "hidden_size",
+        "num_hidden_layers",
+    ]
+    words = {"architecture": "model_type", "n_layer": "num_hidden_layers", "d_model": "hidden_size"}
+    words |= {"n_head": "num_attention_heads", "n_positions": "max_position_embeddings"}
     assert {word: suggest_key(word, keys) for word in words} == words
 
 
@@ -52,9 +71,9 @@ def test_the_sizes_of_a_model_by_the_words_of_its_configuration() -> None:
     [
         ("lr", "learning_rate"),
         ("kl_coef", "beta"),
-        ("max_completion_length", "max_tokens"),
-        ("max_grad_norm", "clip"),
-        ("group_size", "generations"),
+        ("max_new_tokens", "max_completion_length"),
+        ("gradient_clipping", "max_grad_norm"),
+        ("group_size", "num_generations"),
         ("gradient_accumulation_steps", None),
     ],
 )
@@ -85,14 +104,14 @@ def test_reward_ops_as_others_call_them(word: str, meant: str | None) -> None:
     assert op_hint(word, OPS)[1] == meant
 
 
-def test_a_condition_is_told_with_its_form() -> None:
+def test_a_condition_is_shown_with_its_form() -> None:
     help, _ = op_hint("if", OPS)
-    assert help == "did you mean `score`? it is written `{score: {when: CONDITION, then: 1.0, else: 0.0}}`"
+    assert help == "did you mean `score`? write `{score: {when: CONDITION, then: 1.0, else: 0.0}}`"
 
 
 def test_no_word_for_an_op_is_an_op_itself() -> None:
-    words = [word for theirs in OPS_OF_OTHERS.values() for word in theirs.split()]
-    assert set(OPS_OF_OTHERS) <= set(OPS)
+    words = [word for theirs in foreign_ops().values() for word in theirs.split()]
+    assert set(foreign_ops()) <= set(OPS)
     assert not set(words) & set(OPS)
     assert len(words) == len(set(words))
 
@@ -108,11 +127,61 @@ def test_a_short_list_stands_beside_what_was_meant() -> None:
     assert hint("zzz", [f"key{n:02}" for n in range(20)], what="keys")[0].endswith("key11, and 8 more")
 
 
-def test_a_key_is_told_where_it_stands() -> None:
-    assert key_location_hint("learning_rate") == "`learning_rate` stands under `stages.NAME.params`"
-    assert key_location_hint("lora_r") == "`rank` stands under `models.NAME.adapter`"
+def test_a_key_in_the_wrong_place_names_its_place() -> None:
+    assert key_location_hint("learning_rate") == "`learning_rate` belongs in `stages.NAME.params`"
+    assert key_location_hint("lora_r") == "`r` belongs in `models.NAME.adapter`"
     assert "the whole batch" in key_location_hint("gradient_accumulation_steps")
     assert key_location_hint("frobnicate") == ""
+
+
+def declared_keys() -> set[str]:
+    """Every key that a recipe can have, in any place, and the types of columns."""
+    words = {
+        "text",
+        "integer",
+        "number",
+        "boolean",
+        *VERBS,
+        *RELATIONAL_STEPS,
+        "extends",
+        "profiles",
+        "matrix",
+        "exclude",
+    }
+    for kind in EXTENSION_KINDS:
+        words |= set(CATALOG.names(kind))
+        for name in CATALOG.names(kind):
+            extension = CATALOG.find(kind, name)
+            assert extension is not None
+            words |= set(keys_of(extension.params))
+            words |= set(getattr(extension, "operands", ()))
+    pending = [Recipe, *VERBS.values(), *SECTIONS.values()]
+    while pending:
+        declaration = pending.pop()
+        words |= set(keys_of(declaration))
+        for one in fields_of(declaration).values():
+            pending += [part for part in declarations_in(one.annotation) if part not in pending]
+    return words
+
+
+def declarations_in(annotation: object) -> list[type[Declaration]]:
+    if isinstance(annotation, type) and issubclass(annotation, Declaration):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in declarations_in(part)]
+
+
+def test_the_table_names_keys_that_exist() -> None:
+    table, keys = load_table("foreign_keys"), declared_keys()
+    located = {word for words in table["locations"].values() for word in words.split()}
+    assert set(table["renamed"]) - keys == set()
+    assert located - keys == set()
+
+
+def test_a_word_that_is_a_key_of_ours_is_foreign_only_elsewhere() -> None:
+    """`model` is legal in a stage; in a judge it means `endpoint`. A word never stands for itself."""
+    for ours, words in load_table("foreign_keys")["renamed"].items():
+        assert ours not in words.split()
+        assert all(ours in native_keys(word) for word in words.split())
 
 
 def test_a_character_that_looks_like_another_is_named() -> None:

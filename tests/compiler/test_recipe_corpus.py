@@ -2,8 +2,8 @@
 
 `NAME.yaml` goes in; `NAME.out` holds the diagnostics as text, and for a recipe that compiles the steps
 of its plan. A first line of the form `# --profile NAME --set PATH=VALUE` gives options; `NAME.lock` is the
-lock that the case goes by. `make test PYTEST_ARGS="--regenerate tests/compiler/test_recipe_corpus.py"` writes them
-anew; read the difference before it is committed.
+lock that the case goes by. `make test PYTEST_ARGS="--regenerate tests/compiler/test_recipe_corpus.py"`
+regenerates them; read the difference before it is committed.
 """
 
 import shlex

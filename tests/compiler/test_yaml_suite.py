@@ -46,17 +46,17 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def read(case: Mapping[str, Any]) -> tuple[Any, Diagnostics]:
-    findings = Diagnostics()
-    tree = parse(SourceFile("suite.yaml", case["yaml"].encode()), findings)
-    return None if tree is None or findings.has_errors else node_to_builtins(tree), findings
+    diagnostics = Diagnostics()
+    tree = parse(SourceFile("suite.yaml", case["yaml"].encode()), diagnostics)
+    return None if tree is None or diagnostics.has_errors else node_to_builtins(tree), diagnostics
 
 
 def test_every_case_is_read_or_refused_with_a_reason(cases: list[dict[str, Any]]) -> None:
     assert len(cases) > 350
     for case in cases:
-        value, findings = read(case)
-        assert (value is None) == findings.has_errors, case["id"]
-        for found in findings.collected:
+        value, diagnostics = read(case)
+        assert (value is None) == diagnostics.has_errors, case["id"]
+        for found in diagnostics.collected:
             assert found.message, case["id"]
             assert found.span.line >= 1, case["id"]
 

@@ -44,7 +44,7 @@ def write_script_recipe(
 
 @dataclass
 class RunResult:
-    """How a run went: the states of the steps, and what was told of them on the way."""
+    """How a run went: the states of the steps, and their state changes."""
 
     states: Mapping[str, str]
     state_changes: list[tuple[str, str, Mapping[str, Any]]] = field(default_factory=list)
@@ -77,7 +77,7 @@ def run_plan(
     folder = new_run(home, plan, recipe / "recipe.yaml")
     journal = Journal(folder / "journal.sqlite")
     ended = RunResult({})
-    around = RunContext(
+    context = RunContext(
         home=home,
         recipe_dir=recipe,
         journal=journal,
@@ -86,7 +86,7 @@ def run_plan(
         runner=runner or RunnerDispatch(),
         machine=replace(this_machine(gpus=False), gpus=cards),
     )
-    ended.states = execute(plan, around)
+    ended.states = execute(plan, context)
     journal.close()
     return ended
 

@@ -98,8 +98,8 @@ def test_the_quickstart_has_the_products_of_a_local_run(
     contained = run_command("run", recipe, "--home", home, *SMALL)
     assert contained.returncode == 0, contained.stdout + contained.stderr
     assert run_command("run", QUICKSTART, "--home", local, *SMALL).returncode == 0
-    told = run_command("status", "--home", home, "--format", "json")
-    states = {step["id"]: step["state"] for step in json.loads(told.stdout)["steps"]}
+    status = run_command("status", "--home", home, "--format", "json")
+    states = {step["id"]: step["state"] for step in json.loads(status.stdout)["steps"]}
     assert set(states.values()) == {"done"}
     for step in states:
         assert file_digests(product_path(home, step)) == file_digests(product_path(local, step)), step

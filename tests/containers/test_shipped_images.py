@@ -58,7 +58,7 @@ def test_an_image_is_held_to_the_planned_stack(stack_image: str) -> None:
     expected = version_mismatches(installed_versions())
     assert done.returncode == (1 if expected else 0), done.stdout + done.stderr
     if not expected:
-        assert "holds the stack that plans are made for" in done.stdout
+        assert "contains the required library versions" in done.stdout
     shown = [tuple(line.split()) for line in done.stdout.splitlines()[2:]]
     assert shown == expected
 

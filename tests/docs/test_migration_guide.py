@@ -98,8 +98,8 @@ MISSING_KEYS = PAGE.partition("## What there is not")[2].partition("\n## ")[0]
 
 def hint_for(word: str, places: set[str]) -> str:
     """All that is said of a word where it may be written by mistake."""
-    told = [key_hint(word, legal, what="keys here") for place in places for legal in KNOWN_MISTAKES[place]]
-    return " ".join((key_location_hint(word), *(text.partition("keys here")[0] for text, _ in told)))
+    hints = [key_hint(word, legal, what="keys here") for place in places for legal in KNOWN_MISTAKES[place]]
+    return " ".join((key_location_hint(word), *(text.partition("keys here")[0] for text, _ in hints)))
 
 
 def test_there_are_the_lines() -> None:
@@ -120,8 +120,8 @@ def test_theirs_are_hinted_at_alike(line: Line) -> None:
     for word in line.theirs:
         if word in ours:  # it is called the same
             continue
-        said = hint_for(word, places)
-        assert any(re.search(rf"\b{key}\b", said) for key in ours), f"{word}: {said}"
+        hint = hint_for(word, places)
+        assert any(re.search(rf"\b{key}\b", hint) for key in ours), f"{word}: {hint}"
 
 
 @pytest.mark.parametrize("word", _WORD.findall(MISSING_KEYS))
@@ -131,8 +131,8 @@ def test_what_there_is_not_is_said_of_the_word_itself(word: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(load_table("trl")["classes"]))
 def test_what_is_not_given_under_trl_is_never_said_to_stand_there(kind: str) -> None:
-    said = {word: key_location_hint(word) for word in reserved_args(kind)}
-    assert [word for word, told in said.items() if not told or "`trl: {" + word in told] == []
+    hints = {word: key_location_hint(word) for word in reserved_args(kind)}
+    assert [word for word, hint in hints.items() if not hint or "`trl: {" + word in hint] == []
 
 
 def examples() -> dict[str, dict[str, str]]:
@@ -197,4 +197,4 @@ def test_rows_are_brought_into_shape_as_it_says(name: str, tmp_path: Path) -> No
 def test_explain_says_the_same_of_a_word() -> None:
     done = run_command("explain", "lora_r")
     assert done.returncode == 2
-    assert "`rank` stands under `models.NAME.adapter`" in done.stderr
+    assert "`r` belongs in `models.NAME.adapter`" in done.stderr

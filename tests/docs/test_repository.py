@@ -62,9 +62,9 @@ def test_every_line_of_a_lock_is_hashed(use):
 def test_a_lock_answers_to_pyproject(use):
     versions = read_lock(use)
     stale = [
-        f"{wanted}: locked {sorted(versions.get(normalize_name(wanted.name), ()))}; run `make lock`"
-        for wanted in map(Requirement, LOCK_USES[use])
-        if not any(map(wanted.specifier.contains, versions.get(normalize_name(wanted.name), ())))
+        f"{requirement}: locked {sorted(versions.get(normalize_name(requirement.name), ()))}; run `make lock`"
+        for requirement in map(Requirement, LOCK_USES[use])
+        if not any(map(requirement.specifier.contains, versions.get(normalize_name(requirement.name), ())))
     ]
     assert stale == []
 

@@ -37,9 +37,9 @@ EXTRACTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("ways", "text", "answer"), EXTRACTIONS)
-def test_a_way_finds(ways, text, answer):
-    assert extract(text, ExtractionRules(methods=ways)) == answer
+@pytest.mark.parametrize(("methods", "text", "answer"), EXTRACTIONS)
+def test_a_way_finds(methods, text, answer):
+    assert extract(text, ExtractionRules(methods=methods)) == answer
 
 
 def test_only_what_follows_the_mark_is_searched():
@@ -56,11 +56,11 @@ def test_a_required_mark_must_be_there():
 
 
 @pytest.mark.parametrize(
-    ("way", "text"),
+    ("method", "text"),
     [("boxed", r"\boxed{1} or \boxed{2}"), ("tags", "<answer>1</answer><answer>2</answer>")],
 )
-def test_hedging_is_refused_where_once_is_asked_for(way, text):
-    assert extract(text, ExtractionRules(methods=(way,), require_single=True)) is None
+def test_hedging_is_refused_where_once_is_asked_for(method, text):
+    assert extract(text, ExtractionRules(methods=(method,), require_single=True)) is None
 
 
 def test_only_the_end_of_a_long_text_is_searched():
@@ -71,7 +71,7 @@ def test_only_the_end_of_a_long_text_is_searched():
 
 @pytest.mark.parametrize("unit", ["\\boxed{", "$", "\\(", "answer is ", "<answer>", "#", "9,", "\\[ x "])
 def test_a_text_of_openings_only_comes_to_an_end(unit):
-    """Every way must be linear: a quadratic one would take minutes here."""
+    """Every method must be linear: a quadratic one would take minutes here."""
     text = unit * (200_000 // len(unit))
-    for way in ("boxed", "tags", "hashes", "phrase", "last_math", "last_line", "last_number"):
-        extract(text, ExtractionRules(methods=(way,)))
+    for method in ("boxed", "tags", "hashes", "phrase", "last_math", "last_line", "last_number"):
+        extract(text, ExtractionRules(methods=(method,)))

@@ -48,7 +48,7 @@ def test_a_text_equals_itself(text):
     texts, st.sampled_from(["1", "x", "1/2", "(1, 2)", "1, 2", "[0, 1)", r"\{1, 2\}", "x+1", "50\\%", "5 cm"])
 )
 def test_the_sides_may_be_exchanged(text, other):
-    """Except for equations and sentences, where the reference says what was asked for."""
+    """Except for equations and sentences, where the reference says what the question was."""
     assume(text.strip() and not set("=<>\\$ ") & set(text))
     one, two = grade_with_deadline(text, other), grade_with_deadline(other, text)
     assert one.equal is two.equal, (one, two)

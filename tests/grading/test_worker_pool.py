@@ -23,9 +23,9 @@ WAIT_S = 60.0
 
 @pytest.fixture
 def pool():
-    made = WorkerPool(2)
-    yield made
-    made.close()
+    pool = WorkerPool(2)
+    yield pool
+    pool.close()
 
 
 def is_alive(process: int) -> bool:
@@ -50,15 +50,15 @@ def test_a_task_beyond_its_deadline_is_undecided_and_its_worker_replaced(pool):
     assert [outcome.equal for outcome in outcomes] == [True, None, False, None]
     assert outcomes[1].reason == "no decision within 1 s"
     assert outcomes[1].path == "limit"
-    assert pool.counts.killed == 2
+    assert pool.stats.killed == 2
     assert pool.run(tasks[:1])[0].equal is True
 
 
 def test_no_task_outlives_its_deadline_by_much(pool):
     """By the pool's own account: from handing the task over to the death of its worker."""
     pool.run([Task(*ENDLESS, Options(), 0.5)] * 3)
-    assert pool.counts.killed == 3
-    assert pool.counts.most_over_s < WAIT_S / 2
+    assert pool.stats.killed == 3
+    assert pool.stats.max_overrun_s < WAIT_S / 2
 
 
 def test_killed_workers_leave_no_process(pool):
@@ -87,7 +87,7 @@ def test_threads_share_the_pool(pool):
     for thread in threads:
         thread.join()
     assert [[verdict.equal for verdict in results[number]] for number in range(4)] == [[True, False]] * 4
-    assert pool.counts.started <= pool.size
+    assert pool.stats.started <= pool.size
 
 
 def test_a_worker_survives_the_thread_that_asked_for_it(pool):
@@ -95,7 +95,7 @@ def test_a_worker_survives_the_thread_that_asked_for_it(pool):
     thread.start()
     thread.join()
     assert pool.run([Task(*IDENTITY, Options(), WAIT_S)])[0].equal is True
-    assert (pool.counts.started, pool.counts.killed) == (1, 0)
+    assert (pool.stats.started, pool.stats.killed) == (1, 0)
 
 
 def test_an_idle_worker_that_was_killed_is_replaced(pool):
@@ -103,7 +103,7 @@ def test_an_idle_worker_that_was_killed_is_replaced(pool):
     os.kill(pool.idle[0].process.pid, signal.SIGKILL)
     pool.idle[0].process.wait()
     assert pool.run([Task(*IDENTITY, Options(), WAIT_S)])[0].equal is True
-    assert pool.counts.started == 2
+    assert pool.stats.started == 2
 
 
 def test_a_worker_sees_no_environment(pool, monkeypatch):
@@ -117,13 +117,13 @@ def test_a_worker_sees_no_environment(pool, monkeypatch):
 PARENT = """
 import pathlib, threading, time
 from posttrain.grading.options import Options
-from posttrain.grading.worker_pool import Pool
+from posttrain.grading.worker_pool import WorkerPool
 from posttrain.grading.worker_process import Task
-pool = Pool(2)
+pool = WorkerPool(2)
 pool.run([Task(r"\\sin^2 x + \\cos^2 x", "1", Options(), 60.0)])
 busy = Task(r"\\sin(10^{10^8})", r"\\frac{1}{2}", Options(), 600.0)
 threading.Thread(target=pool.run, args=([busy, busy],), daemon=True).start()
-while pool.counts.tasks < 3:
+while pool.stats.tasks < 3:
     time.sleep(0.02)
 threads = pathlib.Path("/proc/self/task").iterdir()
 print(*(thread.joinpath("children").read_text() for thread in threads), flush=True)
@@ -145,7 +145,7 @@ def test_workers_die_with_a_parent_that_is_killed():
 
 def test_the_kernel_ends_a_worker_that_computes_for_too_long():
     """The second line of defence, for systems without the first: a limit on processor time."""
-    program = "from posttrain.grading.worker import limit_processor\nlimit_processor(0)\nwhile True: pass\n"
+    program = "from posttrain.grading.worker import limit_cpu_time\nlimit_cpu_time(0)\nwhile True: pass\n"
     done = subprocess.run([sys.executable, "-c", program], timeout=WAIT_S, check=False)
     assert done.returncode == -signal.SIGXCPU
 

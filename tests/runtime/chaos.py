@@ -1,13 +1,13 @@
 """Disturbs runs at random and holds what comes out to an undisturbed run.
 
-    python -m tests.runtime.chaos --faults 100 [--seed 7] [--kinds kill,hasty,two,clock,full,damage]
-                                  [--minutes 60] [--record kills.jsonl]
+    python -m tests.runtime.chaos --faults 100 [--seed 7] [--minutes 60] [--record kills.jsonl]
+        [--kinds kill,restart,concurrent,clock,disk_full,damage]
 
-(make chaos N=100.) Each fault hits a run that goes on or begins: a kill of the client, a worker, the warm
-process or all of them, a second client, a jumping clock, a full disk, or bytes that change on the disk.
+(make chaos N=100.) Each fault hits a run that goes on or begins: a kill of the client, a worker, the
+forkserver or all of them, a second client, a jumping clock, a full disk, or bytes that change on the disk.
 It sees that no process survives that should not, and that nothing half-made stands in the store. A run that
 comes to its end is compared file by file, and no finished step may have run twice; then a new one begins.
-Printed: the seed, what hit what, and at the end the figures. The record has a line for each kill;
+Printed: the seed, what hit what, and at the end the results. The record has a line for each kill;
 `python -m tests.runtime.chaos_table` counts them.
 """
 
@@ -86,71 +86,77 @@ class ChaosOptions:
     record: Path | None = None
 
 
-def run_chaos(order: ChaosOptions, folder: Path) -> ChaosResult:
+def run_chaos(options: ChaosOptions, folder: Path) -> ChaosResult:
     """Disturb runs, one after the other; the last one is brought to its end."""
-    draw = random.Random(order.seed)
-    figures = ChaosResult()
-    whole = reference_run(folder / "whole")
-    print(f"an undisturbed run took {whole.seconds:.1f} s", flush=True)
-    while _has_budget(order, figures):
-        home, log = folder / f"home{figures.runs}", folder / f"log{figures.runs}"
-        scene = ChaosRun(home, log, draw, whole.seconds, whole.room, figures.hits)
-        with resizable_tmpfs(home, wanted="full" in order.kinds), scene.killing_client():
-            disturb_run(scene, order, figures)
-            figures.runs += 1
-            compare_with_reference(scene, whole, figures)
-        lost = [f"run {figures.runs} in {home}: {what}" for what in scene.violations]
-        figures.violations += lost
+    draw = random.Random(options.seed)
+    result = ChaosResult()
+    reference = reference_run(folder / "whole")
+    print(f"an undisturbed run took {reference.seconds:.1f} s", flush=True)
+    while _has_budget(options, result):
+        home, log = folder / f"home{result.runs}", folder / f"log{result.runs}"
+        chaos_run = ChaosRun(home, log, draw, reference.seconds, reference.room, result.hits)
+        with resizable_tmpfs(home, wanted="disk_full" in options.kinds), chaos_run.killing_client():
+            disturb_run(chaos_run, options, result)
+            result.runs += 1
+            compare_with_reference(chaos_run, reference, result)
+        lost = [f"run {result.runs} in {home}: {what}" for what in chaos_run.violations]
+        result.violations += lost
         print(*lost, sep="\n", end="\n" if lost else "", flush=True)
-        if not scene.violations:  # else somebody will want to look at it
+        if not chaos_run.violations:  # else somebody will want to look at it
             shutil.rmtree(home)
-        print(f"{figures.faults} faults, {figures.runs} runs, {len(figures.violations)} lost", flush=True)
-    return figures
+        print(f"{result.faults} faults, {result.runs} runs, {len(result.violations)} lost", flush=True)
+    return result
 
 
-def _has_budget(order: ChaosOptions, figures: ChaosResult) -> bool:
-    return figures.faults < order.faults and time.monotonic() < order.until
+def _has_budget(options: ChaosOptions, result: ChaosResult) -> bool:
+    return result.faults < options.faults and time.monotonic() < options.until
 
 
-def disturb_run(scene: ChaosRun, order: ChaosOptions, figures: ChaosResult) -> None:
+def disturb_run(chaos_run: ChaosRun, options: ChaosOptions, result: ChaosResult) -> None:
     """Disturb one run until it ends, or until no more faults are wanted; then let it end."""
     ended = False
-    while _has_budget(order, figures) and not ended:
-        before = len(scene.kills)
-        kind = scene.rng.choice(order.kinds)
-        ended = FAULTS[kind](scene)
+    while _has_budget(options, result) and not ended:
+        before = len(chaos_run.kills)
+        kind = chaos_run.rng.choice(options.kinds)
+        ended = FAULTS[kind](chaos_run)
         # A kill that came after the end was none.
-        figures.faults += len(scene.kills) - before if kind == "kill" else 1
-        _write_record(order, figures, scene.kills[before:])
-    scene.wait_for_client()
+        result.faults += len(chaos_run.kills) - before if kind == "kill" else 1
+        _write_record(options, result, chaos_run.kills[before:])
+    chaos_run.wait_for_client()
 
 
-def _write_record(order: ChaosOptions, figures: ChaosResult, kills: list[dict[str, Any]]) -> None:
-    if order.record is not None and kills:
-        with order.record.open("a") as file:
+def _write_record(options: ChaosOptions, result: ChaosResult, kills: list[dict[str, Any]]) -> None:
+    if options.record is not None and kills:
+        with options.record.open("a") as file:
             for kill in kills:
-                file.write(json.dumps({"seed": order.seed, "run": figures.runs, **kill}) + "\n")
+                file.write(json.dumps({"seed": options.seed, "run": result.runs, **kill}) + "\n")
 
 
-def compare_with_reference(scene: ChaosRun, whole: ReferenceRun, figures: ChaosResult) -> None:
+def compare_with_reference(chaos_run: ChaosRun, reference: ReferenceRun, result: ChaosResult) -> None:
     """Run once more, and hold what came out to the run that nothing happened to."""
-    last = run_command("run", RECIPE_FOLDER, "--home", scene.home)
+    last = run_command("run", RECIPE_FOLDER, "--home", chaos_run.home)
     if last.returncode:
-        scene.violations.append(f"it ended with {last.returncode}: {last.stdout[-400:]} {last.stderr[-400:]}")
+        chaos_run.violations.append(
+            f"it ended with {last.returncode}: {last.stdout[-400:]} {last.stderr[-400:]}"
+        )
         return
-    scene.wait_for_processes()
-    found = product_digests(scene.home)
-    scene.violations += [f"{id} differs" for id, digests in whole.stages.items() if found.get(id) != digests]
-    scene.violations += damaged_products(scene.home) + repeated_steps(scene.home) + restarted_steps(scene)
-    figures.leftovers += sum(1 for _ in (scene.home / "work").iterdir())
+    chaos_run.wait_for_processes()
+    found = product_digests(chaos_run.home)
+    chaos_run.violations += [
+        f"{id} differs" for id, digests in reference.stages.items() if found.get(id) != digests
+    ]
+    chaos_run.violations += (
+        damaged_products(chaos_run.home) + repeated_steps(chaos_run.home) + restarted_steps(chaos_run)
+    )
+    result.leftovers += sum(1 for _ in (chaos_run.home / "work").iterdir())
 
 
-def restarted_steps(scene: ChaosRun) -> list[str]:
+def restarted_steps(chaos_run: ChaosRun) -> list[str]:
     """Steps that had written their receipt when they were cut off, and began once more after that."""
-    store = scene.home / "store"
+    store = chaos_run.home / "store"
     return [
         f"{key} began again though it had finished"
-        for key, times in scene.finished.items()
+        for key, times in chaos_run.finished.items()
         if count_starts(store / key / "record") != times
     ]
 
@@ -194,19 +200,19 @@ def main() -> int:
     if given.folder is not None:
         given.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="chaos-", dir=given.folder))
-    if "full" in kinds and not can_mount(folder / "tried"):
+    if "disk_full" in kinds and not can_mount(folder / "tried"):
         print("no disk is filled: only root can mount one that is small")
-        kinds.remove("full")
+        kinds.remove("disk_full")
     until = time.monotonic() + 60 * given.minutes
-    figures = run_chaos(ChaosOptions(kinds, given.faults, given.seed, until, given.record), folder)
-    for what, count in figures.hits.most_common():
+    result = run_chaos(ChaosOptions(kinds, given.faults, given.seed, until, given.record), folder)
+    for what, count in result.hits.most_common():
         print(f"{count:5}  {what}")
-    print(*figures.violations, sep="\n")
+    print(*result.violations, sep="\n")
     print(
-        f"{figures.faults} faults in {figures.runs} runs: {len(figures.violations)} lost;"
-        f" {figures.leftovers} things left under work/"
+        f"{result.faults} faults in {result.runs} runs: {len(result.violations)} lost;"
+        f" {result.leftovers} things left under work/"
     )
-    if figures.violations:
+    if result.violations:
         print(f"see {folder}")
         return 1
     shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""When a run is killed, and what it was doing at that instant: both told by the files of its home.
+"""When a run is killed, and what it was doing at that instant: both read from the files of its home.
 
 A run spends most of its time importing and training; what may go wrong goes wrong while a checkpoint
 is written or a product committed. So an instant is drawn in two ways: anywhere in the time that a run
@@ -90,7 +90,7 @@ KILL_POINTS: Mapping[str, KillPoint] = {
     "start of a step": KillPoint(0.05, _watch_file("job.json"), 0.5),
     "training": KillPoint(0.25, _watch_file("record/events.jsonl", size=True), 0.7),
     "checkpoint begun": KillPoint(0.22, _watch_folder("checkpoints"), 0.03),
-    "checkpoint sealed": KillPoint(0.08, _watch_folder("checkpoints", "complete.json"), 0.006),
+    "checkpoint finalized": KillPoint(0.08, _watch_folder("checkpoints", "complete.json"), 0.006),
     "product begun": KillPoint(0.05, _watch_folder("files"), 0.04),
     "receipt": KillPoint(0.07, _watch_file("receipt.json"), 0.012),
     "commit begun": KillPoint(0.08, _watch_file("commit"), 0.012),
@@ -146,12 +146,12 @@ PHASES = (
 
 @dataclass
 class HomeState:
-    """What a look at a home told."""
+    """The state of a home at one instant."""
 
     steps: list[StepPhase] = field(default_factory=list[StepPhase])
     # Receipts of steps that have finished without being in the store: the key, and how often it had begun.
     finished: dict[str, int] = field(default_factory=dict[str, int])
-    # Steps whose product is in the store, and whose workplace is there all the same.
+    # Steps whose product is in the store, and whose working directory still exists.
     committed: set[str] = field(default_factory=set[str])
 
     def phase(self, otherwise: str) -> str:
@@ -175,7 +175,7 @@ def inspect_home(
     seen = HomeState()
     now = read_attempts(home)
     for work in map(Path, sorted(_workdirs(home))):
-        if (home / "store" / work.name).exists():  # only its workplace is still to be cleared away
+        if (home / "store" / work.name).exists():  # only its working directory is still to be removed
             seen.committed.add(work.name)
             if work.name not in (committed or ()):
                 seen.steps.append(StepPhase(work.name[:10], "a commit"))
@@ -203,7 +203,7 @@ def count_starts(record: Path) -> int:
 def _step_phase(work: Path, step: Mapping[str, Any], events: list[dict[str, Any]]) -> StepPhase:
     """What one step was doing, by what it had left in its folder."""
     trains = step["kind"] == "train"
-    total = step["params"]["params"]["steps"] if trains else None
+    total = step["params"]["params"]["max_steps"] if trains else None
     last = _last_attempt_events(events)
     done = next((e["step"] for e in reversed(last) if trains and e["kind"] in ("metrics", "resumed")), None)
     job = _read_json_file(work / "job.json")

@@ -86,7 +86,7 @@ class ChaosRun:
         said = self.log.read_bytes()[self.log_offset :].decode(errors="replace")
         if ended not in (0, -signal.SIGKILL) and not (self.worker_killed and "signal 9" in said):
             self.violations.append(f"the client ended with {ended}: {said[-600:]}")
-        if "Traceback" in said or "mistake of ours" in said:
+        if "Traceback" in said or "mistake of ours" in said or "internal error" in said:
             self.violations.append(f"the client was surprised: {said[-600:]}")
 
     def wait_for_processes(self) -> None:
@@ -114,7 +114,7 @@ class ChaosRun:
         return seen
 
     def active_steps(self) -> str:
-        """The stages under way, by their workplaces."""
+        """The stages under way, by their working directories."""
         return "+".join(sorted(sight.id for sight in inspect_home(self.home).steps)) or "between steps"
 
 

@@ -14,17 +14,17 @@ pytestmark = pytest.mark.slow
 def test_faulted_runs_match_an_undisturbed_run(tmp_path: Path) -> None:
     seed = int(time.time())
     print(f"seed {seed}")
-    figures = run_chaos(
-        ChaosOptions(["kill", "kill", "kill", "hasty", "damage", "two", "clock"], 8, seed), tmp_path
+    result = run_chaos(
+        ChaosOptions(["kill", "kill", "kill", "restart", "damage", "concurrent", "clock"], 8, seed), tmp_path
     )
-    assert not figures.violations, (seed, figures.violations)
-    assert figures.faults >= 8
+    assert not result.violations, (seed, result.violations)
+    assert result.faults >= 8
 
 
 def test_a_full_disk_costs_nothing_but_time(tmp_path: Path) -> None:
     require_service("the right to mount", can_mount(tmp_path / "tried") or None, "run the tests as root")
     seed = int(time.time())
     print(f"seed {seed}")
-    figures = run_chaos(ChaosOptions(["full"], 2, seed), tmp_path)
-    assert not figures.violations, (seed, figures.violations)
-    assert figures.faults == 2
+    result = run_chaos(ChaosOptions(["disk_full"], 2, seed), tmp_path)
+    assert not result.violations, (seed, result.violations)
+    assert result.faults == 2

@@ -7,8 +7,8 @@ from posttrain.runtime.installed_stack import installed_stack
 
 
 def test_the_versions_are_those_that_are_installed() -> None:
-    for name, told in installed_stack().items():
+    for name, installed in installed_stack().items():
         try:
-            assert told == version(name), name
+            assert installed == version(name), name
         except PackageNotFoundError:
-            assert told == PINNED_VERSIONS[name], name
+            assert installed == PINNED_VERSIONS[name], name

@@ -54,8 +54,8 @@ def test_status_shows_what_was_expected_beside_what_was_taken(home: Path) -> Non
 
 
 def test_the_peak_is_that_of_the_programs_too_and_is_kept_of_failures(home: Path) -> None:
-    told = json.loads(run_command("status", "--home", home, "--format", "json").stdout)
-    large, broken = told["steps"]
+    status = json.loads(run_command("status", "--home", home, "--format", "json").stdout)
+    large, broken = status["steps"]
     assert large["cost"]["peak_memory_mb"] > 85
     assert large["estimate"] == {"seconds": 90.0, "memory_gb": 2.5}
     assert broken["cost"]["peak_memory_mb"] > 1

@@ -10,7 +10,8 @@ RECIPE = """
 recipe: 1
 name: apart
 models:
-  base: {init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2}, tokenizer: {init: characters}}
+  base: {init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2},
+      tokenizer: {init: characters}}
 datasets:
   sums: {from: {arithmetic: {digits: 1, count: 20}}}
   torn: {from: {files: {path: torn.parquet, columns: {prompt: text, completion: text}}}}
@@ -28,8 +29,8 @@ def write_recipe(folder: Path, first: str) -> Path:
 
 
 def planned_on_failure(folder: Path) -> dict[str, str]:
-    told = run_command("plan", folder, "--format", "json", "--home", folder / "home")
-    return {step["id"]: step.get("on_failure", "stop") for step in json.loads(told.stdout)["steps"]}
+    planned = run_command("plan", folder, "--format", "json", "--home", folder / "home")
+    return {step["id"]: step.get("on_failure", "stop") for step in json.loads(planned.stdout)["steps"]}
 
 
 def test_what_a_stage_is_made_from_fails_as_the_stage_does(tmp_path: Path) -> None:

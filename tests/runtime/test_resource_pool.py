@@ -193,9 +193,9 @@ def test_memory_is_counted_as_the_recipe_says_or_as_the_plan_estimates(folder: P
 def test_a_step_that_is_too_large_fails_instead_of_waiting_for_ever(folder: Path) -> None:
     plan = compile_with_resources(folder, gpus=4)
     assert execute_plan(folder, plan, MACHINE)["a"] == "failed"
-    told = unmet_requirements(plan.steps, replace(MACHINE, gpus=()))
-    assert "`a` needs 4 GPUs, and this machine has none to use" in told[0]
-    assert "run it on a machine with 4 GPUs" in told[0]
+    unmet = unmet_requirements(plan.steps, replace(MACHINE, gpus=()))
+    assert "`a` needs 4 GPUs, and this machine has none to use" in unmet[0]
+    assert "run it on a machine with 4 GPUs" in unmet[0]
 
 
 def test_what_is_too_large_is_refused_before_anything_runs(folder: Path) -> None:

@@ -98,8 +98,10 @@ def test_killed_forkserver_is_restarted(undisturbed: Path, tmp_path: Path) -> No
     again = ("--set", "stages.sft.retry={attempts: 2, wait_seconds: 0}")
     client = start_command("run", TINY_RECIPE, "--home", home, *again, log=log)
     wait_until(lambda: count_checkpoints(home, "sft") >= 1, "a checkpoint", client)
-    (warm,) = [pid for pid in descendants(client.pid) if b"runtime.warm" in command_line(pid)][:1]
-    os.kill(warm, signal.SIGKILL)
+    (forkserver,) = [
+        pid for pid in descendants(client.pid) if b"posttrain.runtime.forkserver" in command_line(pid)
+    ][:1]
+    os.kill(forkserver, signal.SIGKILL)
     assert client.wait(timeout=240) == 0, log.read_text()
     assert "tried again" in log.read_text()
     assert file_digests(product_path(home, "grpo")) == file_digests(product_path(undisturbed, "grpo"))

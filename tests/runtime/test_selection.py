@@ -57,9 +57,9 @@ def test_contradictory_selection_is_rejected(plan: Plan) -> None:
 
 
 def selection_error(plan: Plan, selection: Selection, made: set[str]) -> str:
-    with pytest.raises(SelectionError) as told:
+    with pytest.raises(SelectionError) as raised:
         check_selection(plan, selection, lambda step: step.id in made)
-    return str(told.value)
+    return str(raised.value)
 
 
 def test_inputs_must_be_made_or_selected(plan: Plan) -> None:
@@ -72,9 +72,9 @@ def test_inputs_must_be_made_or_selected(plan: Plan) -> None:
 
 def test_a_gate_holds_unless_it_is_skipped_by_name(plan: Plan) -> None:
     made = {"grpo", "models.base"}
-    told = selection_error(plan, select_steps(plan, SelectionOptions(only=["export"])), made)
-    assert "behind the gate `ship`" in told
-    assert "--skip ship" in told
+    message = selection_error(plan, select_steps(plan, SelectionOptions(only=["export"])), made)
+    assert "behind the gate `ship`" in message
+    assert "--skip ship" in message
     check_selection(
         plan,
         select_steps(plan, SelectionOptions(only=["export"], skip=["ship"])),
@@ -83,8 +83,8 @@ def test_a_gate_holds_unless_it_is_skipped_by_name(plan: Plan) -> None:
 
 
 def test_skipped_input_is_reported(plan: Plan) -> None:
-    told = selection_error(plan, select_steps(plan, SelectionOptions(skip=["sft"])), set())
-    assert "leave --skip sft away" in told
+    message = selection_error(plan, select_steps(plan, SelectionOptions(skip=["sft"])), set())
+    assert "leave --skip sft away" in message
 
 
 LEGS = """\

@@ -96,8 +96,8 @@ def test_gc_leaves_alone_what_is_at_work(folder: Path) -> None:
         assert len(runs) == 1, "the run under way was forgotten, or the old one was not"
         assert runs[0].endswith("nap")
         assert nap.exists()
-        (told,) = json.loads(run_command("runs", "--home", home, "--json").stdout)
-        assert told["state"] == "running"
+        (listed,) = json.loads(run_command("runs", "--home", home, "--json").stdout)
+        assert listed["state"] == "running"
     finally:
         client.send_signal(signal.SIGKILL)
         client.wait()
@@ -118,14 +118,14 @@ def test_verify_quarantines_damaged_products(folder: Path) -> None:
     assert found.returncode == 1
     assert "n does not have the digest that its manifest gives" in found.stdout
     assert "its manifest is missing or damaged" in found.stdout
-    assert "looked at 3 products, 3 files, 1 run, 3 rows; 2 damaged" in found.stdout
+    assert "checked 3 products, 3 files, 1 run, 3 rows; 2 damaged" in found.stdout
     mended = run_command("verify", "--home", home, "--repair")
     assert mended.returncode == 0
     assert mended.stdout.count("set aside") == 2
     assert "2 done, 1 cached" in run(folder).replace("1 cached, 2 done", "2 done, 1 cached")
     assert file_digests(product_path(home, "count")) == whole
     assert run_command("verify", "--home", home).stdout.endswith(
-        "3 products, 4 files, 2 runs, 6 rows: all as they were made\n"
+        "3 products, 4 files, 2 runs, 6 rows: no damage found\n"
     )
     assert "set aside as damaged" in gc(folder)
 
@@ -149,12 +149,12 @@ def test_verify_checks_plans_and_rebuilds_a_lost_journal(folder: Path) -> None:
         assert mended.returncode == 0, mended.stdout + mended.stderr
         assert "written anew from the plan and the store" in mended.stdout
         assert run_command("status", "--home", home).stdout.count("cached") == 3
-        assert "all as they were made" in run_command("verify", "--home", home).stdout
+        assert "no damage found" in run_command("verify", "--home", home).stdout
     plan.write_text("{")
     assert "its plan cannot be read" in run_command("verify", "--home", home).stdout
-    told = run_command("verify", "--home", home, "--repair")
-    assert told.returncode == 1
-    assert "left alone" in told.stdout
+    verified = run_command("verify", "--home", home, "--repair")
+    assert verified.returncode == 1
+    assert "left alone" in verified.stdout
 
 
 def test_verify_checks_unfinished_work(folder: Path) -> None:
@@ -169,13 +169,13 @@ def test_verify_checks_unfinished_work(folder: Path) -> None:
     (torn / "weights").write_text("9")
     looked = run_command("verify", "--home", folder / "home")
     assert looked.returncode == 0
-    assert "1 unfinished step, 2 checkpoints: all as they were made" in looked.stdout
+    assert "1 unfinished step, 2 checkpoints: no damage found" in looked.stdout
     (work / "checkpoints" / "checkpoint-6" / "weights").write_text("7")
-    (work / "receipt.json").write_text('{"files": {}, "seal": "none"}')
+    (work / "receipt.json").write_text('{"files": {}, "checksum": "none"}')
     (work / "model").symlink_to(work / "nowhere")
     found = run_command("verify", "--home", folder / "home").stdout
     for what in (
-        "checkpoint-6 is not as it was sealed",
+        "checkpoint-6 does not match its manifest",
         "its receipt does not",
         "the link model leads nowhere",
     ):
@@ -206,14 +206,14 @@ def test_runs_are_listed_with_their_results(folder: Path) -> None:
     home = folder / "home"
     write(folder, "word; exit 3")
     assert run_command("run", folder, "--home", home).returncode == 1
-    told = json.loads(run_command("runs", "--home", home, "--json").stdout)
-    assert [one["state"] for one in told] == ["finished", "failed"]
-    assert told[0]["steps"] == {"done": 3}
-    assert told[1]["steps"] == {"cached": 2, "failed": 1}
+    listed = json.loads(run_command("runs", "--home", home, "--json").stdout)
+    assert [one["state"] for one in listed] == ["finished", "failed"]
+    assert listed[0]["steps"] == {"done": 3}
+    assert listed[1]["steps"] == {"cached": 2, "failed": 1}
     text = run_command("runs", "--home", home).stdout
     assert "1 failed" in text
     assert len(text.splitlines()) == 3
-    assert "no run in" in run_command("runs", "--home", folder / "nowhere").stdout
+    assert "no runs in" in run_command("runs", "--home", folder / "nowhere").stdout
 
 
 @pytest.fixture
@@ -239,8 +239,8 @@ def test_an_older_product_is_adopted_on_the_record(folder: Path, newer: str) -> 
     planned = run_command("plan", folder, "--home", home).stdout
     assert f"-> {newer}; or `recipe adopt datasets.sums`" in planned
 
-    status, told = adopt(folder, "datasets.sums")
-    assert status == 0, told
+    status, output = adopt(folder, "datasets.sums")
+    assert status == 0, output
     new = product_path(home, "datasets.sums")
     assert new != old
     assert file_digests(new) == file_digests(old)
@@ -252,27 +252,27 @@ def test_an_older_product_is_adopted_on_the_record(folder: Path, newer: str) -> 
 
     # On the record of the adoption itself, and of every run that takes it.
     assert "adopted from" in run_command("status", "--home", home).stdout
-    status, told = adopt(folder, "datasets.sums", "count")
-    assert status == 0, told
-    assert "nothing to adopt" in told
+    status, output = adopt(folder, "datasets.sums", "count")
+    assert status == 0, output
+    assert "nothing to adopt" in output
     assert "nothing to run" in run(folder)
     assert "nothing that we use changed" in run_command("status", "--home", home).stdout
     assert "adopted from" in run_command("plan", folder, "--home", home).stdout
     assert gc(folder) == "nothing to delete\n"
-    assert "all as they were made" in run_command("verify", "--home", home).stdout
+    assert "no damage found" in run_command("verify", "--home", home).stdout
 
 
 def test_what_differs_otherwise_is_not_adopted(folder: Path, newer: str) -> None:
     recipe = folder / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("count: 20", "count: 21"))
-    status, told = adopt(folder, "datasets.sums")
+    status, output = adopt(folder, "datasets.sums")
     assert status == 1
-    assert "more than the environment differs" in told
-    assert "source.params" in told
-    status, told = adopt(folder, "count")
+    assert "more than the environment differs" in output
+    assert "source.params" in output
+    status, output = adopt(folder, "count")
     assert status == 1
-    assert "its input `datasets.sums` is another one" in told
+    assert "its input `datasets.sums` is another one" in output
     assert "recipe adopt" not in run_command("plan", folder, "--home", folder / "home").stdout
-    status, told = adopt(folder, "datasets.sumz")
+    status, output = adopt(folder, "datasets.sumz")
     assert status == 2
-    assert "did you mean" in told
+    assert "did you mean" in output

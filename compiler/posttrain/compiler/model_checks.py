@@ -72,9 +72,9 @@ _SPECIAL_TOKENS = 3
 ModelFiles = Mapping[str, UserFile]
 
 
-def model_shapes(named: ResolvedRecipe, request: CompileRequest) -> dict[str, Shape]:
+def model_shapes(resolved: ResolvedRecipe, request: CompileRequest) -> dict[str, Shape]:
     """The shapes of the models that are known before anything runs."""
-    found = {name: _model_shape(model, request) for name, model in named.recipe.models.items()}
+    found = {name: _model_shape(model, request) for name, model in resolved.recipe.models.items()}
     return {name: shape for name, shape in found.items() if shape is not None}
 
 
@@ -97,54 +97,58 @@ def _model_shape(model: Model, request: CompileRequest) -> Shape | None:
         intermediate=init.intermediate_size,
         context=init.max_position_embeddings,
         tied=init.tie_word_embeddings,
-        vocab=len(set(tokenizer.alphabet)) + len(tokenizer.words) + _SPECIAL_TOKENS,
+        vocab=len(set(tokenizer.alphabet)) + len(tokenizer.added_tokens) + _SPECIAL_TOKENS,
     )
 
 
 def check_models(
-    named: ResolvedRecipe, request: CompileRequest, findings: Diagnostics
+    resolved: ResolvedRecipe, request: CompileRequest, diagnostics: Diagnostics
 ) -> dict[str, ModelFiles]:
     """The user files of every model, by role."""
     found: dict[str, ModelFiles] = {}
-    for name, model in named.recipe.models.items():
+    for name, model in resolved.recipe.models.items():
         path = ("models", name)
         if (model.init is None) == (model.from_ is None):
             message = f"the model `{name}` needs exactly one of `init` and `from`"
-            findings.add(NO_ORIGIN, path, message, key=True)
+            diagnostics.add(NO_ORIGIN, path, message, key=True)
         elif model.init is not None and model.tokenizer is None:
             message = f"the model `{name}` starts from random weights and has no tokenizer"
-            findings.add(NO_TOKENIZER, path, message, key=True, help="add `tokenizer: {init: characters}`")
+            diagnostics.add(NO_TOKENIZER, path, message, key=True, help="add `tokenizer: {init: characters}`")
         if model.init is not None:
-            _check_shape(name, named, findings)
+            _check_shape(name, resolved, diagnostics)
         files: dict[str, UserFile] = {}
         if model.chat_template is not None:
-            template = user_file(model.chat_template, (*path, "chat_template"), request.read, findings)
+            template = user_file(model.chat_template, (*path, "chat_template"), request.read, diagnostics)
             if template is not None:
                 files["chat_template"] = template[0]
         if model.chat_template is not None and model.tags is not None:
             message = f"the model `{name}` has a chat template of its own, and tags to make another from"
-            findings.add(TWO_TEMPLATES, (*path, "tags"), message, key=True, help="remove one of them")
+            diagnostics.add(TWO_TEMPLATES, (*path, "tags"), message, key=True, help="remove one of them")
         if model.from_ is not None and model_folders.is_folder(model.from_):
-            files |= model_folders.model_folder_files(model.from_, (*path, "from"), request, findings)
+            files |= model_folders.model_folder_files(model.from_, (*path, "from"), request, diagnostics)
         elif model.from_ is not None:
-            model_folders.check_hub_name(model.from_, (*path, "from"), request, findings)
+            model_folders.check_hub_name(model.from_, (*path, "from"), request, diagnostics)
         found[name] = files
     return found
 
 
-def _check_shape(name: str, named: ResolvedRecipe, findings: Diagnostics) -> None:
-    shape = named.recipe.models[name].init
+def _check_shape(name: str, resolved: ResolvedRecipe, diagnostics: Diagnostics) -> None:
+    shape = resolved.recipe.models[name].init
     assert shape is not None, "only models with a shape are checked for one"
     path = ("models", name, "init")
     if shape.model_type not in init_model_types():
         help, meant = hint(shape.model_type, init_model_types(), what="architectures")
         message = f"there is no architecture `{shape.model_type}`"
-        findings.add(UNKNOWN_FAMILY, (*path, "model_type"), message, help=help, replace=meant)
+        diagnostics.add(UNKNOWN_FAMILY, (*path, "model_type"), message, help=help, replace=meant)
     if shape.hidden_size % shape.num_attention_heads:
-        message = f"hidden ({shape.hidden_size}) does not divide by heads ({shape.num_attention_heads})"
-        findings.add(BAD_SHAPE, (*path, "num_attention_heads"), message)
+        message = (
+            f"hidden_size ({shape.hidden_size}) is not a multiple of num_attention_heads"
+            f" ({shape.num_attention_heads})"
+        )
+        diagnostics.add(BAD_SHAPE, (*path, "num_attention_heads"), message)
     if shape.num_key_value_heads is not None and shape.num_attention_heads % shape.num_key_value_heads:
         message = (
-            f"heads ({shape.num_attention_heads}) do not divide by kv_heads ({shape.num_key_value_heads})"
+            f"num_attention_heads ({shape.num_attention_heads}) is not a multiple of"
+            f" num_key_value_heads ({shape.num_key_value_heads})"
         )
-        findings.add(BAD_SHAPE, (*path, "num_key_value_heads"), message)
+        diagnostics.add(BAD_SHAPE, (*path, "num_key_value_heads"), message)

@@ -62,21 +62,21 @@ def is_folder(origin: str) -> bool:
     return origin.startswith((".", "/"))
 
 
-def check_hub_name(origin: str, path: KeyPath, request: CompileRequest, findings: Diagnostics) -> None:
+def check_hub_name(origin: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics) -> None:
     """Whether a folder of this name stands beside the recipe, and may have been meant."""
     if request.read(posixpath.join(origin, "config.json")) is not None:
         message = f"`{origin}` is a name on the hub, and beside the recipe stands a folder of that name"
-        findings.add(
+        diagnostics.add(
             AMBIGUOUS_HUB_NAME, path, message, help=f"the folder is ./{origin}", replace=f"./{origin}"
         )
 
 
 def model_folder_files(
-    origin: str, path: KeyPath, request: CompileRequest, findings: Diagnostics
+    origin: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
 ) -> dict[str, UserFile]:
     """The files of the model, by role; what is missing is reported."""
     found: dict[str, UserFile] = {}
-    config = user_file(posixpath.join(origin, "config.json"), path, request.read, findings)
+    config = user_file(posixpath.join(origin, "config.json"), path, request.read, diagnostics)
     if config is None:
         return {}
     found[f"{ROLE_PREFIX}config.json"] = config[0]
@@ -89,7 +89,7 @@ def model_folder_files(
     missing = [name for name in weights or (_SINGLE_FILE,) if f"{ROLE_PREFIX}{name}" not in found]
     if missing:
         message = f"`{origin}` holds no `{missing[0]}`"
-        findings.add(NO_WEIGHTS, path, message, help="save the model with safetensors' format")
+        diagnostics.add(NO_WEIGHTS, path, message, help="save the model with safetensors' format")
     return found
 
 

@@ -42,80 +42,85 @@ class CompileResult:
 
 
 def compile_recipe(request: CompileRequest) -> CompileResult:
-    findings = Diagnostics()
-    pins = _load_pins(request, findings)
-    plan = _compile(request, pins, findings)
+    diagnostics = Diagnostics()
+    pins = _load_pins(request, diagnostics)
+    plan = _compile(request, pins, diagnostics)
     if request.lock is not None:
-        plan = _enforce_lock(plan, pins, findings)
+        plan = _enforce_lock(plan, pins, diagnostics)
     return CompileResult(
         plan=plan,
-        diagnostics=tuple(sort_by_location(findings.collected)),
+        diagnostics=tuple(sort_by_location(diagnostics.collected)),
         hub_references=frozenset(pins.hub_references),
     )
 
 
-def _load_pins(request: CompileRequest, findings: Diagnostics) -> Pins:
+def _load_pins(request: CompileRequest, diagnostics: Diagnostics) -> Pins:
     """The revisions that the lock holds, where the compilation goes by one."""
     if request.lock is None:
         return Pins()
     from posttrain.compiler.lockfile.lock_enforcement import load_pins
 
-    return load_pins(request.lock, findings)
+    return load_pins(request.lock, diagnostics)
 
 
-def _enforce_lock(plan: Plan | None, pins: Pins, findings: Diagnostics) -> Plan | None:
+def _enforce_lock(plan: Plan | None, pins: Pins, diagnostics: Diagnostics) -> Plan | None:
     """The plan, if the lock speaks of all that it needs."""
     from posttrain.compiler.lockfile.lock_enforcement import enforce_lock
 
-    enforce_lock(plan, pins, findings)
-    return None if findings.has_errors else plan
+    enforce_lock(plan, pins, diagnostics)
+    return None if diagnostics.has_errors else plan
 
 
-def _compile(request: CompileRequest, pins: Pins, findings: Diagnostics) -> Plan | None:
-    tree = parse(request.source, findings)
-    if tree is None or _is_foreign_config(tree, findings):
+def _compile(request: CompileRequest, pins: Pins, diagnostics: Diagnostics) -> Plan | None:
+    tree = parse(request.source, diagnostics)
+    if tree is None or _is_foreign_config(tree, diagnostics):
         return None
-    findings.set_root(tree)
-    whole = expand(tree, request, findings)
-    combinations = expand_matrix(whole, findings)
+    diagnostics.set_root(tree)
+    whole = expand(tree, request, diagnostics)
+    combinations = expand_matrix(whole, diagnostics)
     used: set[str] = set()
-    plans = [_compile_leg(whole, leg, used, request, pins, findings) for leg in combinations]
-    check_unused_axes(whole, combinations, used, findings)
+    plans = [_compile_leg(whole, leg, used, request, pins, diagnostics) for leg in combinations]
+    check_unused_axes(whole, combinations, used, diagnostics)
     if request.is_unmodified:
-        check_unused_variables(whole, used, request.source.name, findings)
+        check_unused_variables(whole, used, request.source.name, diagnostics)
     whole_plans = [plan for plan in plans if plan is not None]
     return merge_legs(combinations, whole_plans) if len(whole_plans) == len(plans) else None
 
 
-def _is_foreign_config(tree: MappingNode, findings: Diagnostics) -> bool:
+def _is_foreign_config(tree: MappingNode, diagnostics: Diagnostics) -> bool:
     if not {"recipe", "models", "stages"}.isdisjoint(tree.entries):
         return False
     from posttrain.compiler.parsing.section_names import is_foreign_config
 
-    return is_foreign_config(tree, legal_sections(), findings)
+    return is_foreign_config(tree, legal_sections(), diagnostics)
 
 
 def _compile_leg(
-    whole: MappingNode, leg: Leg, used: set[str], request: CompileRequest, pins: Pins, findings: Diagnostics
+    whole: MappingNode,
+    leg: Leg,
+    used: set[str],
+    request: CompileRequest,
+    pins: Pins,
+    diagnostics: Diagnostics,
 ) -> Plan | None:
     """The plan of one combination of the matrix, or of the recipe as it stands."""
-    filled = apply_pins(interpolate(drop_keys(whole, "matrix"), leg, used, findings), pins)
-    findings.set_root(filled)
-    recipe = build_typed_recipe(filled, findings)
-    named = resolve_names(recipe, request.catalog, findings)
-    checked = check_semantics(named, request, findings)
-    placed = _place_stages(checked, findings)
-    return None if findings.has_errors else lower(checked, placed, request)
+    filled = apply_pins(interpolate(drop_keys(whole, "matrix"), leg, used, diagnostics), pins)
+    diagnostics.set_root(filled)
+    recipe = build_typed_recipe(filled, diagnostics)
+    resolved = resolve_names(recipe, request.catalog, diagnostics)
+    checked = check_semantics(resolved, request, diagnostics)
+    placed = _place_stages(checked, diagnostics)
+    return None if diagnostics.has_errors else lower(checked, placed, request)
 
 
-def _place_stages(checked: CheckedRecipe, findings: Diagnostics) -> Mapping[str, StagePlacement]:
+def _place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[str, StagePlacement]:
     """The stages on their target. A recipe that says nothing of one is not weighed: what that takes
     to import is left alone."""
-    recipe = checked.named.recipe
+    recipe = checked.resolved.recipe
     if "hardware" not in recipe.root.entries and not any(
         isinstance(stage, Train) and stage.placement != "auto" for stage in recipe.stages.values()
     ):
         return {}
     from posttrain.compiler.placement.place_stages import place_stages
 
-    return place_stages(checked, findings)
+    return place_stages(checked, diagnostics)

@@ -47,7 +47,7 @@ T = TypeVar("T")
 class CheckedRecipe:
     """A recipe with everything derived that its plan is made of."""
 
-    named: ResolvedRecipe
+    resolved: ResolvedRecipe
     models: Mapping[str, ModelFiles]
     rows: Mapping[str, CompiledDataset]
     graphs: Mapping[str, RewardGraph]
@@ -65,76 +65,78 @@ class CheckedRecipe:
     files: Mapping[str, Mapping[str, UserFile]] = field(default_factory=dict[str, Mapping[str, UserFile]])
 
 
-def check_semantics(named: ResolvedRecipe, request: CompileRequest, findings: Diagnostics) -> CheckedRecipe:
-    rows = check_datasets(named, request, findings)
-    graphs = _build_graphs(named, request, findings)
+def check_semantics(
+    resolved: ResolvedRecipe, request: CompileRequest, diagnostics: Diagnostics
+) -> CheckedRecipe:
+    rows = check_datasets(resolved, request, diagnostics)
+    graphs = _build_graphs(resolved, request, diagnostics)
     found = CheckedRecipe(
-        named=named,
-        models=check_models(named, request, findings),
+        resolved=resolved,
+        models=check_models(resolved, request, diagnostics),
         rows=rows,
         graphs=graphs,
-        lineages=model_lineages(named),
-        shapes=model_shapes(named, request),
-        environments=_check_environments(named, rows, graphs, request, findings),
-        files=_script_files(named, request, findings),
-        **_check_stages(named, rows, graphs, request, findings),
+        lineages=model_lineages(resolved),
+        shapes=model_shapes(resolved, request),
+        environments=_check_environments(resolved, rows, graphs, request, diagnostics),
+        files=_script_files(resolved, request, diagnostics),
+        **_check_stages(resolved, rows, graphs, request, diagnostics),
     )
-    _check_across_stages(found, request, findings)
+    _check_across_stages(found, request, diagnostics)
     return found
 
 
 def _build_graphs(
-    named: ResolvedRecipe, request: CompileRequest, findings: Diagnostics
+    resolved: ResolvedRecipe, request: CompileRequest, diagnostics: Diagnostics
 ) -> dict[str, RewardGraph]:
-    endpoints = {**dict.fromkeys(named.recipe.invalid_names), **named.recipe.endpoints}
+    endpoints = {**dict.fromkeys(resolved.recipe.invalid_names), **resolved.recipe.endpoints}
     found = {
-        name: build_graph(reward, ("rewards", name), endpoints, request, findings)
-        for name, reward in named.recipe.rewards.items()
+        name: build_graph(reward, ("rewards", name), endpoints, request, diagnostics)
+        for name, reward in resolved.recipe.rewards.items()
     }
     return {name: graph for name, graph in found.items() if graph is not None}
 
 
 def _check_stages(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
     graphs: Mapping[str, RewardGraph],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> dict[str, Any]:
     """Each stage by its verb. Those that are mistaken are left out."""
     trainings: dict[str, CheckedTraining | None] = {}
     evals: dict[str, CheckedEval | None] = {}
     generations: dict[str, CheckedGeneration | None] = {}
-    for name, stage in named.recipe.stages.items():
+    for name, stage in resolved.recipe.stages.items():
         match stage:
             case Train():
-                trainings[name] = check_training(name, stage, named, rows, graphs, request, findings)
+                trainings[name] = check_training(name, stage, resolved, rows, graphs, request, diagnostics)
             case Evaluate():
-                evals[name] = check_eval(name, stage, named, rows, graphs, request, findings)
+                evals[name] = check_eval(name, stage, resolved, rows, graphs, request, diagnostics)
             case Generate():
-                generations[name] = check_generate(name, stage, named, rows, graphs, request, findings)
+                generations[name] = check_generate(name, stage, resolved, rows, graphs, request, diagnostics)
             case _:
                 pass
-    sound, benchmarks = _drop_none(evals), _check_benchmarks(named, request, findings)
+    sound, benchmarks = _drop_none(evals), _check_benchmarks(resolved, request, diagnostics)
     return {
         "trainings": _drop_none(trainings),
         "evals": sound,
         "benchmarks": benchmarks,
         "generations": _drop_none(generations),
-        "gates": _check_gates(named, {**sound, **benchmarks}, findings),
+        "gates": _check_gates(resolved, {**sound, **benchmarks}, diagnostics),
     }
 
 
 def _check_benchmarks(
-    named: ResolvedRecipe, request: CompileRequest, findings: Diagnostics
+    resolved: ResolvedRecipe, request: CompileRequest, diagnostics: Diagnostics
 ) -> "dict[str, CheckedBenchmark]":
     """The benchmarks; a recipe without one pays for none of this."""
-    stages = {name: one for name, one in named.recipe.stages.items() if isinstance(one, Benchmark)}
+    stages = {name: one for name, one in resolved.recipe.stages.items() if isinstance(one, Benchmark)}
     if not stages:
         return {}
     from posttrain.compiler.stages.benchmark_stage import check_benchmark
 
-    found = {name: check_benchmark(name, one, named, request, findings) for name, one in stages.items()}
+    found = {name: check_benchmark(name, one, resolved, request, diagnostics) for name, one in stages.items()}
     return _drop_none(found)
 
 
@@ -142,33 +144,33 @@ def _drop_none(found: Mapping[str, T | None]) -> dict[str, T]:
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _check_across_stages(found: CheckedRecipe, request: CompileRequest, findings: Diagnostics) -> None:
+def _check_across_stages(found: CheckedRecipe, request: CompileRequest, diagnostics: Diagnostics) -> None:
     """What takes more than one stage or declaration to see."""
-    named = found.named
-    trained = trained_models(named, found.trainings, found.lineages, found.shapes)
-    check_training_stages(named, found.trainings, trained, request.catalog, findings)
-    check_inloop_evals(named, found.trainings, found.evals, findings)
+    resolved = found.resolved
+    trained = trained_models(resolved, found.trainings, found.lineages, found.shapes)
+    check_training_stages(resolved, found.trainings, trained, request.catalog, diagnostics)
+    check_inloop_evals(resolved, found.trainings, found.evals, diagnostics)
     asked = {
         name: (one.stage, one.inference) for name, one in (*found.evals.items(), *found.generations.items())
     }
-    check_inference_lengths(named, asked, found.lineages, found.shapes, findings)
-    check_tags(named, found.graphs, found.lineages, request.read, findings)
-    check_chat_templates(named, trained, found.rows, request.read, findings)
-    check_gpu_requirements(named, trained, findings)
-    check_container_images(named.recipe, request, findings)
+    check_inference_lengths(resolved, asked, found.lineages, found.shapes, diagnostics)
+    check_tags(resolved, found.graphs, found.lineages, request.read, diagnostics)
+    check_chat_templates(resolved, trained, found.rows, request.read, diagnostics)
+    check_gpu_requirements(resolved, trained, diagnostics)
+    check_container_images(resolved.recipe, request, diagnostics)
     if any(_has_code_tests(graph) for graph in found.graphs.values()):
         from posttrain.compiler.checks.sandbox_in_container import check_sandboxes
 
-        check_sandboxes(named, found.graphs, findings)
+        check_sandboxes(resolved, found.graphs, diagnostics)
     if any(one.table.null_counts for one in found.rows.values()):
         from posttrain.compiler.checks.nulls import check_nulls
 
-        check_nulls(named, found.rows, found.graphs, found.trainings, findings)
-    check_export_folders(named.recipe, findings)
-    check_tracking(named.recipe, request, findings)
+        check_nulls(resolved, found.rows, found.graphs, found.trainings, diagnostics)
+    check_export_folders(resolved.recipe, diagnostics)
+    check_tracking(resolved.recipe, request, diagnostics)
     if request.is_unmodified:
-        check_unused(named, request.source.name, findings)
-        _check_unused_nodes(named, found.graphs, found.evals, findings)
+        check_unused(resolved, request.source.name, diagnostics)
+        _check_unused_nodes(resolved, found.graphs, found.evals, diagnostics)
 
 
 def _has_code_tests(graph: RewardGraph) -> bool:
@@ -176,55 +178,55 @@ def _has_code_tests(graph: RewardGraph) -> bool:
 
 
 def _script_files(
-    named: ResolvedRecipe, request: CompileRequest, findings: Diagnostics
+    resolved: ResolvedRecipe, request: CompileRequest, diagnostics: Diagnostics
 ) -> dict[str, dict[str, UserFile]]:
     found: dict[str, dict[str, UserFile]] = {}
-    for name, stage in named.recipe.stages.items():
+    for name, stage in resolved.recipe.stages.items():
         for index, file in enumerate(stage.files if isinstance(stage, Script) else ()):
-            read = user_file(file, ("stages", name, "files", index), request.read, findings)
+            read = user_file(file, ("stages", name, "files", index), request.read, diagnostics)
             if read is not None:
                 found.setdefault(name, {})[file] = read[0]
     return found
 
 
 def _check_environments(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
     graphs: Mapping[str, RewardGraph],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> Mapping[str, CheckedEnvironment]:
     """The environments; a recipe in which nobody acts pays for none of this."""
-    stages = [stage for stage in named.recipe.stages.values() if isinstance(stage, Train | Evaluate)]
+    stages = [stage for stage in resolved.recipe.stages.values() if isinstance(stage, Train | Evaluate)]
     asked = any(stage.environment is not None for stage in stages)
-    told = any(op.name == "environment" for graph in graphs.values() for op in graph.ops)
-    if not (named.recipe.environments or asked or told):
+    uses_environment = any(op.name == "environment" for graph in graphs.values() for op in graph.ops)
+    if not (resolved.recipe.environments or asked or uses_environment):
         return {}
     from posttrain.compiler.environments.declared_environments import check_environments
     from posttrain.compiler.environments.environment_stages import check_environment_stages
 
-    found = check_environments(named.recipe.environments, request, findings)
-    check_environment_stages(named, found, rows, graphs, request, findings)
+    found = check_environments(resolved.recipe.environments, request, diagnostics)
+    check_environment_stages(resolved, found, rows, graphs, request, diagnostics)
     return found
 
 
 def _check_gates(
-    named: ResolvedRecipe, evals: Mapping[str, StageWithMetrics], findings: Diagnostics
+    resolved: ResolvedRecipe, evals: Mapping[str, StageWithMetrics], diagnostics: Diagnostics
 ) -> dict[str, CheckedGate]:
-    check_branches(named, findings)
+    check_branches(resolved, diagnostics)
     gates: dict[str, CheckedGate] = {}
-    for name, stage in named.recipe.stages.items():
-        gate = check_gate(name, stage, named, evals, findings) if isinstance(stage, Gate) else None
+    for name, stage in resolved.recipe.stages.items():
+        gate = check_gate(name, stage, resolved, evals, diagnostics) if isinstance(stage, Gate) else None
         if gate is not None:
             gates[name] = gate
     return gates
 
 
 def _check_unused_nodes(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     graphs: Mapping[str, RewardGraph],
     evals: Mapping[str, CheckedEval],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     for name, graph in graphs.items():
         measured = {
@@ -233,7 +235,7 @@ def _check_unused_nodes(
             if found.stage.reward == name
             for metric in found.metrics.values()
         }
-        for node in named.recipe.rewards[name].nodes:
+        for node in resolved.recipe.rewards[name].nodes:
             if node not in graph.used and node not in measured:
                 path = ("rewards", name, "nodes", node)
-                findings.add(UNUSED_NODE, path, f"nothing uses `{node}`", key=True)
+                diagnostics.add(UNUSED_NODE, path, f"nothing uses `{node}`", key=True)

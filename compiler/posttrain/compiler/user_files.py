@@ -37,13 +37,13 @@ MAX_SAMPLED_BYTES = 16 * 1024 * 1024
 
 
 def large_user_file(
-    name: str, path: KeyPath, request: CompileRequest, findings: Diagnostics, whole: bool
+    name: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics, whole: bool
 ) -> tuple[UserFile, bytes] | None:
     """As `user_file`, of a file that may be larger than memory: unless `whole`, with its beginning alone."""
     where = posixpath.normpath(name)
     begun = None if whole or _is_outside_folder(where) else request.file_prefix(where, MAX_SAMPLED_BYTES)
     if begun is None or len(begun) < MAX_SAMPLED_BYTES:
-        return user_file(name, path, request.read, findings)
+        return user_file(name, path, request.read, diagnostics)
     digest = request.file_digest(where)
     return None if digest is None else (UserFile(path=where, sha256=digest), begun)
 
@@ -53,19 +53,19 @@ def _is_outside_folder(where: str) -> bool:
 
 
 def user_file(
-    name: str, path: KeyPath, read: ReadFile, findings: Diagnostics
+    name: str, path: KeyPath, read: ReadFile, diagnostics: Diagnostics
 ) -> tuple[UserFile, bytes] | None:
     """The file's normalised path and digest with its content, or None when that was reported."""
     where = posixpath.normpath(name)
     if _is_outside_folder(where):
         message = f"`{name}` leaves the recipe's folder"
-        findings.add(FILE_NOT_FOUND, path, message, help="copy the file beside the recipe")
+        diagnostics.add(FILE_NOT_FOUND, path, message, help="copy the file beside the recipe")
         return None
     data = read(where)
     if data is None:
         message = f"there is no file `{shorten_path(where)}` beside the recipe"
         help = _template_help(name) if path[-1:] == ("chat_template",) else ""
-        findings.add(FILE_NOT_FOUND, path, message, help=help or missing_file_help(name))
+        diagnostics.add(FILE_NOT_FOUND, path, message, help=help or missing_file_help(name))
         return None
     return UserFile(path=where, sha256=digest_bytes(data)), data
 

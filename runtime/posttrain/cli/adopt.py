@@ -1,4 +1,4 @@
-"""`recipe adopt`: take an older product for a stage whose environment changed, on the record."""
+"""`recipe adopt`: accept an older product for a stage whose environment changed, and record the reason."""
 
 from pathlib import Path
 
@@ -14,9 +14,11 @@ from posttrain.spec.plan import Plan, Step
 @click.command("adopt")
 @click.argument("stages", nargs=-1, required=True, metavar="STAGE...")
 @click.option(
-    "--recipe", "path", default=".", metavar="PATH", help="The recipe; recipe.yaml here if not given."
+    "--recipe", "path", default=".", metavar="PATH", help="The recipe; default: recipe.yaml in the current folder."
 )
-@click.option("--because", required=True, metavar="TEXT", help="Why the older product will do; kept with it.")
+@click.option(
+    "--because", required=True, metavar="TEXT", help="Why the older product is acceptable; recorded with the product."
+)
 @settings_option
 @home_option
 def command(
@@ -38,7 +40,7 @@ def command(
     adopted: dict[str, str] = {}
     for step in _select_steps(plan, stages):
         if step.pinned and where.store.find(step.key) is not None:
-            click.echo(f"{step.id}: its product is there already: nothing to adopt")
+            click.echo(f"{step.id}: nothing to adopt: its product already exists")
             continue
         try:
             adopted[step.id] = _adopt_step(where, step, because)
@@ -53,7 +55,7 @@ def command(
 
 
 def _select_steps(plan: Plan, stages: tuple[str, ...]) -> list[Step]:
-    """The steps of these names, in the plan's order: what one reads is adopted before it."""
+    """The named steps in the order of the plan, so that inputs are adopted before their users."""
     from posttrain.runtime.execution.selection import SelectionError, SelectionOptions, select_steps
 
     try:
@@ -65,15 +67,15 @@ def _select_steps(plan: Plan, stages: tuple[str, ...]) -> list[Step]:
 
 
 def _adopt_step(home: Home, step: Step, because: str) -> str:
-    """Adopt for one step; what to say of it."""
+    """Adopt a product for one step; return the note to print."""
     from posttrain.runtime.store.adoption import AdoptionError, adopt, find_adoptable
     from posttrain.runtime.store.file_locks import try_lock
 
     if not step.pinned:
-        raise AdoptionError("what goes into it is not pinned: no older product can be held to it")
+        raise AdoptionError("its inputs are not pinned, so no older product is comparable")
     lock = try_lock(home.step_lock(step.key))
     if lock is None:
-        raise AdoptionError("a run is at work on it")
+        raise AdoptionError("a run is executing it")
     try:
         return adopt(home, step, find_adoptable(step, home.store), because).adoption_note
     finally:
@@ -81,7 +83,7 @@ def _adopt_step(home: Home, step: Step, because: str) -> str:
 
 
 def _record_adoption(home: Home, plan: Plan, file: Path, adopted: dict[str, str]) -> None:
-    """Write a run that made nothing and names what was adopted."""
+    """Record a run that executed no step and names the adopted products."""
     from posttrain.runtime.store.journal import Journal
     from posttrain.runtime.store.runs import finish_run, new_run
 

@@ -1,4 +1,4 @@
-"""From a path on the command line to a compilation, with its diagnostics printed."""
+"""Compiles the recipe that a path names, and prints its diagnostics."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ EXIT_USAGE = 2
 
 
 class InvalidUsage(click.ClickException):
-    """A command line that cannot be carried out: status 2."""
+    """An invalid command line: status 2."""
 
     exit_code = EXIT_USAGE
 
@@ -34,24 +34,26 @@ def settings_option(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Set a value of the recipe, such as stages.grpo.params.max_steps=100.",
     )(command)
     return click.option(
-        "--profile", "profiles", multiple=True, metavar="NAME", help="Lay a profile of the recipe over it."
+        "--profile", "profiles", multiple=True, metavar="NAME", help="Apply a profile of the recipe."
     )(command)
 
 
 def locked_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--locked, for commands that make a plan."""
+    """--locked, for commands that build a plan."""
     return click.option(
-        "--locked", is_flag=True, help="Take revisions from recipe.lock, and refuse what it does not hold."
+        "--locked",
+        is_flag=True,
+        help="Use the revisions of recipe.lock, and reject what it does not contain.",
     )(command)
 
 
 def recipe_file(path: str) -> Path:
-    """The recipe that a path means: a file, or a folder that holds recipe.yaml."""
-    given = Path(path)
-    found = given / "recipe.yaml" if given.is_dir() else given
+    """The recipe that a path names: a file, or a folder that holds recipe.yaml."""
+    location = Path(path)
+    found = location / "recipe.yaml" if location.is_dir() else location
     if not found.is_file():
-        what = f"the folder {path} holds no recipe.yaml" if given.is_dir() else f"there is no file {path}"
-        raise InvalidUsage(f"{what}; give a recipe file, or a folder that holds recipe.yaml")
+        what = f"the folder {path} holds no recipe.yaml" if location.is_dir() else f"no such file: {path}"
+        raise InvalidUsage(f"{what}; pass a recipe file, or a folder that holds recipe.yaml")
     return found
 
 
@@ -60,10 +62,10 @@ def compile_file(
     settings: Sequence[str],
     profiles: Sequence[str],
     locked: bool = False,
-    tags_taken: bool = False,
+    allow_image_tags: bool = False,
 ) -> tuple[CompileResult, CompileRequest]:
     """Compile a recipe file."""
-    request = compile_request(path, settings, profiles, locked, tags_taken)
+    request = compile_request(path, settings, profiles, locked, allow_image_tags)
     return compile_recipe(request), request
 
 
@@ -72,16 +74,16 @@ def compile_request(
     settings: Sequence[str],
     profiles: Sequence[str],
     locked: bool = False,
-    tags_taken: bool = False,
+    allow_image_tags: bool = False,
 ) -> CompileRequest:
-    """What the compiler is given for a recipe file."""
+    """The input of the compiler for a recipe file."""
     from posttrain.runtime.installed_stack import installed_stack
 
     pairs: list[tuple[str, str]] = []
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip():
-            raise InvalidUsage(f"--set takes PATH=VALUE, such as seed=1; this is `{setting}`")
+            raise InvalidUsage(f"--set takes PATH=VALUE, such as seed=1; got `{setting}`")
         pairs.append((name.strip(), value))
     try:
         with path.open("rb") as file:
@@ -98,12 +100,12 @@ def compile_request(
         profiles=tuple(profiles),
         overrides=tuple(pairs),
         lock=_read_lock(path) if locked else None,
-        allow_image_tags=tags_taken,
+        allow_image_tags=allow_image_tags,
     )
 
 
 def lock_file(recipe: Path) -> Path:
-    """The lock of a recipe lies beside it: recipe.lock for recipe.yaml."""
+    """The lock file of a recipe, in the same folder: recipe.lock for recipe.yaml."""
     return recipe.with_suffix(".lock")
 
 
@@ -112,7 +114,7 @@ def _read_lock(recipe: Path) -> SourceFile:
     try:
         return SourceFile(path.name, path.read_bytes())
     except OSError:
-        message = f"there is no {display_path(path)}; `recipe lock {display_path(recipe)}` writes it"
+        message = f"no such file: {display_path(path)}; create it with `recipe lock {display_path(recipe)}`"
         raise click.ClickException(message) from None
 
 
@@ -140,11 +142,11 @@ def _file_digest(folder: Path, name: str) -> str | None:
 
 
 def _resolve_file(folder: Path, name: str) -> Path | None:
-    """A file beside the recipe. Links that lead out of the folder are not followed."""
+    """A file next to the recipe. Links that lead out of the folder are not followed."""
     try:
         path = (folder / name).resolve()
         return path if path.is_relative_to(folder.resolve()) and path.is_file() else None
-    except (OSError, ValueError, RuntimeError):  # a name too long, with a null in it, or a circle of links
+    except (OSError, ValueError, RuntimeError):  # a name too long, with a null character, or a loop of links
         return None
 
 
@@ -155,16 +157,16 @@ def print_diagnostics(diagnostics: Sequence[Diagnostic], path: Path) -> None:
     texts = {path.name: _source_lines(path)}
     for diagnostic in diagnostics:
         for span in (diagnostic.span, *(label.span for label in diagnostic.labels)):
-            beside = path.parent / span.file
-            if span.file not in texts and beside.is_file():
-                texts[span.file] = _source_lines(beside)
+            file = path.parent / span.file
+            if span.file not in texts and file.is_file():
+                texts[span.file] = _source_lines(file)
     names = {name: display_path(path.parent / name) for name in texts}
     styler = Styler(use_color(sys.stderr), _line_width(sys.stderr))
     click.echo(render_text(diagnostics, texts, names, styler), err=True, nl=False)
 
 
 def display_path(path: Path) -> str:
-    """A path as people would write it here."""
+    """The path relative to the working directory, if it is inside it."""
     shown = os.path.relpath(path)
     return str(path) if shown.startswith("..") else shown
 
@@ -175,7 +177,7 @@ def _source_lines(path: Path) -> list[str]:
 
 
 def _line_width(stream: Any) -> int:
-    """How much of a source line fits beside its number: what the terminal has, or enough elsewhere."""
+    """The width of a source line: the width of the terminal without the line number, or 120."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -184,5 +186,5 @@ def _line_width(stream: Any) -> int:
 
 
 def use_color(stream: Any) -> bool:
-    """Colour goes to terminals only, and never against the user's NO_COLOR."""
+    """Use color only on terminals, and not with NO_COLOR."""
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

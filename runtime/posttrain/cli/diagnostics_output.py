@@ -1,4 +1,4 @@
-"""Diagnostics in the form that was asked for: text for people, the others for programs."""
+"""Prints diagnostics in the requested format."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,12 +19,12 @@ def diagnostics_option(name: str) -> Callable[[Callable[..., Any]], Callable[...
         "form",
         type=click.Choice(FORMATS),
         default="text",
-        help="How diagnostics are written: for people, or for programs and code hosts.",
+        help="The format of diagnostics.",
     )
 
 
 def report_diagnostics(diagnostics: Sequence[Diagnostic], path: Path, form: str, err: bool = False) -> None:
-    """Print diagnostics: text to standard error; other forms as one document, to standard output."""
+    """Print diagnostics: text to standard error, other formats as one document to standard output."""
     if form != "text":
         click.echo(_render_document(diagnostics, path, form), nl=False, err=err)
     elif diagnostics:
@@ -58,10 +58,10 @@ def _spans(found: Diagnostic) -> list[Any]:
 def compile_or_exit(
     path: Path, settings: Sequence[str], profiles: Sequence[str], form: str = "text", locked: bool = False
 ) -> CompileResult:
-    """The outcome of a recipe that has a plan; otherwise what is wrong is printed and the command ends."""
+    """Compile a recipe. If it has errors, print its diagnostics and exit."""
     outcome, _ = compile_file(path, settings, profiles, locked)
     report_diagnostics(outcome.diagnostics, path, form, err=True)
     if outcome.plan is None:
-        assert has_errors(outcome.diagnostics), "no plan, and no error that says why"
+        assert has_errors(outcome.diagnostics), "a compilation without a plan reports an error"
         raise click.exceptions.Exit(EXIT_ERRORS)
     return outcome

@@ -1,4 +1,4 @@
-"""`recipe diff`: what changed between two recipes, plans or runs, and what that costs."""
+"""`recipe diff`: compare two recipes, plans or runs, and estimate the cost of the changes."""
 
 import click
 
@@ -14,9 +14,9 @@ EXIT_DIFFERENT = 2
 @settings_option
 @home_option
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="For people, or programs."
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="The output format."
 )
-@click.option("--exit-code", is_flag=True, help="End with status 2 when A and B differ, 0 when not.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 2 if A and B differ, 0 if not.")
 def command(
     before: str,
     after: str,
@@ -26,11 +26,11 @@ def command(
     form: str,
     exit_code: bool,
 ) -> None:
-    """Compare A with B: recipes, plans written by `recipe plan --format json`, or runs by the beginning
-    of their names.
+    """Compare A with B. Each is a recipe, a plan from `recipe plan --format json`, or the start of the name
+    of a run.
 
-    --set and --profile apply to B, so `recipe diff . . --set seed=1` tells what a change would cost. Steps
-    of B whose products the home already has cost nothing.
+    --set and --profile apply to B, so `recipe diff . . --set seed=1` shows the cost of a change. Cached steps
+    cost nothing.
     """
     from posttrain.cli.diff_inputs import read_diff_input
     from posttrain.cli.diff_report import DiffReport, to_json, to_text

@@ -1,4 +1,4 @@
-"""What `recipe diff` compares: a recipe, a plan in a file, or a run, by whatever names it."""
+"""Reads the inputs of `recipe diff`: a recipe, a plan file, or a run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,28 +14,28 @@ from posttrain.spec.plan import Plan, plan_from_json
 
 @dataclass(frozen=True, kw_only=True)
 class DiffInput:
-    """One side of a comparison. A recipe also has its text, in which places can be named."""
+    """One side of a comparison. For a recipe, `request` holds its text, to locate changes."""
 
     plan: Plan
     request: CompileRequest | None = None
 
 
 def read_diff_input(
-    given: str, home: Home, settings: tuple[str, ...], profiles: tuple[str, ...]
+    argument: str, home: Home, settings: tuple[str, ...], profiles: tuple[str, ...]
 ) -> DiffInput:
-    """What stands behind an argument; --set and --profile are for recipes alone."""
-    path = Path(given)
+    """Read what an argument names; --set and --profile apply to recipes only."""
+    path = Path(argument)
     if (path.is_dir() and (path / "recipe.yaml").is_file()) or path.suffix in (".yaml", ".yml"):
-        return _from_recipe(recipe_file(given), settings, profiles)
+        return _from_recipe(recipe_file(argument), settings, profiles)
     if settings or profiles:
-        raise InvalidUsage(f"--set and --profile change recipes; {given} is none")
+        raise InvalidUsage(f"--set and --profile apply to recipes only; {argument} is not a recipe")
     if path.is_file():
         return DiffInput(plan=_read_plan(path))
     if path.is_dir() and (path / "plan.json").is_file():
         return DiffInput(plan=_read_plan(path / "plan.json"))
     if path.exists():
-        raise InvalidUsage(f"the folder {given} holds neither recipe.yaml nor plan.json")
-    return DiffInput(plan=_run_plan(find_run(home, given)))
+        raise InvalidUsage(f"the folder {argument} holds neither recipe.yaml nor plan.json")
+    return DiffInput(plan=_run_plan(find_run(home, argument)))
 
 
 def _from_recipe(file: Path, settings: tuple[str, ...], profiles: tuple[str, ...]) -> DiffInput:
@@ -51,12 +51,12 @@ def _read_plan(path: Path) -> Plan:
         raise InvalidUsage(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidUsage(
-            f"{path} is no plan of this release ({error}); `recipe plan --format json` writes one"
+            f"{path} is not a plan of this release ({error}); create one with `recipe plan --format json`"
         ) from None
 
 
 def _run_plan(run: Path) -> Plan:
     plan = load_plan(run)
     if plan is None:
-        raise InvalidUsage(f"the run {run.name} has no plan that can be read")
+        raise InvalidUsage(f"the run {run.name} has no readable plan")
     return plan

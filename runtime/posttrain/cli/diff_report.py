@@ -1,4 +1,4 @@
-"""What `recipe diff` prints: the changes, the steps that they make anew, and what those cost."""
+"""The output of `recipe diff`: the changes, the steps that must run again, and their cost."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -16,14 +16,14 @@ from posttrain.compiler.diff.value_diff import ABSENT, Difference, dotted_path
 from posttrain.compiler.text.compile_request import CompileRequest
 from posttrain.spec.plan import Step
 
-# What is not in the text of a recipe, and yet goes into a product.
+# Parts of a key that are not in the text of a recipe.
 _NON_RECIPE_PARTS = ("file", "stack", "version")
 _MAX_WIDTH = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiffReport:
-    """A comparison, with what stands in the home."""
+    """A comparison of two plans, with the steps that are cached in the home."""
 
     changes: tuple[Difference, ...]
     rerun: tuple[StepChange, ...]
@@ -43,18 +43,18 @@ class DiffReport:
     def from_comparison(
         compared: PlanDiff, old: CompileRequest | None, new: CompileRequest | None, cached: Iterable[str]
     ) -> "DiffReport":
-        anew = tuple(change for change in compared.steps if change.status != "same")
+        rerun = tuple(change for change in compared.steps if change.status != "same")
         return DiffReport(
             changes=tuple(_changes(compared, old, new)),
-            rerun=anew,
+            rerun=rerun,
             removed=compared.removed_steps,
-            unchanged_count=len(compared.steps) - len(anew),
+            unchanged_count=len(compared.steps) - len(rerun),
             cached=frozenset(cached),
         )
 
 
 def _changes(compared: PlanDiff, old: CompileRequest | None, new: CompileRequest | None) -> list[Difference]:
-    """What was changed, each once: by the recipes' own text where both sides have one."""
+    """The changes without duplicates, from the recipe texts if both sides are recipes."""
     found = [
         *compared.plan_differences,
         *(difference for change in compared.steps for difference in change.differences),
@@ -81,7 +81,7 @@ def _blocks(report: DiffReport) -> Iterator[list[str]]:
         used = [at for at in range(len(header)) if any(row[at] for row in rows)]
         yield table_lines([header[at] for at in used], [[row[at] for at in used] for row in rows])
     if report.removed:
-        yield ["no longer there: " + ", ".join(step.id for step in report.removed)]
+        yield ["removed: " + ", ".join(step.id for step in report.removed)]
     yield [_summary(report)]
 
 
@@ -101,20 +101,20 @@ def _why(change: StepChange) -> str:
         return "new"
     if change.status == "downstream":
         return f"{' and '.join(change.changed_inputs)} changed"
-    own = dotted_path(recipe_path(change.step)) + "."
-    names = list(dict.fromkeys(dotted_path(d.path).removeprefix(own) for d in change.differences))
+    prefix = dotted_path(recipe_path(change.step)) + "."
+    names = list(dict.fromkeys(dotted_path(d.path).removeprefix(prefix) for d in change.differences))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _summary(report: DiffReport) -> str:
     if not report.rerun:
-        return "no step is made anew"
+        return "no step must run again"
     count = len(report.rerun)
-    said = [f"{count} step{'s' if count != 1 else ''} made anew, {report.unchanged_count} untouched"]
+    parts = [f"{count} step{'s' if count != 1 else ''} to run again, {report.unchanged_count} unchanged"]
     cached = count - len(report.pending)
-    said += [f"{cached} of them cached"] if cached else []
+    parts += [f"{cached} of them cached"] if cached else []
     cost = total_estimate(report.pending)
-    return ", ".join(said) + (f"; {cost}" if cost else "")
+    return ", ".join(parts) + (f"; {cost}" if cost else "")
 
 
 def _change_line(change: Difference) -> str:
@@ -138,22 +138,22 @@ def _text(value: Any) -> str:
 
 
 def _excerpt(text: str, start: int = 0) -> str:
-    """As much of a text as fits, from a little before the place that matters."""
+    """At most _MAX_WIDTH characters of a text, around `start`."""
     begin = max(0, start - 20) if len(text) > _MAX_WIDTH else 0
     shown = text[begin : begin + _MAX_WIDTH]
     return ("..." if begin else "") + shown + ("..." if begin + _MAX_WIDTH < len(text) else "")
 
 
 def to_json(report: DiffReport) -> str:
-    """The same for programs. A side that has nothing at a path has no key."""
+    """The comparison as JSON. A side without a value at a path has no key."""
     return (
         json.dumps(
             {
                 "same": report.is_empty,
                 "changes": [_change_json(change) for change in report.changes],
                 "steps": [_step_json(change, report) for change in report.rerun],
-                "gone": [step.id for step in report.removed],
-                "untouched": report.unchanged_count,
+                "removed": [step.id for step in report.removed],
+                "unchanged_count": report.unchanged_count,
                 "cost": {name: _estimate_sum(report.pending, name) for name in ("seconds", "dollars")},
             },
             ensure_ascii=False,
@@ -173,14 +173,14 @@ def _step_json(change: StepChange, report: DiffReport) -> dict[str, Any]:
         "id": change.step.id,
         "kind": change.step.kind,
         "why": change.status,
-        "own": [_change_json(difference) for difference in change.differences],
-        "through": list(change.changed_inputs),
+        "differences": [_change_json(difference) for difference in change.differences],
+        "changed_inputs": list(change.changed_inputs),
         "cached": change.step.id in report.cached,
         "estimate": change.step.estimate,
     }
 
 
 def _estimate_sum(steps: Iterable[Step], name: str) -> float | None:
-    """What is known of several steps together; None when nothing is."""
+    """The sum over the steps with an estimate; None if no step has one."""
     known = [step.estimate[name] for step in steps if step.estimate and step.estimate.get(name) is not None]
     return sum(known) if known else None

@@ -1,4 +1,4 @@
-"""What steps will take, in words: time, memory, money."""
+"""Predicted time, memory and cost of steps, as text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from posttrain.runtime.report.number_format import format_duration, format_short
 from posttrain.spec.plan import Step
 
 BLANK = ""
-# The steps that take time worth speaking of.
+# The kinds of steps that have a time estimate.
 _TIMED_KINDS = ("train", "eval", "generate")
 
 
@@ -23,22 +23,23 @@ def estimate_cells(estimate: Mapping[str, Any] | None) -> tuple[str, str, str]:
 
 
 def estimate_phrase(estimate: Mapping[str, Any] | None) -> str:
-    """The same as one phrase."""
+    """Time, memory and cost of one step, as one phrase."""
     return ", ".join(cell for cell in estimate_cells(estimate) if cell)
 
 
 def total_estimate(steps: Sequence[Step]) -> str:
-    """Time and cost of several steps, one after the other; empty where nothing is known of any."""
+    """Time and cost of several steps in sequence; empty if no step has an estimate."""
     seconds, dollars = _known_values(steps, "seconds"), _known_values(steps, "dollars")
     if not seconds:
         return format_dollars(sum(dollars)) if dollars else BLANK
     unknown = sum(step.kind in _TIMED_KINDS and not _known_values([step], "seconds") for step in steps)
-    said = f"{'at least' if unknown else 'about'} {format_duration(sum(seconds))}{_time_range(steps)}"
-    said += f", {format_dollars(sum(dollars))}" if dollars else ""
+    text = f"{'at least' if unknown else 'about'} {format_duration(sum(seconds))}{_time_range(steps)}"
+    text += f", {format_dollars(sum(dollars))}" if dollars else ""
     if not unknown:
-        return said
-    why = next((step.estimate["untold"] for step in steps if step.estimate and "untold" in step.estimate), "")
-    return f"{said}; of {unknown} the time is not known" + (f": {why}" if why else "")
+        return text
+    estimates = [step.estimate for step in steps if step.estimate]
+    why = next((one["unknown_reason"] for one in estimates if "unknown_reason" in one), "")
+    return f"{text}; {unknown} of unknown duration" + (f": {why}" if why else "")
 
 
 def _known_values(steps: Iterable[Step], name: str) -> list[float]:
@@ -46,11 +47,9 @@ def _known_values(steps: Iterable[Step], name: str) -> list[float]:
 
 
 def _time_range(steps: Sequence[Step]) -> str:
-    least, most = _known_values(steps, "seconds_least"), _known_values(steps, "seconds_most")
+    low, high = _known_values(steps, "seconds_min"), _known_values(steps, "seconds_max")
     return (
-        f" ({format_short_duration(sum(least))} to {format_short_duration(sum(most))})"
-        if least and most
-        else ""
+        f" ({format_short_duration(sum(low))} to {format_short_duration(sum(high))})" if low and high else ""
     )
 
 

@@ -1,4 +1,4 @@
-"""`recipe explain`: a code, a field, an extension; everything that a recipe is made of."""
+"""`recipe explain`: print the page of a diagnostic code, a key or an extension."""
 
 from pathlib import Path
 
@@ -9,15 +9,15 @@ from posttrain.cli.compile import InvalidUsage
 
 @click.command("explain")
 @click.argument("topic", metavar="[TOPIC]", required=False)
-@click.option("--pages", metavar="DIR", help="Write all of it as Markdown files into DIR instead.")
+@click.option("--pages", metavar="DIR", help="Write all topics as Markdown files to DIR.")
 def command(topic: str | None, pages: str | None) -> None:
-    """Explain TOPIC: a diagnostic such as PT0201, a field such as models.init.hidden, an extension such
-    as grpo or between, or a field of one such as grpo.temperature. Without TOPIC, list what there is.
+    """Explain TOPIC: a diagnostic such as PT0201, a key such as models.init.hidden_size, an extension such
+    as grpo or between, or a key of one such as grpo.temperature. Without TOPIC, list all topics.
     """
     from posttrain.compiler.diagnostic_codes import all_codes
 
     code = next((code for code in all_codes() if topic and code.id == topic.upper()), None)
-    if code is not None:  # needs no extension
+    if code is not None:  # does not load extensions
         from posttrain.compiler.render.code_page import render_code_page
 
         click.echo(render_code_page(code), nl=False)
@@ -38,9 +38,9 @@ def command(topic: str | None, pages: str | None) -> None:
             from posttrain.compiler.diagnosis.key_suggestions import key_location_hint
 
             near = suggest_topic(topic, known)
-            other = f"did you mean `{near}`?" if near else "`recipe explain` lists what there is"
+            other = f"did you mean `{near}`?" if near else "`recipe explain` lists all topics"
             help = key_location_hint(topic) or other
-            raise InvalidUsage(f"nothing is known by `{topic}`; {help}")
+            raise InvalidUsage(f"unknown topic `{topic}`; {help}")
         click.echo(text, nl=False)
 
 
@@ -48,5 +48,6 @@ def _write_pages(folder: Path, texts: dict[str, str]) -> None:
     from posttrain.runtime.atomic_io import write_text
 
     for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_text(folder / name, text)
         click.echo(folder / name)

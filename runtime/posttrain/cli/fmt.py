@@ -1,4 +1,4 @@
-"""`recipe fmt`: one way to write a recipe, with its comments and its meaning kept."""
+"""`recipe fmt`: format recipes without changing comments or meaning."""
 
 import sys
 from pathlib import Path
@@ -12,8 +12,8 @@ from posttrain.compiler.text.compile_request import SourceFile
 
 @click.command("fmt")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--check", is_flag=True, help="Write nothing; end with status 1 when a file would change.")
-@click.option("--diff", is_flag=True, help="Write nothing; print what would change.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with status 1 if a file would change.")
+@click.option("--diff", is_flag=True, help="Write nothing; print the changes.")
 def command(paths: tuple[str, ...], check: bool, diff: bool) -> None:
     """Format the recipes at PATH: files, folders that hold recipe.yaml, or - for standard input."""
     good = [_format_file(path, check, diff) for path in paths or (".",)]
@@ -22,7 +22,7 @@ def command(paths: tuple[str, ...], check: bool, diff: bool) -> None:
 
 
 def _format_file(path: str, check: bool, diff: bool) -> bool:
-    """Whether all is well with one file: it is formatted, and when only checked, was so before."""
+    """Format a file; with `check`, return whether it is formatted already."""
     if path == "-":
         source, file = SourceFile("-", sys.stdin.buffer.read()), None
     else:
@@ -36,7 +36,7 @@ def _format_file(path: str, check: bool, diff: bool) -> bool:
     if diff:
         _print_diff(source, outcome.text)
     elif check and changed:
-        click.echo(f"{source.name}: would be written otherwise; `recipe fmt` does it")
+        click.echo(f"{source.name}: not formatted; run `recipe fmt`")
     elif file is None:
         click.echo(outcome.text, nl=False)
     elif changed and not check:
@@ -54,7 +54,7 @@ def _read(file: Path) -> bytes:
 def _write(file: Path, text: str) -> None:
     from posttrain.runtime.atomic_io import write_text
 
-    target = file.resolve()  # a link stays one
+    target = file.resolve()  # do not replace a symbolic link by a file
     mode = target.stat().st_mode
     try:
         write_text(target, text)
@@ -68,7 +68,7 @@ def _print_refusal(outcome: FormatResult, source: SourceFile) -> None:
     from posttrain.compiler.render.text_diagnostics import Styler, render_text
 
     if outcome.reason:
-        click.echo(f"{source.name}: left as it is: {outcome.reason}", err=True)
+        click.echo(f"{source.name}: not changed: {outcome.reason}", err=True)
         return
     texts = {source.name: source.data.decode("utf-8-sig", "replace").splitlines()}
     styler = Styler(use_color(sys.stderr))

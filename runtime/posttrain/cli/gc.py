@@ -1,4 +1,4 @@
-"""`recipe gc`: what no run needs any more, and how much room it takes."""
+"""`recipe gc`: list or delete products and work folders that no run refers to."""
 
 import re
 import time
@@ -15,13 +15,15 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400}
 
 @click.command("gc")
 @home_option
-@click.option("--yes", is_flag=True, help="Delete it. Without this, only show it.")
+@click.option("--yes", is_flag=True, help="Delete the items. Without this option, only list them.")
 @click.option(
-    "--keep-runs", type=click.IntRange(0), metavar="N", help="Forget all runs but the newest N first."
+    "--keep-runs", type=click.IntRange(0), metavar="N", help="Also delete the records of all runs except the newest N."
 )
-@click.option("--older-than", "age", metavar="AGE", help="Only what is older, such as 30d, 12h or 90m.")
+@click.option(
+    "--older-than", "age", metavar="AGE", help="Select only items older than AGE, such as 30d, 12h or 90m."
+)
 def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None) -> None:
-    """Show what no run names any more, and delete it with --yes."""
+    """List products and work folders that no run refers to. Delete them with --yes."""
     from posttrain.cli.text_tables import print_table
     from posttrain.runtime.report.number_format import format_size as shown
     from posttrain.runtime.store.garbage import UnreadableRun, find_garbage, freed_bytes
@@ -31,7 +33,7 @@ def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None)
     try:
         found = find_garbage(where, keep_runs=keep_runs, older_than=older_than)
     except UnreadableRun as error:
-        raise click.ClickException(f"{error}; remove its folder in {where.runs}, or mend it") from None
+        raise click.ClickException(f"{error}; repair its folder in {where.runs}, or remove it") from None
     if not found:
         click.echo("nothing to delete")
         return
@@ -39,22 +41,22 @@ def command(home: str | None, yes: bool, keep_runs: int | None, age: str | None)
     print_table(("what", "name", "size", "why"), rows)
     total = shown(freed_bytes(found))
     if not yes:
-        click.echo(f"{total} would become free; --yes deletes")
+        click.echo(f"{total} can be freed; delete the items with --yes")
         return
-    kept = _delete(where, found)
-    click.echo(f"{total} deleted" if not kept else f"deleted, except {kept} that came into use meanwhile")
+    busy = _delete(where, found)
+    click.echo(f"{total} deleted" if not busy else f"deleted, except {busy} now in use")
 
 
 def parse_age(age: str) -> float:
-    """A length of time as people write it."""
+    """Parse a duration such as 30d."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhd])", age.strip())
     if found is None:
-        raise InvalidUsage(f"--older-than takes a number and m, h or d, such as 30d; this is `{age}`")
+        raise InvalidUsage(f"--older-than takes a number and m, h or d, such as 30d; got `{age}`")
     return float(found[1]) * _UNITS[found[2]]
 
 
 def _delete(home: Home, found: list[GarbageItem]) -> int:
-    """Delete all of it; how many were in use after all."""
+    """Delete the items; return how many were in use."""
     from posttrain.runtime.store.garbage import remove_garbage
 
     return sum(not remove_garbage(home, item) for item in found)

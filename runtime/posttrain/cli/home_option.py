@@ -1,4 +1,4 @@
-"""The home of runs, as the command line names it."""
+"""The option --home: the folder of runs and products."""
 
 import os
 from collections.abc import Callable
@@ -16,25 +16,25 @@ def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--home",
         metavar="DIR",
-        help="Where runs and products live: .recipe here, or $RECIPE_HOME, when not given.",
+        help="The folder of runs and products; default: $RECIPE_HOME, or .recipe.",
     )(command)
 
 
-def resolve_home(given: str | None) -> Home:
-    return Home(Path(given or os.environ.get("RECIPE_HOME") or ".recipe").absolute())
+def resolve_home(path: str | None) -> Home:
+    return Home(Path(path or os.environ.get("RECIPE_HOME") or ".recipe").absolute())
 
 
 def find_run(home: Home, name: str | None) -> Path:
-    """The run of this name, or the newest."""
+    """The run whose name starts with `name`; without a name, the newest run."""
     if name is None:
         found = last_run(home)
         if found is None:
             raise InvalidUsage(
-                f"there is no run in {home.root}; start one with `recipe run PATH`, or give --home"
+                f"no runs in {home.root}; start one with `recipe run PATH`, or set --home"
             )
         return found
     matching = [folder for folder in list_runs(home) if folder.name.startswith(name)]
     if len(matching) != 1:
         what = "no run" if not matching else "more than one run"
-        raise InvalidUsage(f"{what} in {home.root} begins with `{name}`")
+        raise InvalidUsage(f"{what} in {home.root} has a name that starts with `{name}`")
     return matching[0]

@@ -1,4 +1,4 @@
-"""`recipe image`: the images that steps run in."""
+"""`recipe image`: inspect the container images of a recipe."""
 
 from pathlib import Path
 
@@ -10,29 +10,29 @@ from posttrain.cli.diagnostics_output import compile_or_exit
 
 @click.group("image")
 def command() -> None:
-    """Look at the images that steps run in."""
+    """Inspect container images."""
 
 
 @command.command("check")
 @click.argument("subject", metavar="IMAGE|PATH")
 @settings_option
 def check(subject: str, settings: tuple[str, ...], profiles: tuple[str, ...]) -> None:
-    """Check that IMAGE, or every image that the recipe at PATH names, holds the stack that plans are
-    made for."""
+    """Check that IMAGE, or every image of the recipe at PATH, contains the library versions that plans
+    require."""
     from posttrain.runtime.errors import StepError
 
     images = _images(subject, settings, profiles)
     try:
         sound = [_check_image(image) for image in images]
-    except StepError as fault:
-        click.echo(f"error: {fault}\n  help: {fault.advice}", err=True)
+    except StepError as error:
+        click.echo(f"error: {error}\n  help: {error.advice}", err=True)
         raise click.exceptions.Exit(EXIT_ERRORS) from None
     if not all(sound):
         raise click.exceptions.Exit(EXIT_ERRORS)
 
 
 def _images(subject: str, settings: tuple[str, ...], profiles: tuple[str, ...]) -> list[str]:
-    """The images meant: those of a recipe where there is such a path, else the one of this name."""
+    """The images of a recipe if `subject` is a path, otherwise the image itself."""
     if not Path(subject).exists():
         return [subject]
     plan = compile_or_exit(recipe_file(subject), settings, profiles).plan
@@ -40,7 +40,7 @@ def _images(subject: str, settings: tuple[str, ...], profiles: tuple[str, ...]) 
     images = list(dict.fromkeys(step.image for step in plan.steps if step.image))
     if not images:
         raise InvalidUsage(
-            f"no stage of {subject} runs in a container; name an image, or give it a `container`"
+            f"no stage of {subject} runs in a container; pass an image, or add a `container` to a stage"
         )
     return images
 
@@ -51,10 +51,10 @@ def _check_image(image: str) -> bool:
 
     found = version_mismatches(image_versions(image, _print_pull_progress))
     if not found:
-        click.echo(f"{image} holds the stack that plans are made for")
+        click.echo(f"{image} contains the required library versions")
         return True
-    click.echo(f"{image} is not what plans are made for:")
-    print_table(("distribution", "planned", "there"), found)
+    click.echo(f"{image} does not contain the required library versions:")
+    print_table(("distribution", "required", "installed"), found)
     return False
 
 

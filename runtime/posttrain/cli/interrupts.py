@@ -1,4 +1,4 @@
-"""Ctrl-C once: steps under way keep what they have, and the run ends. Twice: it ends at once."""
+"""Handles Ctrl-C. The first one stops the run at the next checkpoint, the second one immediately."""
 
 import signal
 from collections.abc import Callable, Generator
@@ -10,14 +10,14 @@ from posttrain.runtime.execution.run_context import RunStop
 
 @contextmanager
 def handle_interrupts(stopping: RunStop, note: Callable[[str], None]) -> Generator[None]:
-    def ask(*_: Any) -> None:
+    def request_stop(*_: Any) -> None:
         stopping.level += 1
         if stopping.level == 1:
-            note("stopping at the next checkpoint; interrupt again to stop at once")
+            note("stopping at the next checkpoint; interrupt again to stop immediately")
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""`recipe lock`: writes down what a recipe's names stand for, so that a run elsewhere means the same."""
+"""`recipe lock`: pin revisions and digests, so that a run on another machine has the same inputs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,22 +13,20 @@ from posttrain.spec.lockfile import EntryId, Lockfile
 
 @click.command("lock")
 @click.argument("path", default=".", metavar="PATH")
-@click.option(
-    "--check", is_flag=True, help="Write nothing; end with status 1 when the lock is not up to date."
-)
-@click.option("--upgrade", is_flag=True, help="Ask anew for what branches and tags stand for.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with status 1 if the lock file is out of date.")
+@click.option("--upgrade", is_flag=True, help="Update locked revisions: resolve branches and tags again.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="How --check tells what is not up to date.",
+    help="The output format of --check.",
 )
 def command(path: str, check: bool, upgrade: bool, form: str) -> None:
-    """Write recipe.lock beside the recipe at PATH: the commits of models and datasets on the hub, the
-    digests of files and images, the versions of the libraries; for the recipe and each of its profiles.
+    """Write recipe.lock next to the recipe at PATH. It pins the commits of models and datasets on the hub,
+    the digests of files and images, and the versions of libraries, for the recipe and all its profiles.
 
-    What is locked stays as it is, until --upgrade. `recipe run --locked` goes by it.
+    Existing entries do not change without --upgrade. `recipe run --locked` uses the lock file.
     """
     file = recipe_file(path)
     needed = _required_entries(file)
@@ -39,13 +37,13 @@ def command(path: str, check: bool, upgrade: bool, form: str) -> None:
 
 
 def _required_entries(file: Path) -> dict[EntryId, str | None]:
-    """What the recipe needs to be locked, as it stands and with each of its profiles."""
+    """The entries that the recipe and each of its profiles need."""
     from posttrain.compiler.diagnosis.diagnostics import Diagnostics
     from posttrain.compiler.lockfile.lock_entries import required_entries
     from posttrain.compiler.parsing.expand import profile_names
     from posttrain.compiler.parsing.parse import parse
 
-    outcome, request = compile_file(file, (), (), tags_taken=True)
+    outcome, request = compile_file(file, (), (), allow_image_tags=True)
     if outcome.plan is None:
         report_diagnostics(outcome.diagnostics, file, "text")
         raise click.exceptions.Exit(EXIT_ERRORS)
@@ -53,9 +51,9 @@ def _required_entries(file: Path) -> dict[EntryId, str | None]:
     tree = parse(request.source, Diagnostics())
     assert tree is not None, "a recipe that compiles has a tree"
     for profile in profile_names(tree, request):
-        varied, _ = compile_file(file, (), (profile,), tags_taken=True)
+        varied, _ = compile_file(file, (), (profile,), allow_image_tags=True)
         if varied.plan is None:
-            click.echo(f"the profile `{profile}` has errors by itself: locked without it", err=True)
+            click.echo(f"the profile `{profile}` does not compile: its entries are not locked", err=True)
         else:
             found |= required_entries(varied.plan, varied.hub_references)
     return found
@@ -72,7 +70,7 @@ def _check_lock(file: Path, needed: dict[EntryId, str | None], form: str) -> Non
     elif found:
         for reason in found:
             click.echo(f"{where}: {reason.reason}: {describe_difference(reason)}")
-        click.echo(f"`recipe lock {display_path(file)}` brings it up to date")
+        click.echo(f"update it with `recipe lock {display_path(file)}`")
     else:
         click.echo(f"{where} is up to date ({len(needed)} entries)")
     if found:
@@ -87,8 +85,8 @@ def _json_report(found: Sequence[LockDifference]) -> str:
     return json.dumps({"fresh": not found, "reasons": reasons}, ensure_ascii=False, indent=1) + "\n"
 
 
-def _read_lock(file: Path, anew: bool = False) -> Lockfile:
-    """The recipe's lock; empty where there is none yet. With `anew`, what can be read of a damaged one."""
+def _read_lock(file: Path, salvage: bool = False) -> Lockfile:
+    """The lock file of the recipe; empty if the file does not exist. `salvage` skips unreadable entries."""
     from posttrain.spec.lockfile import LockfileError, parse_lock, salvage_lock
 
     path = lock_file(file)
@@ -98,10 +96,10 @@ def _read_lock(file: Path, anew: bool = False) -> Lockfile:
     try:
         return parse_lock(text)
     except LockfileError as error:
-        fault = f"{display_path(path)}:{error.line}: {error}"
-    if not anew:
-        raise click.ClickException(f"{fault}; `recipe lock {display_path(file)}` writes it anew")
-    click.echo(f"{fault}; it is written anew, from what it is clear about", err=True)
+        problem = f"{display_path(path)}:{error.line}: {error}"
+    if not salvage:
+        raise click.ClickException(f"{problem}; rewrite it with `recipe lock {display_path(file)}`")
+    click.echo(f"{problem}; keeping the readable entries", err=True)
     return salvage_lock(text)
 
 
@@ -111,12 +109,12 @@ def _write_lock(file: Path, needed: dict[EntryId, str | None], upgrade: bool) ->
     from posttrain.runtime.lockfile.lock_resolver import resolve_entries
     from posttrain.spec.lockfile import format_lock
 
-    before = _read_lock(file, anew=True)
+    before = _read_lock(file, salvage=True)
     known = {} if upgrade else before.values
     try:
-        values = resolve_entries(needed, known, lambda what: click.echo(f"asking for {what}", err=True))
-    except StepError as fault:
-        raise click.ClickException(f"{fault}\n  help: {fault.advice}") from None
+        values = resolve_entries(needed, known, lambda what: click.echo(f"resolving {what}", err=True))
+    except StepError as error:
+        raise click.ClickException(f"{error}\n  help: {error.advice}") from None
     path, text = lock_file(file), format_lock(values)
     if not path.exists() or path.read_bytes() != text.encode():
         write_text(path, text)
@@ -126,7 +124,7 @@ def _write_lock(file: Path, needed: dict[EntryId, str | None], upgrade: bool) ->
 def _summary(before: Lockfile, values: dict[EntryId, str]) -> str:
     new = sum(id not in before.values for id in values)
     changed = sum(before.values.get(id, value) != value for id, value in values.items())
-    gone = sum(id not in values for id in before.values)
-    counts = {"new": new, "changed": changed, "gone": gone}
-    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{len(values)} entries" + (f" ({said})" if said else ", all as they were")
+    removed = sum(id not in values for id in before.values)
+    counts = {"new": new, "changed": changed, "removed": removed}
+    text = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"{len(values)} entries" + (f" ({text})" if text else ", unchanged")

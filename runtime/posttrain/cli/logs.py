@@ -1,4 +1,4 @@
-"""`recipe logs`: what a stage printed."""
+"""`recipe logs`: print the output of a stage."""
 
 import time
 from pathlib import Path
@@ -12,8 +12,8 @@ from posttrain.cli.home_option import find_run, home_option, resolve_home
 @click.command("logs")
 @click.argument("stage", metavar="STAGE")
 @home_option
-@click.option("--run", "name", metavar="NAME", help="A run by the beginning of its name; else the newest.")
-@click.option("--follow", "-f", is_flag=True, help="Go on printing while the stage runs.")
+@click.option("--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest run.")
+@click.option("--follow", "-f", is_flag=True, help="Follow the log while the stage runs.")
 def command(stage: str, home: str | None, name: str | None, follow: bool) -> None:
     """Print the log of STAGE."""
     from posttrain.compiler.diagnosis.suggest import hint
@@ -31,7 +31,7 @@ def command(stage: str, home: str | None, name: str | None, follow: bool) -> Non
         click.echo(f"`{stage}` has not run yet", err=True)
         raise click.exceptions.Exit(EXIT_ERRORS)
     if not follow and (record / "log").stat().st_size == 0:
-        click.echo(f"`{stage}` has printed nothing; its figures are in {record / 'events.jsonl'}", err=True)
+        click.echo(f"`{stage}` has printed nothing; its metrics are in {record / 'events.jsonl'}", err=True)
     _print_log(record / "log", follow)
 
 
@@ -41,7 +41,7 @@ def _print_log(log: Path, follow: bool) -> None:
             text = file.read()
             if text:
                 click.echo(text, nl=False)
-            elif not follow or not log.exists():  # a finished step's record moves to the store
+            elif not follow or not log.exists():  # the record of a finished step moves to the store
                 return
             else:
                 time.sleep(0.2)

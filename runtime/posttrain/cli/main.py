@@ -1,8 +1,9 @@
-"""`recipe`: the commands, each loaded when it is called."""
+"""The `recipe` command group. A command is imported on first use."""
 
 import errno
 import gc
 import os
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -10,35 +11,35 @@ import click
 
 from posttrain.spec.version import VERSION
 
-# What a command builds lives about as long as the command: to look for rubbish early finds none.
+# Objects of a command live about as long as the command: an early collection finds no garbage.
 gc.set_threshold(100_000)
-# A command is a file of this package; the order is the order of the help page.
-_COMMANDS = (
-    "new",
-    "validate",
-    "fmt",
-    "plan",
-    "diff",
-    "lock",
-    "run",
-    "status",
-    "runs",
-    "path",
-    "logs",
-    "report",
-    "adopt",
-    "verify",
-    "gc",
-    "reward",
-    "probe",
-    "image",
-    "explain",
-    "schema",
-)
+# Each command is a module of this package, in the order of the help page. The help page imports none of them.
+_COMMANDS: Mapping[str, str] = {
+    "new": "Create a recipe from a starter.",
+    "validate": "Report every error of a recipe.",
+    "fmt": "Format recipes.",
+    "plan": "Show the steps: cached, to resume or to run.",
+    "diff": "Compare two recipes, plans or runs.",
+    "lock": "Pin revisions, data and images.",
+    "run": "Run a recipe.",
+    "status": "Show the steps of a run.",
+    "runs": "List all runs.",
+    "path": "Print the folder of a stage's product.",
+    "logs": "Print the log of a stage.",
+    "report": "Write the HTML report of a run.",
+    "adopt": "Accept products of an older environment.",
+    "verify": "Check the store against its checksums.",
+    "gc": "Delete what no run refers to.",
+    "reward": "Score rows with a reward graph.",
+    "probe": "Sample completions of a training stage.",
+    "image": "Inspect container images.",
+    "explain": "Explain a stage, key, method or diagnostic.",
+    "schema": "Print the JSON Schema of recipes.",
+}
 
 
 class LazyGroup(click.Group):
-    """Finds a command's module by its name."""
+    """Imports the module of a command on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -48,17 +49,21 @@ class LazyGroup(click.Group):
             return None
         return import_module(f"posttrain.cli.{cmd_name}").command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
             from posttrain.compiler.diagnosis.suggest import hint
 
-            ctx.fail(f"there is no command `{args[0]}`; {hint(args[0], _COMMANDS, what='commands')[0]}")
+            ctx.fail(f"unknown command `{args[0]}`; {hint(args[0], list(_COMMANDS), what='commands')[0]}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Carry a command out. What nobody foresaw ends in a sentence, not in a traceback."""
+        """Run a command. Report an unexpected exception as a message without a traceback."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
@@ -71,13 +76,13 @@ class LazyGroup(click.Group):
 
 def _internal_error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return "the disk is full; free space and run again: what was finished is kept"
+        return "the disk is full; free space and run again: finished steps are kept"
     if isinstance(error, OSError):
         where = f" ({error.filename})" if error.filename else ""
-        return f"the system refused: {error.strerror or error}{where}"
+        return f"operating system error: {error.strerror or error}{where}"
     kind = type(error).__name__
-    hint = "RECIPE_TRACEBACK=1 shows where"
-    return f"this should not happen, and is a mistake of ours: {kind}: {error}; {hint}"
+    hint = "RECIPE_TRACEBACK=1 prints the traceback"
+    return f"internal error: {kind}: {error}; {hint}"
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,4 +1,4 @@
-"""A plan as a Mermaid flowchart, for a pull request or a page: what a run would do, step by step."""
+"""A plan as a Mermaid flowchart: the steps with their states and estimates."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,12 +14,12 @@ _STYLES = {
     "run": "fill:#fff6db,stroke:#b07d00,color:#4a3500",
     "skipped": "fill:#f2f2f2,stroke:#9e9e9e,color:#6b6b6b,stroke-dasharray:4",
 }
-_STATE_TEXT = {"cached": "cached", "resume": "to resume", "run": "to run", "skipped": "left out"}
+_STATE_TEXT = {"cached": "cached", "resume": "to resume", "run": "to run", "skipped": "skipped"}
 _SHAPES = {"gate": ("{", "}"), "data": ("[(", ")]")}
 
 
 def flowchart(plan: Plan, prospects: Mapping[str, StepForecast]) -> str:
-    """The chart's text. Gates are diamonds, and dotted lines lead to what they hold back."""
+    """The text of the chart. Gates are diamonds; dotted lines lead to the steps that wait for them."""
     names = {step.id: f"s{number}" for number, step in enumerate(plan.steps)}
     boxes = [
         f"{names[step.id]}{_node(step, prospects[step.id])}:::{prospects[step.id].state}"
@@ -32,23 +32,23 @@ def flowchart(plan: Plan, prospects: Mapping[str, StepForecast]) -> str:
 
 def _node(step: Step, prospect: StepForecast) -> str:
     opening, closing = _SHAPES.get(step.kind, ("[", "]"))
-    said = [step.id, f"{step.kind}, {_STATE_TEXT[prospect.state]}"]
+    lines = [step.id, f"{step.kind}, {_STATE_TEXT[prospect.state]}"]
     if prospect.state in PENDING_STATES:
-        said += [text for text in (prospect.reason, estimate_phrase(step.estimate)) if text]
-    return f'{opening}"{"<br/>".join(map(_escape, said))}"{closing}'
+        lines += [text for text in (prospect.reason, estimate_phrase(step.estimate)) if text]
+    return f'{opening}"{"<br/>".join(map(_escape, lines))}"{closing}'
 
 
 def _edges(step: Step, names: Mapping[str, str]) -> Iterator[str]:
     drawn: set[tuple[str, str | None]] = set()
-    for given in step.inputs.values():
-        if (given.step, given.part) not in drawn:
-            drawn.add((given.step, given.part))
-            part = f'|"{_escape(given.part)}"|' if given.part else ""
-            yield f"{names[given.step]} -->{part} {names[step.id]}"
+    for source in step.inputs.values():
+        if (source.step, source.part) not in drawn:
+            drawn.add((source.step, source.part))
+            part = f'|"{_escape(source.part)}"|' if source.part else ""
+            yield f"{names[source.step]} -->{part} {names[step.id]}"
     for gate in step.gates:
         yield f"{names[gate]} -.-> {names[step.id]}"
 
 
 def _escape(text: str) -> str:
-    """Text that Mermaid shows as it is: whatever could mean something to it is written by its number."""
+    """Replace every character that Mermaid could interpret by its character code."""
     return re.sub(r"[^\w .,@=/:%+-]", lambda found: f"#{ord(found[0])};", " ".join(text.split()))

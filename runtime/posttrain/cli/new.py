@@ -1,4 +1,4 @@
-"""`recipe new`: a commented recipe to start from."""
+"""`recipe new`: create a recipe from a starter, with comments."""
 
 import re
 from pathlib import Path
@@ -16,9 +16,9 @@ _DESCRIPTION = re.compile(r"^description: (.*)$", re.MULTILINE)
 @click.command("new")
 @click.argument("kind", metavar="KIND", required=False)
 @click.argument("path", default=".", metavar="[PATH]")
-@click.option("--list", "listed", is_flag=True, help="List the kinds, and do nothing else.")
+@click.option("--list", "listed", is_flag=True, help="List the kinds and exit.")
 def command(kind: str | None, path: str, listed: bool) -> None:
-    """Write a recipe of KIND, with comments, into the folder PATH. Nothing is overwritten."""
+    """Create a commented recipe of KIND in the folder PATH. Existing files are not overwritten."""
     from posttrain.compiler.diagnosis.suggest import hint
 
     kinds = {folder.name: folder for folder in sorted(_STARTERS.iterdir()) if folder.is_dir()}
@@ -28,16 +28,16 @@ def command(kind: str | None, path: str, listed: bool) -> None:
             raise click.exceptions.Exit(EXIT_USAGE)
         return
     if kind not in kinds:
-        raise InvalidUsage(f"there is no kind `{kind}`; {hint(kind, kinds, what='kinds')[0]}")
+        raise InvalidUsage(f"unknown kind `{kind}`; {hint(kind, kinds, what='kinds')[0]}")
     _copy_starter(kinds[kind], Path(path))
 
 
 def _print_kinds(kinds: dict[str, Path]) -> None:
     width = max(map(len, kinds))
     for name, folder in kinds.items():
-        said = _DESCRIPTION.search((folder / "recipe.yaml").read_text(encoding="utf-8"))
-        assert said is not None, f"the starter {name} has no description"
-        click.echo(f"{name.ljust(width)}  {said[1]}")
+        description = _DESCRIPTION.search((folder / "recipe.yaml").read_text(encoding="utf-8"))
+        assert description is not None, f"the starter {name} has no description"
+        click.echo(f"{name.ljust(width)}  {description[1]}")
 
 
 def _copy_starter(starter: Path, folder: Path) -> None:
@@ -46,9 +46,9 @@ def _copy_starter(starter: Path, folder: Path) -> None:
     files = sorted(file for file in starter.iterdir() if file.is_file())
     taken = [folder / file.name for file in files if (folder / file.name).exists()]
     if folder.exists() and not folder.is_dir():
-        raise InvalidUsage(f"{folder} is a file; give a folder")
+        raise InvalidUsage(f"{folder} is a file; pass a folder")
     if taken:
-        raise InvalidUsage(f"{taken[0]} exists; give another folder")
+        raise InvalidUsage(f"{taken[0]} already exists; pass another folder")
     try:
         for file in files:
             text = file.read_text(encoding="utf-8")
@@ -61,6 +61,6 @@ def _copy_starter(starter: Path, folder: Path) -> None:
 
 
 def _with_folder_name(text: str, folder: Path) -> str:
-    """The recipe has the name of its folder, when that can be one."""
+    """Name the recipe after its folder, if that is a valid name."""
     name = folder.resolve().name
     return _NAME_LINE.sub(f"name: {name}", text, count=1) if _NAME.match(name) else text

@@ -1,4 +1,4 @@
-"""`recipe path`: where a stage's product lies."""
+"""`recipe path`: print the folder of a stage's product."""
 
 import click
 
@@ -9,9 +9,9 @@ from posttrain.cli.home_option import find_run, home_option, resolve_home
 @click.command("path")
 @click.argument("stage", metavar="STAGE")
 @home_option
-@click.option("--run", "name", metavar="NAME", help="A run by the beginning of its name; else the newest.")
+@click.option("--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest run.")
 def command(stage: str, home: str | None, name: str | None) -> None:
-    """Print the folder that holds the product of STAGE."""
+    """Print the folder of the product of STAGE."""
     from posttrain.compiler.diagnosis.suggest import hint
     from posttrain.runtime.store.runs import find_step_product, step_ids
 

@@ -1,4 +1,4 @@
-"""`recipe plan`: what a run would do, and why, without doing it."""
+"""`recipe plan`: show what a run would do, and why."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ EXIT_PENDING = 2
     "shown",
     type=click.Choice(["text", "json", "mermaid"]),
     default="text",
-    help="A table for people, the plan itself, or a flowchart of it.",
+    help="The output format: a table, the plan as JSON, or a Mermaid flowchart.",
 )
 @diagnostics_option("--diagnostics")
 @click.option(
@@ -36,9 +36,9 @@ EXIT_PENDING = 2
     "steps",
     multiple=True,
     metavar="NAME",
-    help="Show this step alone and in full: placement, memory, time, what its key is made of.",
+    help="Show only this step, with all details: placement, memory, time, the parts of its key.",
 )
-@click.option("--exit-code", is_flag=True, help="End with status 2 when there is work to do, 0 when none.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 2 if steps must run, 0 if not.")
 def command(
     path: str,
     settings: tuple[str, ...],
@@ -85,7 +85,7 @@ def command(
 
 
 def _print_steps(plan: "Plan", prospects: "Mapping[str, StepForecast]", names: tuple[str, ...]) -> None:
-    """The steps of these names, each in full; a name alone means all its legs."""
+    """Print all details of the named steps. A name without `@` selects all matrix legs of the stage."""
     from posttrain.cli.step_details import print_step_details
 
     for name in names:

@@ -1,4 +1,4 @@
-"""`recipe probe`: what a training stage's model writes, by its product or its newest checkpoint."""
+"""`recipe probe`: sample completions from the product or newest checkpoint of a training stage."""
 
 import json
 import os
@@ -17,18 +17,18 @@ from posttrain.spec.plan import Plan, Step
 if TYPE_CHECKING:
     from posttrain.runtime.step_context import StepContext
 
-_MAX_SAMPLE = 160  # characters of a sample that are shown
+_MAX_SAMPLE = 160  # characters shown of a sample
 
 
 @click.command("probe")
 @click.argument("stage", metavar="STAGE")
 @home_option
-@click.option("--run", "name", metavar="NAME", help="A run by the beginning of its name; else the newest.")
-@click.option("--rows", default=8, type=click.IntRange(1), help="Rows of the stage's data to answer.")
-@click.option("--samples", default=4, type=click.IntRange(1), help="Completions for each row.")
-@click.option("--temperature", type=click.FloatRange(0), help="Instead of the stage's own.")
-@click.option("--max-tokens", type=click.IntRange(1), help="Instead of the stage's own.")
-@click.option("--json", "as_json", is_flag=True, help="All of it as JSON, every completion too.")
+@click.option("--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest run.")
+@click.option("--rows", default=8, type=click.IntRange(1), help="The number of prompts, taken from the data of the stage.")
+@click.option("--samples", default=4, type=click.IntRange(1), help="The number of completions per prompt.")
+@click.option("--temperature", type=click.FloatRange(0), help="Override the value of the stage.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Override the value of the stage.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, with all completions.")
 def command(
     stage: str,
     home: str | None,
@@ -39,7 +39,7 @@ def command(
     max_tokens: int | None,
     as_json: bool,
 ) -> None:
-    """Sample completions of the training stage STAGE, finished or not, and say what is striking."""
+    """Sample completions from the training stage STAGE, finished or not, and warn about anomalies."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from posttrain.runtime.errors import StepError
@@ -52,19 +52,19 @@ def command(
     if plan is None:
         raise InvalidUsage(f"the plan of the run {folder.name} cannot be read")
     step = _training_step(plan, stage, folder)
-    wanted = ProbeOptions(rows=rows, samples=samples, temperature=temperature, max_tokens=max_tokens)
+    options = ProbeOptions(rows=rows, samples=samples, temperature=temperature, max_tokens=max_tokens)
     product = find_step_product(where, folder, stage)
     with TemporaryDirectory() as scratch:
         try:
             context = _step_context(where, folder, step, Path(scratch))
-            told = probe(context, product.files if product else None, wanted)
-        except StepError as fault:
-            click.echo(f"error: {fault}" + (f"\n  {fault.advice}" if fault.advice else ""), err=True)
+            report = probe(context, product.files if product else None, options)
+        except StepError as error:
+            click.echo(f"error: {error}" + (f"\n  {error.advice}" if error.advice else ""), err=True)
             raise click.exceptions.Exit(EXIT_ERRORS) from None
     if as_json:
-        click.echo(json.dumps(told, ensure_ascii=False, indent=1, default=str))
+        click.echo(json.dumps(report, ensure_ascii=False, indent=1, default=str))
     else:
-        _print_report(told)
+        _print_report(report)
 
 
 def _training_step(plan: Plan, stage: str, run: Path) -> Step:
@@ -78,7 +78,7 @@ def _training_step(plan: Plan, stage: str, run: Path) -> Step:
 
 
 def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> "StepContext":
-    """What the stage's own code is given, but for a place to write to."""
+    """The context in which the code of the stage runs, with a temporary output folder."""
     from posttrain.runtime.errors import StepError
     from posttrain.runtime.events import EventWriter
     from posttrain.runtime.step_context import StepContext
@@ -86,49 +86,49 @@ def _step_context(home: Home, run: Path, step: Step, scratch: Path) -> "StepCont
     from posttrain.runtime.store.runs import find_step_key, find_step_product
 
     inputs: dict[str, Path] = {}
-    for role, given in step.inputs.items():
-        product = find_step_product(home, run, given.step)
+    for role, source in step.inputs.items():
+        product = find_step_product(home, run, source.step)
         if product is None:
-            raise StepError(f"`{given.step}` has not finished, and `{step.id}` reads it", "wait for it")
+            raise StepError(f"`{source.step}` has not finished, and `{step.id}` reads it", "wait until it finishes")
         inputs[role] = product.files
     journal = Journal(run / "journal.sqlite")
-    beside = Path(str(journal.get("recipe", "."))).parent
+    folder = Path(str(journal.get("recipe", "."))).parent
     journal.close()
     return StepContext(
         step=step,
         inputs=inputs,
-        files={role: beside / file.path for role, file in step.files.items()},
+        files={role: folder / file.path for role, file in step.files.items()},
         out=scratch,
         work=home.workdir(find_step_key(run, step.id) or ""),
         events=EventWriter(scratch / "events.jsonl"),
     )
 
 
-def _print_report(told: Mapping[str, Any]) -> None:
+def _print_report(report: Mapping[str, Any]) -> None:
     from posttrain.cli.text_tables import print_table
 
     click.echo(
-        f"{told['completions']} completions of {told['prompts']} prompts, from the {told['from']}:"
-        f" {told['ended']:.0%} ended by themselves, {told['distinct']:.0%} distinct,"
-        f" {told['tokens']:.1f} tokens"
+        f"{report['completions']} completions of {report['prompts']} prompts, from the {report['from']}:"
+        f" {report['ended']:.0%} not truncated, {report['distinct']:.0%} distinct,"
+        f" {report['tokens']:.1f} tokens"
     )
-    for tag, share in told["tags"].items():
-        click.echo(f"  {share:.0%} hold {tag}")
-    if told["nodes"]:
+    for tag, share in report["tags"].items():
+        click.echo(f"  {share:.0%} contain {tag}")
+    if report["nodes"]:
         click.echo("")
         rows = [
             (name, *(_number_text(node[part]) for part in _NODE_COLUMNS))
-            for name, node in told["nodes"].items()
+            for name, node in report["nodes"].items()
         ]
         print_table(("node", *_NODE_COLUMNS), rows)
-        click.echo(f"rewards vary in {told['varied']:.0%} of the prompts")
-    for sample in told["samples"][:: max(1, len(told["samples"]) // 4)]:
+        click.echo(f"rewards vary in {report['varied']:.0%} of the prompts")
+    for sample in report["samples"][:: max(1, len(report["samples"]) // 4)]:
         click.echo(f"\n> {_shorten(sample['prompt'])}\n  {_shorten(sample['completion'])}")
-    for warning in told["warnings"]:
+    for warning in report["warnings"]:
         click.secho(f"warning: {warning}", fg="yellow")
 
 
-_NODE_COLUMNS = ("mean", "spread", "within", "unscored")
+_NODE_COLUMNS = ("mean", "std", "std_within_prompt", "unscored")
 
 
 def _number_text(value: float | None) -> str:

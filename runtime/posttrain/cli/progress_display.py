@@ -1,4 +1,4 @@
-"""What a run shows while it goes on: bars on a terminal, plain lines elsewhere."""
+"""Progress of a run: bars on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -24,11 +24,11 @@ _STATE_STYLES = {
     "skipped": (".", "bright_black"),
     "warning": ("!", "yellow"),
 }
-_MAX_WARNINGS = 10  # of one step; the report has them all
+_MAX_WARNINGS = 10  # per step; the report lists all of them
 
 
 class ProgressDisplay:
-    """Told of every change of a step; prints one line when it ends, and a bar while it runs."""
+    """Prints one line per state change of a step and, on a terminal, a progress bar while it runs."""
 
     def __init__(self, plan: Plan, run: Path) -> None:
         self.plan = plan
@@ -60,7 +60,7 @@ class ProgressDisplay:
                 self._end(id, state, known)
 
     def note(self, text: str) -> None:
-        """A line of its own."""
+        """Print a message on a separate line."""
         if self.bars is not None:
             self.bars.console.print(text, highlight=False, markup=False)
         else:
@@ -77,7 +77,7 @@ class ProgressDisplay:
 
     def _progress(self, id: str, event: Mapping[str, Any]) -> None:
         total, done, unit = event["total"], event["done"], event["unit"]
-        what = " ".join([f"{done}/{total} {unit}", event.get("figures", "")]).strip()
+        what = " ".join([f"{done}/{total} {unit}", event.get("metrics", "")]).strip()
         if id in self.tasks:
             self.bars.update(self.tasks[id], completed=done, total=total, what=what)
         elif not self.is_terminal and time.monotonic() - self.last_shown.get(id, 0.0) > 5:
@@ -89,7 +89,7 @@ class ProgressDisplay:
         if count < _MAX_WARNINGS:
             self._print_state(id, "warning", known)
         elif count == _MAX_WARNINGS:
-            self._print_state(id, "warning", {"reason": "there are more of them: the report has them all"})
+            self._print_state(id, "warning", {"reason": "more warnings follow; the report lists all of them"})
 
     def _end(self, id: str, state: str, known: Mapping[str, Any]) -> None:
         if id in self.tasks:
@@ -97,30 +97,30 @@ class ProgressDisplay:
         self._print_state(id, state, known)
 
     def _print_state(self, id: str, state: str, known: Mapping[str, Any]) -> None:
-        mark, colour = _STATE_STYLES[state]
+        mark, color = _STATE_STYLES[state]
         detail = _detail(state, known)
         line = f"{mark} {id.ljust(self.width)}  {state}" + (f"  {detail}" if detail else "")
         if self.bars is not None:
-            self.bars.console.print(line, style=colour, highlight=False, markup=False)
+            self.bars.console.print(line, style=color, highlight=False, markup=False)
         elif state == "cached" and not self.is_terminal:
-            sys.stdout.write(f"{line}\n")  # there may be a thousand, and none of them is awaited
+            sys.stdout.write(f"{line}\n")  # a plan may have a thousand: do not flush each line
         else:
-            click.secho(line, fg=colour)
+            click.secho(line, fg=color)
         if known.get("advice"):
             self.note(f"  {' ' * self.width}  {known['advice']}")
 
     def summary(self, states: Mapping[str, str], home: Home, run: Path) -> None:
-        """The last lines: what came out, and where to look."""
+        """Print the final counts, the log command of a failed step, and the path of the report."""
         took = format_duration(time.monotonic() - self.start_time)
         counts = {state: sum(s == state for s in states.values()) for state in _STATE_STYLES}
         if counts["cached"] + counts["skipped"] == len(states):
-            click.echo(f"nothing to run: all {counts['cached']} steps finished before")
+            click.echo(f"nothing to run: all {counts['cached']} steps are cached")
             return
         parts = [f"{count} {state}" for state, count in counts.items() if count]
         click.echo(f"{', '.join(parts)} in {took}")
         failed = [id for id, state in states.items() if state == "failed"]
         if failed:
-            click.echo(f"look closer: recipe logs {failed[0]}")
+            click.echo(f"see: recipe logs {failed[0]}")
         report = run / "report.html"
         if report.exists():
             click.echo(f"report: {_relative_path(report)}")

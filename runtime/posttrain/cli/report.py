@@ -1,4 +1,4 @@
-"""`recipe report`: one page about a run, readable without a network."""
+"""`recipe report`: one page about a run, readable offline."""
 
 from pathlib import Path
 
@@ -9,13 +9,17 @@ from posttrain.cli.home_option import find_run, home_option, resolve_home
 
 @click.command("report")
 @home_option
-@click.option("--run", "name", metavar="NAME", help="A run by the beginning of its name; else the newest.")
+@click.option("--run", "name", metavar="NAME", help="The run whose name starts with NAME; default: the newest run.")
 @click.option(
-    "--output", "-o", "file", type=click.Path(dir_okay=False), help="Write it to FILE, not into the run."
+    "--output",
+    "-o",
+    "file",
+    type=click.Path(dir_okay=False),
+    help="Write the report to FILE instead of the folder of the run.",
 )
-@click.option("--open", "show", is_flag=True, help="Open it in the browser.")
+@click.option("--open", "show", is_flag=True, help="Open the report in a browser.")
 def command(home: str | None, name: str | None, file: str | None, show: bool) -> None:
-    """Write the report of a run anew, and print where it lies."""
+    """Write the report of a run, and print its path."""
     from posttrain.runtime.report.report_writer import write_report
 
     where = resolve_home(home)

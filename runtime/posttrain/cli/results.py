@@ -1,12 +1,12 @@
-"""What came out of a step, by the facts of its product: compactly, for lines of text and for programs."""
+"""The result of a step from the facts of its product, as short text and as data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-# The shares of an eval's completions that nobody wants, by their names among its facts.
+# Labels of the rates that an eval reports in addition to its metrics, by the names of the facts.
 _RATE_LABELS = {
     "unscored": "unscored",
-    "cut": "cut short",
+    "truncated": "truncated",
     "timed_out": "timed out",
     "failed": "without a reply",
 }
@@ -14,22 +14,22 @@ _CONDITION_KEYS = ("text", "verdict")
 _INTERVAL_KEYS = ("value", "low", "high")
 
 
-def result_lines(facts: Mapping[str, Any], most: int | None = None) -> list[str]:
-    """Metrics with their intervals, a gate's verdict with what held it back, numbers of rows.
+def result_lines(facts: Mapping[str, Any], max_metrics: int | None = None) -> list[str]:
+    """Metrics with their intervals, a gate's verdict with its unmet conditions, row counts.
 
-    With `most` it is told briefly: no more metrics than so many, and a verdict without its conditions.
+    `max_metrics` limits the number of metrics and omits the conditions of a verdict.
     """
     metrics = [(name, one) for name, one in facts.get("metrics", {}).items() if one["value"] is not None]
-    parts = [_metric_text(name, one) for name, one in metrics[:most]]
+    parts = [_metric_text(name, one) for name, one in metrics[:max_metrics]]
     parts += [f"and {len(metrics) - len(parts)} more"] if len(metrics) > len(parts) else []
     parts += [f"{facts[key]:.1%} {word}" for key, word in _RATE_LABELS.items() if facts.get(key)]
     parts += [f"verdict: {facts['verdict']}"] if "verdict" in facts else []
-    parts += [] if most is not None else _unmet_conditions(facts)
+    parts += [] if max_metrics is not None else _unmet_conditions(facts)
     return parts + [f"{n} rows" if part == "all" else f"{n} {part} rows" for part, n in _row_counts(facts)]
 
 
 def result_data(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as data, whole: what is there of metrics, verdict and rows."""
+    """The complete result as data: metrics, verdict and row counts, without empty parts."""
     found = {
         "metrics": {
             n: {end: one[end] for end in _INTERVAL_KEYS} for n, one in facts.get("metrics", {}).items()
@@ -42,13 +42,13 @@ def result_data(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metric_lines(values: Mapping[str, float]) -> list[str]:
-    """The last figures of a training."""
+    """The last metrics of a training stage."""
     return [" ".join(f"{name} {value:.4g}" for name, value in values.items())] if values else []
 
 
 def _metric_text(name: str, metric: Mapping[str, Any]) -> str:
     low, high = metric["low"], metric["high"]
-    ends = "" if low is None else f" [{low:.3f}, {high:.3f}]"  # of one item there are none
+    ends = "" if low is None else f" [{low:.3f}, {high:.3f}]"  # one item has no interval
     return f"{name} {metric['value']:.3f}{ends}"
 
 
@@ -57,7 +57,7 @@ def _row_counts(facts: Mapping[str, Any]) -> Sequence[tuple[str, int]]:
 
 
 def _unmet_conditions(facts: Mapping[str, Any]) -> Iterator[str]:
-    """The conditions of a gate that did not pass, with what they were decided by."""
+    """The conditions of a gate that did not pass, with their values and intervals."""
     for one in facts.get("conditions", ()):
         if one["verdict"] != "pass":
             numbers = (

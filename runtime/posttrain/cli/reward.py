@@ -1,4 +1,4 @@
-"""`recipe reward`: what every node of a reward gives for every row of a file."""
+"""`recipe reward`: compute every node of a reward graph for the rows of a file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,14 +30,14 @@ _MAX_CELL = 28
     required=True,
     metavar="FILE.jsonl",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Rows as JSON objects, one a line, with what the reward reads: `completion` and columns.",
+    help="Rows as JSON Lines, with the fields that the reward reads: `completion` and columns.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "jsonl"]),
     default="text",
-    help="A table for people, or one JSON object a row.",
+    help="The output format: a table, or one JSON object per row.",
 )
 @settings_option
 def command(
@@ -48,28 +48,28 @@ def command(
     settings: tuple[str, ...],
     profiles: tuple[str, ...],
 ) -> None:
-    """Score rows by the reward NAME of the recipe at PATH, node by node."""
+    """Score rows with the reward NAME of the recipe at PATH, and show the value of every node."""
     from posttrain.runtime.errors import StepError
 
     file = recipe_file(path)
     graph = _reward_graph(file, name, settings, profiles)
     rows = _read_rows(rows_file, graph)
     ready = _runtime_graph(graph, file.parent)
-    given = {read: [row[read] for row in rows] for read in graph.reads}
+    columns = {read: [row[read] for row in rows] for read in graph.reads}
     try:
-        scores = ready.evaluate(given, _prompt_groups(rows))
-    except StepError as fault:
-        click.echo(f"error: {fault}" + (f"\n  {fault.advice}" if fault.advice else ""), err=True)
+        scores = ready.evaluate(columns, _prompt_groups(rows))
+    except StepError as error:
+        click.echo(f"error: {error}" + (f"\n  {error.advice}" if error.advice else ""), err=True)
         raise click.exceptions.Exit(EXIT_ERRORS) from None
     if form == "jsonl":
         _print_lines(ready, scores, len(rows))
     else:
         _print_table(ready, scores, rows)
-        click.echo(f"\n{len(rows)} rows; the reward can lie in {graph.range}")
+        click.echo(f"\n{len(rows)} rows; range of the reward: {graph.range}")
 
 
 def _reward_graph(file: Path, name: str, settings: Sequence[str], profiles: Sequence[str]) -> Compiled:
-    """The reward's graph; what is wrong is printed and ends the command."""
+    """The graph of the reward. On errors, print them and exit."""
     from posttrain.compiler.diagnosis.suggest import hint
     from posttrain.compiler.rewards.standalone_reward import compile_reward
 
@@ -90,7 +90,7 @@ def _runtime_graph(graph: Compiled, folder: Path) -> Graph:
 
 
 def _read_rows(path: Path, graph: Compiled) -> list[dict[str, Any]]:
-    """The rows of a file, each with all that the graph reads."""
+    """Read the rows of a file, and check that each has every column that the graph reads."""
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         if line.strip():
@@ -106,12 +106,12 @@ def _parse_row(place: str, line: str, graph: Compiled) -> dict[str, Any]:
     except ValueError as error:
         raise InvalidUsage(f"{place} is not JSON: {error}") from None
     if not isinstance(row, dict):
-        raise InvalidUsage(f"{place} is no JSON object")
+        raise InvalidUsage(f"{place} is not a JSON object")
     for name, type in graph.reads.items():
         if name not in row:
             raise InvalidUsage(f"{place} has no `{name}`, which the reward reads")
         if not _matches_type(row[name], type):
-            raise InvalidUsage(f"{place}: `{name}` is read as {type}, and is {json.dumps(row[name])[:60]}")
+            raise InvalidUsage(f"{place}: `{name}` must be {type}; got {json.dumps(row[name])[:60]}")
     return row
 
 
@@ -129,7 +129,7 @@ def _matches_type(value: Any, type: str) -> bool:
 
 
 def _prompt_groups(rows: Sequence[Mapping[str, Any]]) -> list[int] | None:
-    """Rows with the same `prompt` are compared with each other, if rows have one."""
+    """The group number of each row: equal for equal prompts. None if a row has no `prompt`."""
     if not all("prompt" in row for row in rows):
         return None
     numbers: dict[str, int] = {}
@@ -159,13 +159,13 @@ def _print_table(graph: Graph, scores: Scores, rows: Sequence[Mapping[str, Any]]
         mean_of_present([v for v in scores.values[name] if isinstance(v, int | float)]) for name in shown
     ]
     print_table(("row", *shown), [*lines, ("mean", *map(_cell_text, means))])
-    said = [
+    reasons_shown = [
         f"row {number}, {name}: {reason}"
         for name, reasons in scores.reasons.items()
         for number, reason in enumerate(reasons)
         if reason and scores.values[name][number] is None
     ]
-    for line in said:
+    for line in reasons_shown:
         click.echo(line)
 
 

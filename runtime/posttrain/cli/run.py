@@ -1,4 +1,4 @@
-"""`recipe run`: carry a recipe out, from wherever earlier runs got to."""
+"""`recipe run`: run a recipe; reuse finished steps and resume interrupted ones."""
 
 import gc
 from collections.abc import Callable
@@ -28,7 +28,7 @@ EXIT_INTERRUPTED = 130
 @selection_options
 @locked_option
 @home_option
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
 def command(
     path: str,
     settings: tuple[str, ...],
@@ -41,8 +41,8 @@ def command(
     home: str | None,
     dry_run: bool,
 ) -> None:
-    """Run the recipe at PATH. Steps that finished before are not run again."""
-    gc.disable()  # what is built before the run begins lives as long as the run
+    """Run the recipe at PATH. Finished steps do not run again."""
+    gc.disable()  # objects that exist before the run live until its end
     file = recipe_file(path)
     plan = compile_or_exit(file, settings, profiles, locked=locked).plan
     assert plan is not None, "a recipe that compiles has a plan"
@@ -55,34 +55,34 @@ def command(
         print_plan_table(plan, forecast_plan(plan, where, selection))
         return
     if refusal := where.write_problem():
-        raise click.ClickException(f"{refusal}; name another folder by --home or RECIPE_HOME")
+        raise click.ClickException(f"{refusal}; set another folder with --home or RECIPE_HOME")
     machine = _check_machine(plan, where, selection)
     gc.freeze()
     gc.enable()
     status = _execute(plan, file, where, selection, machine)
-    gc.unfreeze()  # libraries that count what is left at the end complain about what is frozen
+    gc.unfreeze()  # leak checks of libraries at exit complain about frozen objects
     if status:
         raise click.exceptions.Exit(status)
 
 
 def _check_machine(plan: Plan, home: Home, selection: "Selection | None") -> "Machine":
-    """This machine, when all that is to be run can be run on it."""
+    """Check that this machine has the resources for every selected step; return its description."""
     from posttrain.runtime.execution.selection import SelectionError, check_selection
     from posttrain.runtime.machine import this_machine, unmet_requirements
 
-    def made(step: Step) -> bool:
+    def is_finished(step: Step) -> bool:
         return step.pinned and home.store.find(step.key) is not None
 
     if selection is not None:
         try:
-            check_selection(plan, selection, made)
+            check_selection(plan, selection, is_finished)
         except SelectionError as error:
             raise InvalidUsage(str(error)) from None
     machine = this_machine(gpus=any(step.resources.gpus for step in plan.steps))
     chosen = [step for step in plan.steps if selection is None or step.id in selection.steps]
-    too_much = [step for step in chosen if unmet_requirements([step], machine) and not made(step)]
-    if too_much:
-        raise click.ClickException("\n       ".join(unmet_requirements(too_much, machine)))
+    oversized = [step for step in chosen if unmet_requirements([step], machine) and not is_finished(step)]
+    if oversized:
+        raise click.ClickException("\n       ".join(unmet_requirements(oversized, machine)))
     return machine
 
 
@@ -100,7 +100,7 @@ def _execute(plan: Plan, file: Path, home: Home, selection: "Selection | None", 
     alive = acquire_lock(home.run_lock(folder))
     journal = Journal(folder / "journal.sqlite")
     with ProgressDisplay(plan, folder) as display:
-        around = RunContext(
+        context = RunContext(
             home=home,
             recipe_dir=file.parent,
             journal=journal,
@@ -111,18 +111,18 @@ def _execute(plan: Plan, file: Path, home: Home, selection: "Selection | None", 
         )
         with (
             _launch_trackers(plan, home, folder, display.note),
-            handle_interrupts(around.stop_request, display.note),
+            handle_interrupts(context.stop_request, display.note),
         ):
-            states = execute(plan, around)
+            states = execute(plan, context)
     finish_run(journal, states)
     journal.close()
     alive.discard()
-    if any(state not in ("cached", "skipped") for state in states.values()):  # else there is no news
+    if any(state not in ("cached", "skipped") for state in states.values()):  # otherwise nothing has changed
         _write_report(home, folder)
     display.summary(states, home, folder)
     if all(state in SATISFIED_STATES for state in states.values()):
         return 0
-    return EXIT_INTERRUPTED if around.stop_request.level else EXIT_ERRORS
+    return EXIT_INTERRUPTED if context.stop_request.level else EXIT_ERRORS
 
 
 def _launch_trackers(
@@ -136,10 +136,10 @@ def _launch_trackers(
 
 
 def _write_report(home: Home, folder: Path) -> None:
-    """Write the run's page. When that fails, what the run has made and how it ended still stand."""
+    """Write the report. An error here does not change the result of the run."""
     from posttrain.runtime.report.report_writer import write_report
 
     try:
         write_report(home, folder)
     except Exception as error:
-        click.echo(f"the report could not be written ({error}); `recipe report` tries again", err=True)
+        click.echo(f"the report could not be written ({error}); retry with `recipe report`", err=True)

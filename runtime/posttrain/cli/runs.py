@@ -1,4 +1,4 @@
-"""`recipe runs`: all runs of a home, the newest last."""
+"""`recipe runs`: list all runs of a home, oldest first."""
 
 import json
 from collections import Counter
@@ -14,9 +14,9 @@ from posttrain.runtime.store.home import Home
 
 @click.command("runs")
 @home_option
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(home: str | None, as_json: bool) -> None:
-    """Show all runs: when, how they ended, their steps, how long they took."""
+    """Show all runs: start, result, steps, duration."""
     from posttrain.cli.text_tables import print_table
     from posttrain.runtime.report.number_format import format_duration, format_timestamp
     from posttrain.runtime.store.runs import list_runs
@@ -37,13 +37,13 @@ def command(home: str | None, as_json: bool) -> None:
         for run in found
     ]
     if not rows:
-        click.echo(f"no run in {where.root}")
+        click.echo(f"no runs in {where.root}")
         return
     print_table(("run", "began", "state", "steps", "took"), rows, state=2)
 
 
 def _run_info(home: Home, run: Path) -> dict[str, Any]:
-    """What the journal of a run says of it."""
+    """What the journal records about a run."""
     from posttrain.runtime.store.file_locks import is_held
     from posttrain.runtime.store.journal import DamagedJournal, Journal
 
@@ -57,7 +57,7 @@ def _run_info(home: Home, run: Path) -> dict[str, Any]:
         state = "journal damaged" if (run / "journal.sqlite").exists() else "no journal"
         return {"run": run.name, **known, "state": state, "steps": {}}
     began, ended = about["began"], about["ended"]
-    state = about["result"] or ("running" if is_held(home.run_lock(run)) else "cut short")
+    state = about["result"] or ("running" if is_held(home.run_lock(run)) else "interrupted")
     seconds = ended - began if began is not None and ended is not None and ended >= began else None
     return {"run": run.name, **about, "state": state, "seconds": seconds, "steps": dict(states)}
 

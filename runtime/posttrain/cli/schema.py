@@ -1,4 +1,4 @@
-"""`recipe schema`: the JSON Schema of a recipe, for editors; or of a plan, for programs."""
+"""`recipe schema`: print the JSON Schema of recipes, for editors, or of plans, for programs."""
 
 from typing import Any
 
@@ -9,20 +9,20 @@ from posttrain.cli.compile import InvalidUsage
 
 @click.command("schema")
 @click.argument("subject", type=click.Choice(["recipe", "plan"]), default="recipe")
-@click.option("--overlay", is_flag=True, help="For a file that others extend: nothing in it is required.")
+@click.option("--overlay", is_flag=True, help="For a file that other recipes extend: no key is required.")
 def command(subject: str, overlay: bool) -> None:
-    """Print the JSON Schema of a recipe, with every installed extension; or of what `recipe plan --format
-    json` prints.
+    """Print the JSON Schema of recipes, with all installed extensions, or of the output of `recipe plan
+    --format json`.
 
-    The YAML language server of an editor takes it for completion, documentation and errors: write it
-    to a file, and begin the recipe with the line
+    The YAML language server of an editor uses it for completion, documentation and errors. Write it to a
+    file, and start the recipe with the line
 
         # yaml-language-server: $schema=FILE
     """
     import json
 
     if subject == "plan" and overlay:
-        raise InvalidUsage("--overlay is about recipes; a plan is always whole")
+        raise InvalidUsage("--overlay applies to recipes only: a plan is always complete")
     click.echo(json.dumps(_json_schema(subject, overlay), indent=1))
 
 

@@ -1,4 +1,4 @@
-"""--only, --from, --until and --skip, for the commands that carry out or show a part of a plan."""
+"""The options --only, --from, --until and --skip, which select a part of a plan."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from posttrain.runtime.execution.selection import Selection
 
 _OPTIONS = (
-    ("--only", "only", "These stages, with the models and datasets that they are made from."),
-    ("--from", "first", "These stages and what depends on them."),
-    ("--until", "last", "These stages and what they depend on."),
-    ("--skip", "skip", "Not these stages. A gate that is skipped holds nothing back."),
+    ("--only", "only", "Run only these stages, with the models and datasets that they use."),
+    ("--from", "first", "Run these stages and the stages that depend on them."),
+    ("--until", "last", "Run these stages and the stages that they depend on."),
+    ("--skip", "skip", "Do not run these stages. A skipped gate blocks nothing."),
 )
 
 
@@ -29,22 +29,22 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def select_steps(
     plan: Plan, only: Sequence[str], first: Sequence[str], last: Sequence[str], skip: Sequence[str]
 ) -> "Selection | None":
-    """What the options leave of the plan; None when none was given."""
+    """The selection that the options describe; None without options."""
     if not (only or first or last or skip):
         return None
     from posttrain.runtime.execution.selection import SelectionError, SelectionOptions, select_steps
 
-    wish = SelectionOptions(
+    options = SelectionOptions(
         only=_split_names(only),
         from_stages=_split_names(first),
         until_stages=_split_names(last),
         skip=_split_names(skip),
     )
     try:
-        return select_steps(plan, wish)
+        return select_steps(plan, options)
     except SelectionError as error:
         raise InvalidUsage(str(error)) from None
 
 
-def _split_names(given: Sequence[str]) -> list[str]:
-    return [name.strip() for text in given for name in text.split(",") if name.strip()]
+def _split_names(values: Sequence[str]) -> list[str]:
+    return [name.strip() for text in values for name in text.split(",") if name.strip()]

@@ -1,4 +1,4 @@
-"""One step of a plan in full: placement and why, what it takes, what it reads, what its key is made of."""
+"""Prints all details of one step: placement with reasons, memory, time, inputs, the parts of its key."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ _MAX_VALUE = 80
 
 
 def print_step_details(step: Step, prospect: StepForecast) -> None:
-    """Print everything that the plan knows of a step."""
+    """Print all details of a step."""
     reason = f": {prospect.reason}" if prospect.reason else ""
     click.secho(f"{step.id}  {step.kind}  {prospect.state}{reason}", bold=True)
     for name, lines in _sections(step):
@@ -26,21 +26,21 @@ def print_step_details(step: Step, prospect: StepForecast) -> None:
 
 def _sections(step: Step) -> Iterator[tuple[str, list[str]]]:
     estimate = step.estimate or {}
-    yield "written", [f"{step.place.file}:{step.place.line}:{step.place.column}"]
-    yield "placed", [_placement(step), *estimate.get("why", [])]
+    yield "defined", [f"{step.place.file}:{step.place.line}:{step.place.column}"]
+    yield "placement", [_placement(step), *estimate.get("why", [])]
     if "memory_gb" in estimate:
         yield "memory", list(_memory(estimate, step.resources.gpus > 0))
     if estimate.get("seconds") is not None:
         yield "time", list(_time(estimate))
         yield "cost", [format_dollars(estimate["dollars"])]
-    elif estimate.get("untold"):
-        yield "time", [f"not told: {estimate['untold']}"]
+    elif estimate.get("unknown_reason"):
+        yield "time", [f"unknown: {estimate['unknown_reason']}"]
     if estimate.get("assumes"):
         yield "assumes", list(estimate["assumes"])
     if step.inputs:
-        yield "reads", [f"{role}: {_input_name(given)}" for role, given in step.inputs.items()]
+        yield "inputs", [f"{role}: {_input_name(source)}" for role, source in step.inputs.items()]
     if step.gates:
-        yield "held by", list(step.gates)
+        yield "gates", list(step.gates)
     yield "key", [step.key, *_key_lines(step)]
 
 
@@ -50,7 +50,7 @@ def _placement(step: Step) -> str:
     strategy = f" ({launch.strategy})" if launch.processes > 1 else ""
     where = f"{gpus} GPU{'s' if gpus > 1 else ''}" if gpus else f"{step.resources.cpus} core(s)"
     where += f" with {step.resources.memory_gb:g} GB of memory" if step.resources.memory_gb else ""
-    engine = f", text by {launch.engine}" if launch.engine else ""
+    engine = f", generation with {launch.engine}" if launch.engine else ""
     image = f", in {step.image}" if step.image else ""
     return f"{processes}{strategy} on {where}{engine}{image}"
 
@@ -58,22 +58,25 @@ def _placement(step: Step) -> str:
 def _memory(estimate: Mapping[str, Any], gpu: bool) -> Iterator[str]:
     limit = f" of {estimate['limit_gb']:.1f} GB" if estimate.get("limit_gb") else ""
     yield f"{estimate['memory_gb']:.1f} GB{limit} {'on each GPU' if gpu else ''}".rstrip()
-    yield f"at its largest moment: {estimate['moment']}"
+    yield f"peak in: {estimate['peak_phase']}"
     yield from (f"{t['gb']:8.2f}  {t['name']}: {t['why']}" for t in estimate["terms"] if t["gb"] >= 0.01)
 
 
 def _time(estimate: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{format_duration(estimate['seconds_least'])} to {format_duration(estimate['seconds_most'])}"
+    yield f"{format_duration(estimate['seconds_min'])} to {format_duration(estimate['seconds_max'])}"
     for share in estimate.get("shares", ()):
-        yield f"{share['name']}: {format_duration(share['least'])} to {format_duration(share['most'])} ({share['why']})"
+        yield (
+            f"{share['name']}: {format_duration(share['min_seconds'])}"
+            f" to {format_duration(share['max_seconds'])} ({share['why']})"
+        )
 
 
-def _input_name(given: Any) -> str:
-    return f"{given.step}.{given.part}" if given.part else given.step
+def _input_name(source: Any) -> str:
+    return f"{source.step}.{source.part}" if source.part else source.step
 
 
 def _key_lines(step: Step) -> Iterator[str]:
-    """What the key is made of, with the values where they are short."""
+    """The parts of the key; long values are shortened."""
     for name, digest in step.key_parts.items():
         value = json.dumps(step.key_values.get(name), ensure_ascii=False)
         short = value if len(value) <= _MAX_VALUE else value[: _MAX_VALUE - 3] + "..."

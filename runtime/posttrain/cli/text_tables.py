@@ -1,4 +1,4 @@
-"""Tables for people."""
+"""Tables on the terminal."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,12 +20,12 @@ _STATE_COLORS = {
     "interrupted": "yellow",
 }
 
-# What the outlook says of steps that there is work to do for.
+# The states of steps that a run would execute.
 PENDING_STATES = ("run", "resume")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], state: int | None = None) -> None:
-    """Columns as wide as their content; the column `state` in the colour of what it says."""
+    """Print columns as wide as their content; the column `state` is colored by its value."""
     for line in table_lines(header, rows, state):
         click.echo(line)
 
@@ -47,14 +47,14 @@ def _header_line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def print_plan_table(plan: Plan, prospects: Mapping[str, StepForecast], locked: bool = True) -> None:
-    """The steps of a plan with what is to be expected of each, and what is left to do."""
+    """Print the steps of a plan with state and estimate, and a summary."""
     from posttrain.cli.estimate_text import estimate_cells, total_estimate
 
     estimates = {
         step.id: estimate_cells(step.estimate if prospects[step.id].state in PENDING_STATES else None)
         for step in plan.steps
     }
-    # A column in which nothing stands is left out.
+    # Empty columns are omitted.
     shown = [column for column in range(3) if any(row[column] for row in estimates.values())]
     rows = [
         (
@@ -84,18 +84,18 @@ def print_plan_table(plan: Plan, prospects: Mapping[str, StepForecast], locked: 
 
 
 def _unpinned_steps(plan: Plan) -> list[str]:
-    """The models and datasets that a lock would pin: those that are loose by themselves."""
+    """The models and datasets that `recipe lock` pins: those without a revision and with pinned inputs."""
     pinned = {step.id: step.pinned for step in plan.steps}
     return [
         step.id
         for step in plan.steps
         if step.kind in ("model", "data")
         and not step.pinned
-        and all(pinned[given.step] for given in step.inputs.values())
+        and all(pinned[source.step] for source in step.inputs.values())
     ]
 
 
 def _state_counts(prospects: Mapping[str, StepForecast]) -> list[str]:
-    said = {"run": "to run", "resume": "to resume", "cached": "cached", "skipped": "left out"}
-    counts = {state: sum(p.state == state for p in prospects.values()) for state in said}
-    return [f"{counts[state]} {words}" for state, words in said.items() if counts[state]]
+    labels = {"run": "to run", "resume": "to resume", "cached": "cached", "skipped": "skipped"}
+    counts = {state: sum(p.state == state for p in prospects.values()) for state in labels}
+    return [f"{counts[state]} {label}" for state, label in labels.items() if counts[state]]

@@ -1,4 +1,4 @@
-"""`recipe validate`: everything that is wrong with a recipe, in one go."""
+"""`recipe validate`: report all errors of a recipe."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`recipe verify`: whether all that a home holds still is what it was."""
+"""`recipe verify`: compare the files of a home with their checksums."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from posttrain.runtime.store.home import Home
 if TYPE_CHECKING:
     from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
 
-# What is counted in one word, in the order in which it is told.
+# The labels of the counts, in the order of the summary.
 _COUNT_LABELS = {
     "products": "product",
     "files": "file",
@@ -27,51 +27,52 @@ _COUNT_LABELS = {
 @click.command("verify")
 @home_option
 @click.option(
-    "--repair", "mend", is_flag=True, help="Set aside or take away what is damaged: the next run makes it."
+    "--repair", "repair_damage", is_flag=True, help="Move damaged items aside; the next run recreates them."
 )
-def command(home: str | None, mend: bool) -> None:
-    """Read all products, runs and unfinished steps of a home, and hold them to their digests and seals."""
+def command(home: str | None, repair_damage: bool) -> None:
+    """Check all products, runs and unfinished steps of a home against their checksums."""
     from posttrain.runtime.store.verify_findings import VerifyProgress
     from posttrain.runtime.store.verify_home import IN_USE, repair
 
     where = resolve_home(home)
-    looked = VerifyProgress()
-    found = _run_verification(where, looked)
+    checked = VerifyProgress()
+    found = _run_verification(where, checked)
     left = 0
     for finding in found:
         name = finding.name if finding.kind == "run" else finding.name[:10]
         click.echo(f"{finding.step} ({name}): {finding.problem}")
-        if mend:
-            said = repair(where, finding)
-            click.echo(f"  {said}")
-            left += finding.repair is None or said == IN_USE
+        if repair_damage:
+            outcome = repair(where, finding)
+            click.echo(f"  {outcome}")
+            left += finding.repair is None or outcome == IN_USE
         else:
             left += 1
-    for note in sorted(name for name in looked.counts if name not in _COUNT_LABELS):
-        click.echo(f"note: {looked.counts[note]} {note}")
+    for note in sorted(name for name in checked.counts if name not in _COUNT_LABELS):
+        click.echo(f"note: {checked.counts[note]} {note}")
     if not found:
-        click.echo(f"{_counts_text(looked)}: all as they were made")
+        click.echo(f"{_counts_text(checked)}: no damage found")
         return
     click.echo(
-        f"looked at {_counts_text(looked)}; {left} damaged" + ("" if mend else "; --repair sets them aside")
+        f"checked {_counts_text(checked)}; {left} damaged"
+        + ("" if repair_damage else "; move them aside with --repair")
     )
     if left:
         raise click.exceptions.Exit(EXIT_ERRORS)
 
 
-def _counts_text(looked: "VerifyProgress") -> str:
+def _counts_text(checked: "VerifyProgress") -> str:
     from posttrain.runtime.report.number_format import plural
 
     return ", ".join(
-        plural(looked.counts[name], word) for name, word in _COUNT_LABELS.items() if looked.counts[name]
-    ) or ("nothing is here")
+        plural(checked.counts[name], word) for name, word in _COUNT_LABELS.items() if checked.counts[name]
+    ) or ("nothing to check")
 
 
-def _run_verification(home: Home, looked: "VerifyProgress") -> "list[Finding]":
+def _run_verification(home: Home, checked: "VerifyProgress") -> "list[Finding]":
     from posttrain.runtime.store.verify_home import total_bytes, verify_home
 
     size = total_bytes(home)
-    hidden = not sys.stderr.isatty() or size < 1 << 30  # nobody needs a bar for what takes no time
+    hidden = not sys.stderr.isatty() or size < 1 << 30  # a short check needs no progress bar
     with click.progressbar(length=max(size, 1), label="reading", file=sys.stderr, hidden=hidden) as bar:
-        looked.advance = bar.update
-        return list(verify_home(home, looked))
+        checked.advance = bar.update
+        return list(verify_home(home, checked))

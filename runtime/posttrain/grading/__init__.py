@@ -1,6 +1,7 @@
-"""Grading mathematics: is this answer equal to that one?
+"""Grades mathematical answers: decides whether a candidate equals a reference.
 
-Three-valued, exact where it can be, and safe on anything a model may write. The door is `grade.py`;
-`extract.py` finds an answer in a completion; `options.py` holds what may be chosen. No text is ever
-evaluated: it is tokenised, parsed into the small tree of `tree.py`, and compared.
+The verdict is equal, different or undecided. Comparisons are exact where possible, and safe on any text that a
+model generates. The entry point is `grader.py`. `extraction.py` finds the answer in a completion, and
+`options.py` has the settings. No text is ever evaluated: it is tokenized, parsed into the tree of
+`expression_tree.py`, and compared.
 """

@@ -49,17 +49,17 @@ BRACKET_NAMES = {"langle": "(", "rangle": ")", "\\{": "{", "\\}": "}"}
 
 
 def parse_listing(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
-    """Items beside each other, or the only item."""
-    runs, joints = split_tokens(tokens, SEPARATORS)
+    """Separated items, or the only item."""
+    runs, separators = split_tokens(tokens, SEPARATORS)
     if len(runs) > MAX_ITEMS:
         raise TooLarge(f"more than {MAX_ITEMS} items")
     runs = [run for run in runs if run]
     if not runs:
         raise ParseError("nothing stands here")
-    if len(runs) == 1 and not joints:
+    if len(runs) == 1 and not separators:
         return parse_item(runs[0], mode, depth)
     items = tuple(parse_item(run, mode, depth) for run in runs)
-    names = {SEPARATORS[token.kind] for token in joints}
+    names = {SEPARATORS[token.kind] for token in separators}
     return Listing(items, "or" if "or" in names else "and" if "and" in names else ",")
 
 
@@ -88,13 +88,13 @@ def parse_item(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
 
 def _merge_negations(tokens: list[Token]) -> list[Token]:
     """`\\not=` and `\\not\\in` as one token."""
-    made: list[Token] = []
+    merged: list[Token] = []
     for token in tokens:
-        if made and made[-1].text == "not" and token_symbol(token) in ("=", "in"):
-            made[-1] = Token("command", "ne" if token_symbol(token) == "=" else "notin")
+        if merged and merged[-1].text == "not" and token_symbol(token) in ("=", "in"):
+            merged[-1] = Token("command", "ne" if token_symbol(token) == "=" else "notin")
         else:
-            made.append(token)
-    return made
+            merged.append(token)
+    return merged
 
 
 def _reject_missing_left_side(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
@@ -209,8 +209,8 @@ def parse_bracketed(tokens: list[Token], mode: ParseMode, depth: int) -> Node:
         if opening != "\\{":
             raise ParseError("brackets with nothing in them")
         return NamedSet("empty")
-    if first == "{" and (built := _parse_set_builder(content, mode, depth)):
-        return built
+    if first == "{" and (builder := _parse_set_builder(content, mode, depth)):
+        return builder
     if opening == "{" and any(token_symbol(token) in ("over", "choose") for token in content):
         return parse_infix(content, mode, depth, parse_bracketed)
     return _make_group(first, parse_listing(content, mode, depth), last, opening)

@@ -50,16 +50,16 @@ class AtomParser(TokenCursor):
             return self._repeating_decimal(token)
         if self.peek() == "ldots" and "." in token.text:
             self.take()
-            return parse_number(token.text, cut=True)
-        taken, part = parse_mixed_part(token, self.tokens, self.at)
-        self.at += taken
+            return parse_number(token.text, truncated=True)
+        token_count, part = parse_mixed_part(token, self.tokens, self.position)
+        self.position += token_count
         number = parse_number(token.text)
         return Sum((number, part)) if part else number
 
     def _digits_in_brackets(self, token: Token) -> bool:
         marks = [self.peek(), self.peek(1), self.peek(2)]
         fits = token.text.startswith("0.") and marks == ["(", "number", ")"]
-        return fits and not self.tokens[self.at].spaced
+        return fits and not self.tokens[self.position].spaced
 
     def _repeating_decimal(self, token: Token) -> Node:
         period = ""
@@ -67,10 +67,10 @@ class AtomParser(TokenCursor):
             if self.peek() == "number":
                 period += self.take().text
                 continue
-            self.at += self.peek() != "("
-            end = closing_index(self.tokens, self.at) if self.peek() in ("{", "(") else self.at
-            period += "".join(part.text for part in self.tokens[self.at : end + 1]).strip("{}()")
-            self.at = end + 1
+            self.position += self.peek() != "("
+            end = closing_index(self.tokens, self.position) if self.peek() in ("{", "(") else self.position
+            period += "".join(part.text for part in self.tokens[self.position : end + 1]).strip("{}()")
+            self.position = end + 1
         return parse_repeating(token.text, period)
 
     def letter(self, name: str) -> Node:
@@ -79,7 +79,7 @@ class AtomParser(TokenCursor):
         if name == "C" and self.peek() == "(":
             return self._combinations()
         applied = self.peek() == "(" or (self.peek() == "{" and self.peek(1) == "(")
-        if name in "fghFGH" and applied and not self.tokens[self.at].spaced:
+        if name in "fghFGH" and applied and not self.tokens[self.position].spaced:
             return Call(":" + name, self.arguments())
         return Constant(name) if name in ("e", "i") else Symbol(name)
 
@@ -91,11 +91,11 @@ class AtomParser(TokenCursor):
 
     def _combinations(self) -> Node:
         """C(5, 2) counts combinations; C(x) is C times x."""
-        start = self.at
+        start = self.position
         group = self.read_bracketed()
         if isinstance(group, Group) and len(group.items) == 2:
             return Call("binomial", group.items)
-        self.at = start
+        self.position = start
         return Symbol("C")
 
     def command(self, name: str) -> Node:
@@ -106,9 +106,9 @@ class AtomParser(TokenCursor):
         if name in NAMED_SETS:
             return NamedSet("empty" if name == "emptyset" else name)
         if name in BRACKETS:
-            return self.read_enclosed(self.at - 1)
-        if name == "overline" and (turned := self._conjugate()):
-            return turned
+            return self.read_enclosed(self.position - 1)
+        if name == "overline" and (conjugate := self._conjugate()):
+            return conjugate
         if name in ACCENTS:
             return self._subscripted(f"{name} {self.subscript()}")
         if name in IGNORED:
@@ -119,11 +119,11 @@ class AtomParser(TokenCursor):
 
     def _conjugate(self) -> Node | None:
         """Of a number with i in it; a bar over letters is part of a name."""
-        start = self.at
+        start = self.position
         inside = self.read_bracketed() if self.peek() == "{" else None
         if inside is not None and contains_node(inside, Constant) and not symbols(inside):
             return map_leaves(inside, lambda leaf: negate(leaf) if leaf == Constant("i") else leaf)
-        self.at = start
+        self.position = start
         return None
 
     def _structured_command(self, name: str) -> Node:
@@ -148,9 +148,9 @@ class AtomParser(TokenCursor):
         """An argument of \\frac: braces, or one digit, or one token."""
         if self.peek() != "number":
             return self.operand()
-        text = self.tokens[self.at].text
+        text = self.tokens[self.position].text
         if len(text) > 1 and text.isdigit():
-            self.tokens[self.at] = Token("number", text[1:])
+            self.tokens[self.position] = Token("number", text[1:])
             return parse_number(text[0])
         return parse_number(self.take().text)
 
@@ -182,7 +182,7 @@ class AtomParser(TokenCursor):
         if self.peek() in ("(", "[", "{", "\\{"):
             return self.arguments()
         negated = self.peek() == "-"
-        self.at += negated
+        self.position += negated
         node = self.power()
         while self.starts_factor() and self.peek() not in FUNCTIONS and self.peek() not in ("(", "["):
             node = multiply_nodes(node, self.power())

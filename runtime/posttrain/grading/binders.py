@@ -1,4 +1,4 @@
-"""Sums, products, integrals and limits as they are written; what they bind gets a name of its own."""
+"""Sums, products, integrals and limits; the variables that they bind get names of their own."""
 
 import re
 from fractions import Fraction
@@ -138,12 +138,12 @@ def _fraction_end(tokens: list[Token], place: int) -> int:
 
 def _fill_empty_braces(tokens: list[Token]) -> list[Token]:
     """`{}` as `{1}`, and nothing as 1."""
-    made: list[Token] = []
+    filled: list[Token] = []
     for token in tokens:
-        if token.kind == "}" and made and made[-1].kind == "{":
-            made.append(ONE)
-        made.append(token)
-    return made or [ONE]
+        if token.kind == "}" and filled and filled[-1].kind == "{":
+            filled.append(ONE)
+        filled.append(token)
+    return filled or [ONE]
 
 
 def _bind(name: str, variable: str, first: Node, second: Node, body: Node) -> Node:

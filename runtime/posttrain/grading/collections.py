@@ -58,8 +58,8 @@ def _elements(node: Node, context: Context) -> list[Node] | None:
                 return None
             if operator == "union":
                 return distinct((*one, *two), context)
-            wanted = operator == "intersection"
-            return [item for item in one if _is_member(item, two, context) is wanted]
+            keep_members = operator == "intersection"
+            return [item for item in one if _is_member(item, two, context) is keep_members]
         case _:
             return None
 
@@ -69,11 +69,11 @@ def _is_member(item: Node, items: list[Node], context: Context) -> bool:
 
 
 def distinct(items: tuple[Node, ...], context: Context) -> list[Node]:
-    made: list[Node] = []
+    unique: list[Node] = []
     for item in items:
-        if not _is_member(item, made, context):
-            made.append(item)
-    return made
+        if not _is_member(item, unique, context):
+            unique.append(item)
+    return unique
 
 
 def system_rule(left: Node, right: Node, context: Context) -> Outcome | None:
@@ -178,10 +178,10 @@ def _compare_unordered(one: list[Node], two: list[Node], context: Context) -> Ou
 def _take_match(item: Node, left: list[Node], context: Context) -> Outcome:
     """The first of those left that equals the item is taken out."""
     undecided = None
-    for place, other in enumerate(left):
+    for index, other in enumerate(left):
         outcome = context.compare(item, other, context)
         if outcome.equal:
-            del left[place]
+            del left[index]
             return outcome
         undecided = undecided or (outcome if outcome.equal is None else None)
     return undecided or Outcome(False, "an item has no counterpart")

@@ -1,4 +1,4 @@
-"""Two answers: each rule looks at the pair and decides, or leaves it to the next."""
+"""Compares two answers: each rule decides a pair, or leaves it to the next one."""
 
 from collections.abc import Callable
 

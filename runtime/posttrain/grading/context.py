@@ -1,4 +1,4 @@
-"""What a comparison carries along, and what it gives back."""
+"""The context of a comparison, and its outcome."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,17 +37,17 @@ class Context:
 
 def all_of(outcomes: list[Outcome]) -> Outcome:
     """All must be equal: one that differs decides, one undecided leaves it undecided."""
-    for wanted in (False, None):
+    for verdict in (False, None):
         for outcome in outcomes:
-            if outcome.equal is wanted:
+            if outcome.equal is verdict:
                 return outcome
     return max(outcomes, key=lambda outcome: outcome.path == "symbolic")
 
 
 def any_of(outcomes: list[Outcome]) -> Outcome:
     """One that is equal decides, one undecided leaves it undecided, else the first stands."""
-    for wanted in (True, None):
+    for verdict in (True, None):
         for outcome in outcomes:
-            if outcome.equal is wanted:
+            if outcome.equal is verdict:
                 return outcome
     return outcomes[0]

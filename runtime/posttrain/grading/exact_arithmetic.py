@@ -1,4 +1,4 @@
-"""The tree to exact values, without floating point and within a budget of work."""
+"""Evaluates an expression tree exactly, without floating point and within a work budget."""
 
 import math
 from collections.abc import Callable
@@ -56,7 +56,7 @@ UNARY: dict[str, Callable[[Fraction], Fraction | int]] = {
 
 
 def evaluate_exactly(node: Node, budget: Budget) -> RationalFunction:
-    """Raises Unsettled where exact arithmetic ends, Undefined on a division by zero."""
+    """The exact value of a node. Raises Undecided if it has none, and Undefined on a division by zero."""
     budget.spend(1)
     match node:
         case Number(value):
@@ -87,8 +87,10 @@ def _compound(node: Node, budget: Budget) -> RationalFunction:
         case Quantity(value, "deg"):
             return evaluate_exactly(Product((value, DEGREE)), budget)
         case Call("sum" | "product" as name, arguments):
-            made = evaluate_series(name, arguments, evaluate_exactly, budget)
-            return made or opaque_value(name, [evaluate_exactly(argument, budget) for argument in arguments])
+            series = evaluate_series(name, arguments, evaluate_exactly, budget)
+            return series or opaque_value(
+                name, [evaluate_exactly(argument, budget) for argument in arguments]
+            )
         case Call(name, arguments):
             return _call(name, [evaluate_exactly(argument, budget) for argument in arguments], budget)
         case _:
@@ -108,10 +110,13 @@ def based_value(digits: str, base: int) -> Fraction:
 
 
 def is_decisive(value: RationalFunction) -> bool:
-    """Whether a different value is proved to be different. Pi and e are not known to be independent."""
-    found = unknown_names(value)
-    has_e = any(name == E or name.startswith(E + "^") for name in found)
-    return value.independent and not (has_e and any(name.startswith(PI) for name in found))
+    """Whether a value that is not identical is provably different.
+
+    This is not known for values with both pi and e, which are not proved to be algebraically independent.
+    """
+    names = unknown_names(value)
+    has_e = any(name == E or name.startswith(E + "^") for name in names)
+    return value.independent and not (has_e and any(name.startswith(PI) for name in names))
 
 
 def _call(name: str, values: list[RationalFunction], budget: Budget) -> RationalFunction:
@@ -123,9 +128,9 @@ def _call(name: str, values: list[RationalFunction], budget: Budget) -> Rational
     if name == "exp" and len(values) == 1:
         return power(unknown(E), values[0], budget)
     known = [number for number in numbers if number is not None]
-    made = _rational_call(name, known, budget) if len(known) == len(values) else None
-    if made is not None:
-        return rational(made)
+    rational_value = _rational_call(name, known, budget) if len(known) == len(values) else None
+    if rational_value is not None:
+        return rational(rational_value)
     value = opaque_value(name, values)
     return RationalFunction(
         value.numerator, ONE, name.startswith(":") and all(argument.independent for argument in values)
@@ -133,7 +138,7 @@ def _call(name: str, values: list[RationalFunction], budget: Budget) -> Rational
 
 
 def _rational_call(name: str, numbers: list[Fraction], budget: Budget) -> Fraction | int | None:
-    """Functions of rational numbers whose value is rational."""
+    """The value of a function of rational numbers, if it is rational."""
     if name in COMBINATORIAL:
         return _combinatorial(name, numbers, budget)
     if name in VARIADIC and numbers:
@@ -162,7 +167,7 @@ def _combinatorial(name: str, numbers: list[Fraction], budget: Budget) -> int | 
 
 
 def factorial_bits(number: int) -> float:
-    """About log2 of n!, never too little: n^n is larger."""
+    """An estimate of log2 of n!."""
     return math.inf if number > 10**9 else math.lgamma(number + 1) / math.log(2)
 
 
@@ -172,7 +177,7 @@ def _logarithm(name: str, values: list[RationalFunction], budget: Budget) -> Rat
 
 
 def _natural_logarithm(value: RationalFunction, budget: Budget) -> RationalFunction:
-    """ln of a positive rational as a sum over primes, ln of e^q as q, anything else by name."""
+    """ln of a positive rational as a sum over primes, ln of e^q as q, and any other value as an unknown."""
     if len(value.numerator) == 1 and value.denominator is ONE:
         ((monomial, coefficient),) = value.numerator.items()
         if coefficient > 0 and all(name == E or name[0] == "#" for name, _ in monomial):

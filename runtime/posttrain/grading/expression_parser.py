@@ -30,8 +30,8 @@ RAISED_MARKS = frozenset(("circ", "prime"))
 class ExpressionParser(AtomParser):
     def parse_all(self) -> Node:
         node = self.sum()
-        if self.at < len(self.tokens):
-            raise ParseError(f"'{self.tokens[self.at].text}' was not expected")
+        if self.position < len(self.tokens):
+            raise ParseError(f"'{self.tokens[self.position].text}' was not expected")
         return node
 
     def parse_tokens(self, tokens: list[Token]) -> Node:
@@ -88,8 +88,8 @@ class ExpressionParser(AtomParser):
 
     def _exponent(self, base: Node) -> Node:
         if self.peek() == "{" and self.peek(1) in RAISED_MARKS and self.peek(2) == "}":
-            self.at += 3
-            return multiply_nodes(base, DEGREE) if self.tokens[self.at - 2].text == "circ" else base
+            self.position += 3
+            return multiply_nodes(base, DEGREE) if self.tokens[self.position - 2].text == "circ" else base
         if self.peek() in RAISED_MARKS:
             return multiply_nodes(base, DEGREE) if self.take().text == "circ" else base
         if self.peek() == "{":
@@ -119,7 +119,7 @@ class ExpressionParser(AtomParser):
             case "letter" | "roman":
                 return self.letter(token.text)
             case "(" | "[" | "{" | "\\{" | "begin":
-                return self.read_enclosed(self.at - 1)
+                return self.read_enclosed(self.position - 1)
             case "|":
                 return self._absolute()
             case "command":
@@ -145,12 +145,12 @@ def _with_sign(sign: str, node: Node) -> Node:
     return negate(node) if sign == "-" else node
 
 
-def parse_infix(tokens: list[Token], mode: ParseMode, depth: int, inside: ParseBracketed) -> Node:
+def parse_infix(tokens: list[Token], mode: ParseMode, depth: int, parse_bracketed: ParseBracketed) -> Node:
     """A run of tokens as one expression, TeX's own \\over and \\choose included."""
     runs, marks = split_tokens(tokens, INFIXES)
     if len(runs) == 1:
-        return ExpressionParser(tokens, mode, depth, inside).parse_all()
+        return ExpressionParser(tokens, mode, depth, parse_bracketed).parse_all()
     if len(runs) > 2:
         raise ParseError("more than one \\over")
-    over, under = (ExpressionParser(run, mode, depth, inside).parse_all() for run in runs)
+    over, under = (ExpressionParser(run, mode, depth, parse_bracketed).parse_all() for run in runs)
     return Quotient(over, under) if marks[0].text == "over" else Call("binomial", (over, under))

@@ -1,4 +1,4 @@
-"""The tree an answer is parsed into: small, frozen, hashable, and with nothing in it that can run."""
+"""The tree an answer is parsed into: small, frozen, hashable, and without anything executable."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A literal. `places` counts the decimals written, None for a whole number; `cut` marks `0.333...`."""
+    """A literal. `decimal_places` counts the decimals written, None for a whole number; `truncated` marks
+    `0.333...`."""
 
     value: Fraction
     decimal_places: int | None = None
@@ -106,7 +107,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Items side by side without brackets; `joint` is `,`, `and` or `or`."""
+    """Items side by side without brackets; `conjunction` is `,`, `and` or `or`."""
 
     items: tuple["Node", ...]
     conjunction: str
@@ -245,5 +246,5 @@ def contains_node(node: Node, kind: type | UnionType) -> bool:
 
 
 def contains_call(node: Node, names: frozenset[str]) -> bool:
-    here = isinstance(node, Call) and node.name in names
-    return here or any(contains_call(child, names) for child in children(node))
+    found = isinstance(node, Call) and node.name in names
+    return found or any(contains_call(child, names) for child in children(node))

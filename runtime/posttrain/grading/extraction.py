@@ -1,4 +1,4 @@
-"""Find the answer in a completion. Every way of looking is named; none is tried that was not asked for."""
+"""Finds the answer in a completion. Every method has a name; only those that are listed are tried."""
 
 import re
 from dataclasses import dataclass
@@ -31,17 +31,17 @@ HASHES = re.compile(r"####\s*(.+)")
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRules:
-    """How an answer is looked for.
+    """How an answer is searched.
 
-    ways: tried in this order, the first that finds something decides.
+    methods: tried in this order, the first that finds something decides.
         `boxed` the last \\boxed{}, `tags` what stands between the tags, `hashes` after ####, `phrase` after
         'the answer is', `last_math` the last formula in dollars, `last_line` the last line that is not blank,
         `last_number` the last number, `whole` everything.
     tags: opening and closing tags, for `tags`; the last complete pair is taken.
-    after: only what follows the last of these marks is searched, when it occurs (`</think>`).
-    required: the mark in `after` must occur.
-    once: a box or a pair of tags must occur exactly once.
-    characters: of a longer completion only the end is searched.
+    after_marker: only what follows the last of these markers is searched, when it occurs (`</think>`).
+    require_marker: the `after_marker` must occur.
+    require_single: a box or a pair of tags must occur exactly once.
+    max_characters: of a longer completion only the end is searched.
     """
 
     methods: tuple[ExtractionMethod, ...] = ("boxed", "tags", "hashes", "phrase")
@@ -59,12 +59,12 @@ def extract(text: str, rules: ExtractionRules = DEFAULTS) -> str | None:
     """The answer as it stands in the text, or None."""
     text = text[-rules.max_characters :]
     if rules.after_marker is not None:
-        before, mark, after = text.rpartition(rules.after_marker)
-        if rules.require_marker and not mark:
+        before, marker, after = text.rpartition(rules.after_marker)
+        if rules.require_marker and not marker:
             return None
-        text = after if mark else before or after
-    for way in rules.methods:
-        found = EXTRACTORS[way](text, rules)
+        text = after if marker else before or after
+    for method in rules.methods:
+        found = EXTRACTORS[method](text, rules)
         if found is not None and found.strip():
             return found.strip()
     return None

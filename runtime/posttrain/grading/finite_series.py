@@ -1,4 +1,4 @@
-"""Sums and products with whole bounds, worked out term by term."""
+"""Evaluates sums and products with integer bounds, term by term."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -22,7 +22,7 @@ Evaluate = Callable[[Node, Budget], RationalFunction]
 def evaluate_series(
     name: str, arguments: tuple[Node, ...], evaluate: Evaluate, budget: Budget
 ) -> RationalFunction | None:
-    """None where the bounds are no numbers, or too far apart."""
+    """The value of a sum or product. None when the bounds are not integers or too far apart."""
     variable, low, high, body = arguments
     first, last = as_rational(evaluate(low, budget)), as_rational(evaluate(high, budget))
     if first is None or last is None or first.denominator != 1 or last.denominator != 1:

@@ -1,4 +1,4 @@
-"""Answers brought to a common shape: signs expanded, labels shared, parameters renamed."""
+"""Brings answers to a common form: signs expanded, labels shared, parameters renamed."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -102,7 +102,7 @@ def _joint_assignment(items: list[Node], pairs: list[Assignment | None]) -> Node
 
 
 def _integer_parameter(item: Node, items: list[Node]) -> str | None:
-    """The k of `k in Z` beside something that has k in it."""
+    """The k of `k in Z` next to something that has k in it."""
     match item:
         case Relation((Symbol(name), NamedSet("integers" | "naturals")), ("in",)):
             return name if any(name in symbols(other) for other in items if other is not item) else None
@@ -114,7 +114,7 @@ def _rename_parameters(item: Node, names: list[str]) -> Node:
     """The parameter by a name of its own: which letter it has does not matter."""
     if not names:
         return item
-    new = {name: Symbol(f"{PARAMETER} {place}") for place, name in enumerate(names)}
+    new = {name: Symbol(f"{PARAMETER} {index}") for index, name in enumerate(names)}
     return map_leaves(item, lambda leaf: new.get(leaf.name, leaf) if isinstance(leaf, Symbol) else leaf)
 
 
@@ -188,13 +188,13 @@ def expand_signs(node: Node) -> list[Node]:
     if len(signs) > MAX_SIGNS:
         raise ParseError("too many plus-or-minus signs")
     apart = len(signs) if all(sign.upper == 1 for sign in signs) else 1
-    made: list[Node] = []
+    variants: list[Node] = []
     for choice in product((1, -1), repeat=apart):
         values = iter(choice if apart == len(signs) else choice * len(signs))
         one = map_leaves(node, lambda leaf, values=values: _choose_sign(leaf, values))
-        if one not in made:
-            made.append(one)
-    return made
+        if one not in variants:
+            variants.append(one)
+    return variants
 
 
 def _choose_sign(leaf: Node, choices: Iterator[int]) -> Node:

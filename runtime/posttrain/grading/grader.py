@@ -1,7 +1,7 @@
-"""The door of this package: one pair, or many.
+"""The entry point of the package: grades one pair of answers, or many.
 
-Most pairs are settled here and now in exact arithmetic. What is left goes to worker processes, each with a
-deadline after which it is killed, so that no text can hang, crash or slow down the caller.
+Exact arithmetic in this process decides most pairs. Worker processes grade the rest. A worker that exceeds
+its time limit is killed, so that no text can hang, crash or slow down the caller.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ DEADLINE_S = 3.0
 def grade(
     candidate: str, reference: str, options: Options = DEFAULTS, deadline_s: float = DEADLINE_S
 ) -> Verdict:
-    """Whether the candidate gives the reference's answer. Never raises on what the two strings hold."""
+    """Whether the candidate has the same answer as the reference. No content of the strings raises an error."""
     return grade_many([(candidate, reference)], options, deadline_s)[0]
 
 
@@ -29,9 +29,10 @@ def grade_many(
     within_s: float | None = None,
     pool: WorkerPool | None = None,
 ) -> list[Verdict]:
-    """A verdict for each pair, in order; equal pairs are graded once.
+    """A verdict for each pair, in order. Identical pairs are graded once.
 
-    deadline_s bounds the work on one pair, within_s that of the whole call: pairs not reached stay undecided.
+    deadline_s: the time limit for one pair, in seconds.
+    within_s: the time limit for the whole call, in seconds. Pairs that are not reached stay undecided.
     """
     outcomes = {pair: _grade_locally(*pair, options) for pair in dict.fromkeys(pairs)}
     open_pairs = [
@@ -39,15 +40,15 @@ def grade_many(
     ]
     if open_pairs:
         tasks = [Task(*pair, options, deadline_s) for pair in open_pairs]
-        settled = (pool or shared_pool()).run(tasks, within_s)
-        outcomes |= zip(open_pairs, settled, strict=True)
+        decided = (pool or shared_pool()).run(tasks, within_s)
+        outcomes |= zip(open_pairs, decided, strict=True)
     verdicts = {pair: Verdict(*outcome) for pair, outcome in outcomes.items()}
     return [verdicts[pair] for pair in pairs]
 
 
 def _grade_locally(candidate: str, reference: str, options: Options) -> Outcome:
-    """A fault of this package on some strange text must not end a training run; it is reported as such."""
+    """Grade a pair in this process. An internal error is reported in the verdict: it must not end a run."""
     try:
         return grade_pair(candidate, reference, options)
     except Exception as error:
-        return Outcome(None, f"the grader failed: {type(error).__name__}: {error}", "limit")
+        return Outcome(None, f"internal error: {type(error).__name__}: {error}", "limit")

@@ -1,4 +1,5 @@
-"""Families: equal when they differ in a constant left open, or in what such constants are called."""
+"""Integration constants: answers are equal when they differ in a free constant, or in the names of such
+constants."""
 
 from itertools import permutations
 
@@ -20,7 +21,7 @@ def integration_constant_rule(left: Node, right: Node, context: Context) -> Outc
 
 
 def _renamed(left: Node, right: Node, context: Context) -> Outcome | None:
-    """A e^x + B e^-x and c_1 e^x + c_2 e^-x; nothing is said unless some way to name them fits."""
+    """A e^x + B e^-x and c_1 e^x + c_2 e^-x; undecided unless some way to name them fits."""
     if not isinstance(left, FUNCTIONS) or not isinstance(right, FUNCTIONS):
         return None
     one, two = sorted(symbols(left) - symbols(right)), sorted(symbols(right) - symbols(left))

@@ -1,4 +1,4 @@
-"""Text to the ways it can be read. Most answers have one reading; `1,234` and `1/2x` have two."""
+"""The interpretations of a text. Most answers have one; `1,234` and `1/2x` have two."""
 
 import re
 from functools import lru_cache
@@ -27,13 +27,13 @@ COMPOUND_QUANTITY = re.compile(r"(\d\s*[A-Za-z]{2,})\s+and\s+(?=\d+(?:\.\d+)?\s*
 SLASH = re.compile(r"/\s*[\w\\({]")
 UNIT_LETTER = re.compile(r"[\d}](?:\s|\\[ ,;])*(?:\\(?:mu|Omega)|[A-Za-z])(?:$|[\s^/*\\])")
 SPACED_UNIT = re.compile(r"(?:\d|10\^\{-?\d+\})(?:\s+|\s*(?=\\))(?:\\(?:mu|Omega)|[A-Za-z])(?:$|[\s^/*\\])")
-MAX_READINGS = 6
+MAX_INTERPRETATIONS = 6
 MAX_HEIGHT = 80
 
 
 @lru_cache(maxsize=4096)
 def interpretations(text: str, options: Options, reference: bool = False) -> tuple[Node, ...]:
-    """The readings of an answer, the most natural first; empty when it is not mathematics.
+    """The interpretations of an answer, the most natural first; empty when it is not mathematics.
 
     In a reference `5m` is 5 times m, and not five metres.
 
@@ -49,11 +49,11 @@ def interpretations(text: str, options: Options, reference: bool = False) -> tup
             node = _parse(variant, mode, euler)
             if node is not None and node not in found:
                 found.append(node)
-    return tuple(found[:MAX_READINGS])
+    return tuple(found[:MAX_INTERPRETATIONS])
 
 
 def unsupported_notation(text: str) -> str | None:
-    """The notation that made a text without readings unreadable, where it is not plain words."""
+    """The notation that left a text without interpretations, where it is not plain words."""
     try:
         parse_listing(tokenize(strip_wrapping(text)), ParseMode(), 0)
     except UnsupportedNotation as notation:
@@ -92,10 +92,10 @@ def _variants(text: str, options: Options) -> list[tuple[str, bool]]:
         variants.append(DECIMAL_COMMA.sub(r"\1.\2", text))
     if COMPOUND_QUANTITY.search(text):
         variants.append(COMPOUND_QUANTITY.sub(r"\1 ", text))
-    made = [(variant, False) for variant in variants]
+    result = [(variant, False) for variant in variants]
     if EULER.search(text):
-        made.insert(0 if not text.startswith("1e") else 1, (text, True))
-    return made
+        result.insert(0 if not text.startswith("1e") else 1, (text, True))
+    return result
 
 
 def _parse_modes(text: str, reference: bool) -> list[ParseMode]:

@@ -1,4 +1,4 @@
-"""Sets of reals as sorted, disjoint intervals, and the algebra on them."""
+"""Sets of reals as sorted, disjoint intervals, with complement, intersection and union."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -42,50 +42,50 @@ def half_line(bound: Node, operator: str) -> IntervalSet:
 
 
 def complement(parts: IntervalSet) -> IntervalSet:
-    """The rest of the line; the pieces are sorted and disjoint."""
-    made: list[Interval] = []
+    """The complement in the real line. The intervals must be sorted and disjoint."""
+    result: list[Interval] = []
     low, closed = MINUS_INFINITY, False
-    for piece in parts:
-        if piece.low != MINUS_INFINITY:
-            made.append(Interval(low, closed, piece.low, not piece.low_closed))
-        low, closed = piece.high, not piece.high_closed
+    for interval in parts:
+        if interval.low != MINUS_INFINITY:
+            result.append(Interval(low, closed, interval.low, not interval.low_closed))
+        low, closed = interval.high, not interval.high_closed
     if low != INFINITY:
-        made.append(Interval(low, closed, INFINITY, False))
-    return tuple(made)
+        result.append(Interval(low, closed, INFINITY, False))
+    return tuple(result)
 
 
 def intersection(left: IntervalSet, right: IntervalSet, context: Context) -> IntervalSet:
-    made = [_intersect(one, two, context) for one in left for two in right]
-    return union([piece for piece in made if piece is not None], context)
+    overlaps = [_intersect(one, two, context) for one in left for two in right]
+    return union([interval for interval in overlaps if interval is not None], context)
 
 
 def _intersect(one: Interval, two: Interval, context: Context) -> Interval | None:
     lower, upper = order_scalars(one.low, two.low, context), order_scalars(one.high, two.high, context)
     low = one if lower > 0 or (lower == 0 and not one.low_closed) else two
     high = one if upper < 0 or (upper == 0 and not one.high_closed) else two
-    made = Interval(low.low, low.low_closed, high.high, high.high_closed)
-    return made if _has_points(made, context) else None
+    overlap = Interval(low.low, low.low_closed, high.high, high.high_closed)
+    return overlap if _has_points(overlap, context) else None
 
 
-def _has_points(piece: Interval, context: Context) -> bool:
-    gap = order_scalars(piece.low, piece.high, context)
-    return gap < 0 or (gap == 0 and piece.low_closed and piece.high_closed)
+def _has_points(interval: Interval, context: Context) -> bool:
+    gap = order_scalars(interval.low, interval.high, context)
+    return gap < 0 or (gap == 0 and interval.low_closed and interval.high_closed)
 
 
 def union(parts: list[Interval], context: Context) -> IntervalSet:
-    """Sorted, with pieces that overlap or touch joined."""
-    kept = [piece for piece in parts if _has_points(piece, context)]
+    """Sort the intervals, and merge those that overlap or touch."""
+    nonempty = [interval for interval in parts if _has_points(interval, context)]
 
     def earlier(one: Interval, two: Interval) -> int:
         return order_scalars(one.low, two.low, context) or two.low_closed - one.low_closed
 
-    made: list[Interval] = []
-    for piece in sorted(kept, key=cmp_to_key(earlier)):
-        if made and _touches(made[-1], piece, context):
-            made[-1] = _merge(made[-1], piece, context)
+    result: list[Interval] = []
+    for interval in sorted(nonempty, key=cmp_to_key(earlier)):
+        if result and _touches(result[-1], interval, context):
+            result[-1] = _merge(result[-1], interval, context)
         else:
-            made.append(piece)
-    return tuple(made)
+            result.append(interval)
+    return tuple(result)
 
 
 def _touches(first: Interval, second: Interval, context: Context) -> bool:

@@ -1,4 +1,4 @@
-"""What stands between \\begin and \\end: matrices, systems, functions by cases."""
+"""The content between \\begin and \\end: matrices, systems, functions by cases."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ ParseTokens = Callable[[list[Token], ParseMode, int], Node]
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentParser:
-    """How what stands in the cells is read: the grammar of answers, which this is a part of."""
+    """Parses the content of cells, by the grammar of answers, which this is a part of."""
 
     listing_parser: ParseTokens
     item_parser: ParseTokens
@@ -47,21 +47,21 @@ class EnvironmentParser:
         return self.item_parser(tokens, self.mode, self.depth)
 
 
-def parse_environment(name: str, content: list[Token], reader: EnvironmentParser) -> Node:
+def parse_environment(name: str, content: list[Token], parser: EnvironmentParser) -> Node:
     if name in SYSTEMS:
         rows = [row for row in split_tokens(content, ("row",))[0] if row]
-        branches = [_parse_branch(row, reader) for row in rows]
-        made = tuple(branch for branch in branches if branch)
-        if made and len(made) == len(rows):
-            return Cases(made)
-        return reader.parse_content([token for token in content if token.kind != "&"])
+        branches = [_parse_branch(row, parser) for row in rows]
+        cases = tuple(branch for branch in branches if branch)
+        if cases and len(cases) == len(rows):
+            return Cases(cases)
+        return parser.parse_content([token for token in content if token.kind != "&"])
     if name not in MATRICES:
         raise UnsupportedNotation(f"\\begin{{{name}}}")
-    matrix = _parse_matrix(content, reader)
+    matrix = _parse_matrix(content, parser)
     return determinant(matrix) if name == "vmatrix" else matrix
 
 
-def _parse_branch(row: list[Token], reader: EnvironmentParser) -> tuple[Node, Node] | None:
+def _parse_branch(row: list[Token], parser: EnvironmentParser) -> tuple[Node, Node] | None:
     """A value and its condition, behind `&` or `if`; None for an equation of a system."""
     cells = split_tokens(row, ("&",))[0]
     words = [place for place, token in enumerate(row) if _token_word(token) in CONDITIONS | OTHERWISE]
@@ -79,23 +79,23 @@ def _parse_branch(row: list[Token], reader: EnvironmentParser) -> tuple[Node, No
     if not value or not condition:
         return None
     if _token_word(condition[0]) in OTHERWISE:
-        return reader.parse_cell(value), Text("otherwise")
+        return parser.parse_cell(value), Text("otherwise")
     if condition[0].kind in ("=", "<", ">") or "=" in [token.kind for token in value]:
         return None
-    known = reader.parse_content(condition)
-    return (reader.parse_cell(value), known) if isinstance(known, Relation | Listing) else None
+    known = parser.parse_content(condition)
+    return (parser.parse_cell(value), known) if isinstance(known, Relation | Listing) else None
 
 
 def _token_word(token: Token) -> str:
     return token.text.strip(" ,").lower() if token.kind == "text" else ""
 
 
-def _parse_matrix(content: list[Token], reader: EnvironmentParser) -> Matrix:
+def _parse_matrix(content: list[Token], parser: EnvironmentParser) -> Matrix:
     lines, _ = split_tokens(content, ("row",))
     cells = [split_tokens(line, ("&",))[0] for line in lines if line]
     if sum(len(row) for row in cells) > MAX_ENTRIES:
         raise TooLarge(f"more than {MAX_ENTRIES} entries")
-    matrix = Matrix(tuple(tuple(reader.parse_cell(cell) for cell in row) for row in cells))
+    matrix = Matrix(tuple(tuple(parser.parse_cell(cell) for cell in row) for row in cells))
     if not matrix.rows or len({len(row) for row in matrix.rows}) != 1:
         raise ParseError("a matrix with rows of different lengths")
     return matrix

@@ -92,9 +92,9 @@ def tokenize(text: str, euler: bool = False) -> list[Token]:
             spaced = True
             continue
         measured = bool(tokens) and (tokens[-1].kind in UNIT_PRECEDERS or tokens[-1].text == "pi")
-        made, at = _read_token(kind or "", piece, text, at, euler, measured)
-        tokens.extend(Token(token.kind, token.text, spaced and not n) for n, token in enumerate(made))
-        spaced = spaced and not made
+        new_tokens, at = _read_token(kind or "", piece, text, at, euler, measured)
+        tokens.extend(Token(token.kind, token.text, spaced and not n) for n, token in enumerate(new_tokens))
+        spaced = spaced and not new_tokens
         if len(tokens) > MAX_TOKENS:
             raise TooLarge(f"more than {MAX_TOKENS} symbols")
     return tokens
@@ -176,8 +176,8 @@ def _read_text(name: str, text: str, at: int) -> tuple[list[Token], int]:
     inner = inner.replace("\\ ", " ").replace("~", " ").strip()
     if inner in FUNCTIONS and (name not in ("text", "mathrm") or len(inner) > 2):
         return [Token("command", inner)], at
-    if (joint := inner.strip(" ,").lower()) in ("and", "or"):
-        return [Token(joint, joint)], at
+    if (conjunction := inner.strip(" ,").lower()) in ("and", "or"):
+        return [Token(conjunction, conjunction)], at
     if name in VECTORS and inner in UNIT_VECTORS and OTHER_UNITS.search(text):
         return [Token("letter", f"unit {UNIT_VECTORS[inner]}")], at
     if WORDS.fullmatch(inner) and len(inner) > 1:

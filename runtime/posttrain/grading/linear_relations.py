@@ -124,12 +124,12 @@ def _constant_ratio(one: Polynomial, two: Polynomial, budget: Budget) -> Rationa
 
 def _group_by_variables(polynomial: Polynomial) -> dict[Monomial, Polynomial]:
     """Coefficients (numbers, roots, pi) gathered by the part of the monomial that varies."""
-    made: dict[Monomial, Polynomial] = {}
+    groups: dict[Monomial, Polynomial] = {}
     for monomial, coefficient in polynomial.items():
         varying = tuple(part for part in monomial if part[0][0] not in "#%")
         fixed = tuple(part for part in monomial if part[0][0] in "#%")
-        made.setdefault(varying, {})[fixed] = coefficient
-    return made
+        groups.setdefault(varying, {})[fixed] = coefficient
+    return groups
 
 
 def _compare_numerically(
@@ -139,13 +139,13 @@ def _compare_numerically(
     if context.symbolic is None:
         return Outcome(None, reason)
     first, second = (Sum((left, negate(right))) for left, right in (one, two))
-    here = substitute_point(Quotient(first, second), symbols(first) | symbols(second))
-    there = context.symbolic.compare(Quotient(first, second), here)
-    if there.equal and positive:
-        size = context.symbolic.value(here)
+    ratio_at_point = substitute_point(Quotient(first, second), symbols(first) | symbols(second))
+    outcome = context.symbolic.compare(Quotient(first, second), ratio_at_point)
+    if outcome.equal and positive:
+        size = context.symbolic.value(ratio_at_point)
         if size is None or size <= 0:
             return Outcome(False, "the same relation turned round")
-    return there
+    return outcome
 
 
 def substitute_point(node: Node, names: frozenset[str]) -> Node:

@@ -19,7 +19,7 @@ from posttrain.grading.rational_functions import (
 DIGITS = 60
 PI_DIGITS = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
 DECIMAL_CONTEXT = Context(prec=DIGITS + 10, Emax=10**9, Emin=-(10**9))
-# A number beyond 2 to this power is immense; one that is to be told from it must be below.
+# A number beyond 2 to this power is immense; one that is compared with it must be below.
 IMMENSE_BITS = 30_000
 CANCELLATION = Decimal(10) ** -(DIGITS - 20)
 
@@ -93,8 +93,8 @@ def _binomial(top: Fraction | None, bottom: Fraction | None) -> int:
     """C(n, k) is at least (n/k)^k."""
     if top is None or bottom is None or top.denominator != 1 or bottom.denominator != 1:
         return 0
-    least = min(bottom, top - bottom)
-    return int(least > 0 and least * (int(top / least).bit_length() - 1) > IMMENSE_BITS)
+    smaller = min(bottom, top - bottom)
+    return int(smaller > 0 and smaller * (int(top / smaller).bit_length() - 1) > IMMENSE_BITS)
 
 
 def _product(factors: tuple[Node, ...], budget: Budget) -> int:

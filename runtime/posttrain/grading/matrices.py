@@ -1,4 +1,4 @@
-"""Matrices and vectors: worked out entry by entry, and compared so."""
+"""Matrices and vectors: evaluated and compared entry by entry."""
 
 from fractions import Fraction
 
@@ -110,13 +110,13 @@ def _multiplied(factors: tuple[Node, ...]) -> Rows | None:
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):
         return None
-    made = known[0]
+    result = known[0]
     for part in known[1:]:
-        product = _matrix_product(made, part)
+        product = _matrix_product(result, part)
         if product is None:
             return None
-        made = product
-    return [[Product((*numbers, cell)) for cell in row] for row in made] if numbers else made
+        result = product
+    return [[Product((*numbers, cell)) for cell in row] for row in result] if numbers else result
 
 
 def _matrix_product(one: Rows, two: Rows) -> Rows | None:
@@ -140,10 +140,10 @@ def _matrix_power(rows: Rows | None, exponent: Node) -> Rows | None:
         case Product((Number(sign), Number(power))) if sign * power == -1:
             return _matrix_inverse(rows)
         case Number(power) if power.denominator == 1 and 0 < power <= MAX_POWER:
-            made: Rows | None = rows
+            result: Rows | None = rows
             for _ in range(int(power) - 1):
-                made = _matrix_product(made, rows) if made else None
-            return made
+                result = _matrix_product(result, rows) if result else None
+            return result
         case _:
             return None
 

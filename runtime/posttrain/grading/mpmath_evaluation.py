@@ -30,7 +30,7 @@ REAL_DIGITS = 30
 INDEX_SUM = re.compile(r"[+-]?\d+(?:[+-]\d+)*")
 
 MpNumber = Any  # an mpf or an mpc: mpmath has no types
-Point = dict[str, Any]  # Fractions, and Amounts for what a sum or an integral binds
+Point = dict[str, Any]  # Fractions, and MpNumbers for what a sum or an integral binds
 
 
 class NoValue(Exception):
@@ -49,7 +49,7 @@ def is_real(amount: MpNumber) -> bool:
 
 
 def evaluate_numerically(node: Node, point: Point, digits: int) -> MpNumber:
-    """Raises NoValue where there is none, Unsettled where a number is too large."""
+    """Raises NoValue where there is none, Undecided where a number is too large."""
     mp = mpmath_context()
     with mp.workdps(digits + 15):
         try:
@@ -103,8 +103,8 @@ def _indexed_term(name: str, point: Point) -> MpNumber:
     index = index.replace("--", "+").replace("+-", "-")
     if not INDEX_SUM.fullmatch(index):
         raise Undecided("an index that is no whole number")
-    place = sum(int(part) for part in re.findall(r"[+-]?\d+", index))
-    return mpmath_context().mpf(random.Random(f"{stem} {place}").randint(100, 999)) / 100
+    number = sum(int(part) for part in re.findall(r"[+-]?\d+", index))
+    return mpmath_context().mpf(random.Random(f"{stem} {number}").randint(100, 999)) / 100
 
 
 def _compound(node: Node, point: Point) -> MpNumber:

@@ -1,4 +1,4 @@
-"""Notations that have a plainer one: thousands in groups, 3 x 10^5, degrees and minutes, ordinals."""
+"""Rewrites notations in a simpler form: digit groups, 3 x 10^5, degrees and minutes, ordinals."""
 
 import re
 
@@ -25,7 +25,7 @@ EXCEPT = re.compile(
     re.IGNORECASE,
 )
 ITEM_SEPARATOR = re.compile(r"\s*(?:,|\band\b|\bor\b)\s*(?:[a-z]\s*=\s*)?")
-DIGIT_GROUPS = re.compile(  # without backtracking: the marks between the groups may be taken in many ways
+DIGIT_GROUPS = re.compile(  # possessive, because separators between the groups match in many ways
     r"(?<![\d.])\d{1,3}(?:(?>,?\\[!,;: ],?|\s?\{\s?,\s?\}|,\{\}|[ '~])++\d{3})+(?![\d/]|\s*/\s*\d)"
 )
 DOTTED_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:\.\d{3}){2,}(?![\d.])")
@@ -35,7 +35,7 @@ TIMES_TEN = re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*(?:\^|\*\*))|(?<=\d)\s+[xX]\s+
 
 
 def rewrite_delimited(text: str) -> str:
-    """What must be seen while the dollars around formulas are still there."""
+    """Apply the rewrites that need the dollar signs around formulas."""
     text = HALF_DAY.sub(r"\1m", text)
     text = GLUED_CONJUNCTION.sub(r" \1 ", text)
     text = RATIO.sub(r"\1:\2", text)

@@ -1,4 +1,4 @@
-"""Numbers as they are written: whole, decimal, scientific, mixed, repeating, in another base."""
+"""Parses number literals: whole, decimal, scientific, mixed, repeating, in another base."""
 
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ BASE_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, 
               "ten": 10, "twelve": 12, "sixteen": 16}  # fmt: skip
 
 
-def parse_number(text: str, cut: bool = False) -> Number:
+def parse_number(text: str, truncated: bool = False) -> Number:
     mantissa, _, exponent = text.partition("e")
     if not mantissa.replace(".", "", 1).isdecimal():  # 4C without its base
         raise ParseError("a number could not be read")
@@ -20,7 +20,7 @@ def parse_number(text: str, cut: bool = False) -> Number:
     shift = int(exponent or 0) - len(decimals)
     digits = int(whole + decimals or "0")
     value = Fraction(digits * 10**shift) if shift >= 0 else Fraction(digits, 10**-shift)
-    return Number(value, max(0, -shift) if dot or exponent else None, cut)
+    return Number(value, max(0, -shift) if dot or exponent else None, truncated)
 
 
 def parse_repeating(text: str, period: str) -> Number:

@@ -1,4 +1,4 @@
-"""Sums, products, integrals and limits as numbers. What does not settle at two precisions has no value."""
+"""Sums, products, integrals and limits as numbers. What does not converge at two precisions has no value."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def _converged(
     with mp.workdps(mp.dps + GUARD_DIGITS):
         again = METHODS[name](mp, ends, at)
     if not mp.isfinite(known) or abs(known - again) > max(1, abs(again)) * mp.mpf(10) ** -AGREED_DIGITS:
-        raise ValueError(f"a {name} that does not settle")
+        raise ValueError(f"a {name} that does not converge")
     return again
 
 

@@ -1,4 +1,4 @@
-"""Values of expressions to many digits, by mpmath. For workers: it may take any time at all."""
+"""Compares expressions numerically to many digits with mpmath. Its run time is unbounded: use it in a worker."""
 
 import random
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from posttrain.grading.rational_functions import Undecided
 
 DIGITS = 60
 PRECISIONS = (DIGITS, 250, 1000)
-ESTIMATE_PRECISIONS = (24,)  # for integrals, limits and endless sums, whose value is itself an estimate
+ESTIMATE_PRECISIONS = (24,)  # for integrals, limits and infinite sums, which are estimates themselves
 POINTS = 12
 SHRINK_RATIO = 1e-20
 MIN_POINTS = 4
@@ -37,7 +37,7 @@ ESTIMATED_CALLS = frozenset(("integral", "limit"))
 
 @dataclass(frozen=True, slots=True)
 class NumericChecker:
-    """The numerical half of a worker: proves inequality at a point, finds agreement at many."""
+    """Compares expressions at sampled points: one difference proves inequality, many agreements equality."""
 
     def compare(self, left: Node, right: Node) -> Outcome:
         names = sorted(symbols(left) | symbols(right))
@@ -51,11 +51,11 @@ class NumericChecker:
             for point in points:
                 verdict = _agrees_at(left, right, point, real_only, digits[:2])
                 if verdict is False:
-                    return Outcome(False, f"they differ at {_format_point(point)}", "symbolic")
+                    return Outcome(False, f"different values at {_format_point(point)}", "symbolic")
                 agreed += verdict is True
             if agreed >= MIN_POINTS:
-                return Outcome(True, f"they agree to {digits[0]} digits at {agreed} points", "symbolic")
-        return Outcome(None, "no point was found where both sides have a value", "symbolic")
+                return Outcome(True, f"equal to {digits[0]} digits at {agreed} points", "symbolic")
+        return Outcome(None, "no point found where both sides are defined", "symbolic")
 
     def value(self, node: Node) -> Fraction | None:
         if symbols(node):
@@ -72,8 +72,11 @@ def _format_point(point: Point) -> str:
 
 
 def _sample_points(names: list[str], discrete: bool) -> Iterator[tuple[list[Point], bool]]:
-    """Real points first; whole ones where those say nothing; then points where complex values count. Only
-    whole ones for factorials: what they are between does not matter."""
+    """Sets of sample points, each with whether only real values count.
+
+    Real points come first, then integers, then the same points with complex values. Discrete functions such
+    as factorials are sampled only at integers.
+    """
     draw = random.Random(" ".join(names))
     whole = [{name: Fraction(draw.randint(1, 12)) for name in names} for _ in range(2 * POINTS)]
     if discrete:
@@ -91,48 +94,48 @@ def _sample_points(names: list[str], discrete: bool) -> Iterator[tuple[list[Poin
 
 
 def _agrees_at(
-    left: Node, right: Node, point: Point, real_only: bool, ladder: tuple[int, ...]
+    left: Node, right: Node, point: Point, real_only: bool, precisions: tuple[int, ...]
 ) -> bool | None:
-    """Agreement is asked for at the first precision only: a difference must hold at each."""
+    """Whether both sides agree at a point. Agreement at one precision is enough; a difference needs all."""
     before: MpNumber | None = None
     try:
-        for digits in ladder:
+        for digits in precisions:
             one, two = evaluate_numerically(left, point, digits), evaluate_numerically(right, point, digits)
             if real_only and not (is_real(one) and is_real(two)):
                 return None
             if not _differs(one, two, digits, before):
                 return True
             before = abs(one - two)
-        return before is not None and len(ladder) == 1 and before < _tolerance(ladder[0])
+        return before is not None and len(precisions) == 1 and before < _tolerance(precisions[0])
     except (NoValue, Undecided):
         return None
 
 
-def _compare_constants(left: Node, right: Node, ladder: tuple[int, ...]) -> Outcome:
+def _compare_constants(left: Node, right: Node, precisions: tuple[int, ...]) -> Outcome:
     one = two = mpmath_context().mpf(0)
     before: MpNumber | None = None
     try:
-        for digits in ladder:
+        for digits in precisions:
             one, two = evaluate_numerically(left, {}, digits), evaluate_numerically(right, {}, digits)
             gap = abs(one - two)
-            sure = gap > _tolerance(digits) or (before is not None and digits == ladder[-1])
+            sure = gap > _tolerance(digits) or (before is not None and digits == precisions[-1])
             if _differs(one, two, digits, before) and sure:
-                return Outcome(False, f"they differ within {digits} digits", "symbolic")
+                return Outcome(False, f"different within {digits} digits", "symbolic")
             before = gap
-        if max(abs(one), abs(two)) > mpmath_context().mpf(10) ** max(ladder[-1] // 3, 100):
-            return Outcome(None, "numbers too large to tell apart", "symbolic")
-        return Outcome(True, f"they agree to {ladder[-1]} digits", "symbolic")
+        if max(abs(one), abs(two)) > mpmath_context().mpf(10) ** max(precisions[-1] // 3, 100):
+            return Outcome(None, "numbers too large to distinguish", "symbolic")
+        return Outcome(True, f"equal to {precisions[-1]} digits", "symbolic")
     except (NoValue, Undecided) as reason:
         return Outcome(None, str(reason) or "no value", "symbolic")
 
 
 def _tolerance(digits: int) -> MpNumber:
-    """What the working precision can blur, a third of the digits being left for that."""
+    """The relative error that rounding can cause. A third of the digits is reserved for it."""
     return mpmath_context().mpf(10) ** -(digits * 2 // 3)
 
 
 def _differs(one: MpNumber, two: MpNumber, digits: int, before: MpNumber | None) -> bool:
-    """Apart by more than can be blurred. A gap to zero that shrinks as digits are added is blur as well."""
+    """Whether two values differ by more than rounding. A gap that shrinks with more digits is rounding, too."""
     scale, gap = max(abs(one), abs(two)), abs(one - two)
     if gap <= scale * _tolerance(digits):
         return False
@@ -140,9 +143,9 @@ def _differs(one: MpNumber, two: MpNumber, digits: int, before: MpNumber | None)
 
 
 def _is_estimated(node: Node) -> bool:
-    endless = isinstance(node, Call) and node.name in ("sum", "product") and contains_node(node, Constant)
+    infinite = isinstance(node, Call) and node.name in ("sum", "product") and contains_node(node, Constant)
     return (
-        endless
+        infinite
         or contains_call(node, ESTIMATED_CALLS)
         or any(_is_estimated(child) for child in children(node))
     )

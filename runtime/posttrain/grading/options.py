@@ -1,4 +1,4 @@
-"""What may be chosen when two answers are compared, and what comes back."""
+"""The options of a comparison, and its verdict."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,18 +15,18 @@ class Options:
         `require` always.
     order: `auto` reads sets and bare lists without order and tuples with it, `strict` gives bare lists
         an order too, `any` takes order from tuples.
-    rounding: `long` lets a decimal of at least `digits` significant digits stand for a value that rounds
+    rounding: `long` lets a decimal of at least `min_digits` significant digits stand for a value that rounds
         or truncates to it, `reference` does so for every decimal in the reference, `off` never.
-    relative, absolute: tolerances between numbers; 0 means exact.
-    simplified: the candidate must be in lowest terms, with no sum, product or power left to work out.
-    case: text answers are compared with their capitals.
+    rel_tol, abs_tol: tolerances between numbers; 0 means exact.
+    require_simplified: the candidate must be in lowest terms, with no sum, product or power left to work out.
+    case_sensitive: text answers are compared with their capitals.
     choices: `B`, `(B)`, `B.` and `(B) 12` may name the same choice.
     decimal_comma: `3,5` may be read as 3.5 when the other side is a number.
     sentences: a sentence is read for the one answer in it (`so there are 5 of them`); without it only a bare
         answer counts. A sentence that hedges (`5 or 6`, `not 5`) has no answer either way.
-    proof_s: how long a worker may look for a proof by sympy after the two sides agreed at every point tried;
-        0 takes the agreement for enough and never loads sympy.
-    characters: a longer answer is not read.
+    proof_timeout_s: how long a worker may search a proof by sympy after the two sides agreed at every point
+        tried; 0 accepts the agreement and never loads sympy.
+    max_characters: a longer answer is not read.
     """
 
     percent: Literal["either", "fraction", "number"] = "either"

@@ -56,8 +56,8 @@ def grade_pair(
 def _grade_texts(
     candidate: str, reference: str, options: Options, symbolic: SymbolicChecker | None
 ) -> Outcome:
-    if options.choices and (chosen := _compare_choices(candidate, reference, options, symbolic)):
-        return chosen
+    if options.choices and (outcome := _compare_choices(candidate, reference, options, symbolic)):
+        return outcome
     outcome = _compare_texts(candidate, reference, options, symbolic)
     if options.sentences and (outcome.equal is False or outcome.path == "limit"):
         parts = answer_in_prose(candidate), answer_in_prose(reference, reference=True)
@@ -74,15 +74,21 @@ def _compare_choices(
     if all(letters) and ("," in one + two or " " in one + two):
         same = sorted(LETTER.findall(one)) == sorted(LETTER.findall(two))
         return Outcome(same, "the same choices" if same else "different choices", "text")
-    given, wanted = parse_choice(one), parse_choice(two)
-    if given and wanted:
-        same = given[0] == wanted[0]
-        return Outcome(same, f"choice {given[0]} against choice {wanted[0]}", "text")
-    if wanted and not wanted[1] and (letter := leading_choice(one)):
-        return Outcome(letter == wanted[0], f"choice {letter} against choice {wanted[0]}", "text")
-    if wanted and wanted[1]:
-        return _compare_texts(candidate, wanted[1], options, symbolic)
-    return _compare_texts(given[1], reference, options, symbolic) if given and given[1] else None
+    candidate_choice, reference_choice = parse_choice(one), parse_choice(two)
+    if candidate_choice and reference_choice:
+        same = candidate_choice[0] == reference_choice[0]
+        return Outcome(same, f"choice {candidate_choice[0]} against choice {reference_choice[0]}", "text")
+    if reference_choice and not reference_choice[1] and (letter := leading_choice(one)):
+        return Outcome(
+            letter == reference_choice[0], f"choice {letter} against choice {reference_choice[0]}", "text"
+        )
+    if reference_choice and reference_choice[1]:
+        return _compare_texts(candidate, reference_choice[1], options, symbolic)
+    return (
+        _compare_texts(candidate_choice[1], reference, options, symbolic)
+        if candidate_choice and candidate_choice[1]
+        else None
+    )
 
 
 def _compare_texts(
@@ -105,9 +111,9 @@ def _compare_texts(
         texts = _compare_words(one, two, options)
         return texts if texts.equal else _unsupported_outcome(candidate, reference) or texts
     if isinstance(left[0], Text) or isinstance(right[0], Text):
-        strange = _unsupported_outcome(candidate, reference)
-        if strange is not None:
-            return strange
+        unsupported = _unsupported_outcome(candidate, reference)
+        if unsupported is not None:
+            return unsupported
     found: list[tuple[Outcome, Node]] = []
     for first, second in product(left, right):
         found.append((compare(first, second, context), first))
@@ -125,28 +131,28 @@ def _unsupported_outcome(candidate: str, reference: str) -> Outcome | None:
 
 
 def _check_simplified(outcome: Outcome, node: Node, options: Options) -> Outcome:
-    left_over = unsimplified_reason(node) if options.require_simplified else None
-    return Outcome(False, f"equal, but {left_over}", outcome.path) if left_over else outcome
+    reason = unsimplified_reason(node) if options.require_simplified else None
+    return Outcome(False, f"equal, but {reason}", outcome.path) if reason else outcome
 
 
 def _parse_nodes(text: str, cleaned: str, options: Options, reference: bool) -> tuple[Node, ...]:
-    meant = parse_phrase(cleaned)
-    if meant is not None:
-        return (meant,)
+    meaning = parse_phrase(cleaned)
+    if meaning is not None:
+        return (meaning,)
     return interpretations(text, options, reference) or (
         Text(normalize_words(cleaned, options.case_sensitive)),
     )
 
 
 def _compare_words(one: str, two: str, options: Options) -> Outcome:
-    meant = parse_phrase(one), parse_phrase(two)
-    if meant[0] is not None and meant[0] == meant[1]:
+    meanings = parse_phrase(one), parse_phrase(two)
+    if meanings[0] is not None and meanings[0] == meanings[1]:
         return Outcome(True, "phrases of the same meaning", "text")
     first, second = normalize_words(one, options.case_sensitive), normalize_words(two, options.case_sensitive)
     if first == second and first:
         return Outcome(True, "the same words", "text")
-    said = PREDICATE.match(first)
-    if said and second and ARTICLE.sub("", said[1]) == second:
+    predicate = PREDICATE.match(first)
+    if predicate and second and ARTICLE.sub("", predicate[1]) == second:
         return Outcome(True, "a sentence that says so", "text")
     if second in ANSWERS and one.casefold().startswith((second + ",", second + ".")):
         return Outcome(True, f"a sentence that says {second}", "text")

@@ -1,4 +1,4 @@
-"""Functions given by cases: compared at points of every overlap of their domains."""
+"""Compares piecewise functions, by sampling points of every overlap of their domains."""
 
 from fractions import Fraction
 
@@ -35,7 +35,7 @@ def piecewise_rule(left: Node, right: Node, context: Context) -> Outcome | None:
         return None
     names = _condition_variables(left) | _condition_variables(right)
     if len(names) != 1:
-        return Outcome(None, "cases that depend on more than one variable")
+        return Outcome(None, "a piecewise function of more than one variable")
     try:
         one, two = _branches(left, context), _branches(right, context)
         return _compare_branches(one, two, min(names), context)
@@ -51,27 +51,27 @@ def _condition_variables(node: Node) -> frozenset[str]:
 def _branches(node: Node, context: Context) -> Branches:
     if not isinstance(node, Cases):
         return [(node, REAL_LINE)]
-    made, taken = list[tuple[Node, IntervalSet]](), IntervalSet()
+    branches, covered = list[tuple[Node, IntervalSet]](), IntervalSet()
     for value, condition in node.branches:
-        domain = complement(taken) if condition == OTHERWISE else condition_set(condition, context)
+        domain = complement(covered) if condition == OTHERWISE else condition_set(condition, context)
         if domain is None:
-            raise Undecided("a condition that is no set of numbers")
-        made.append((value, domain))
-        taken = union([*taken, *domain], context)
-    return made
+            raise Undecided("a condition that does not describe a set of numbers")
+        branches.append((value, domain))
+        covered = union([*covered, *domain], context)
+    return branches
 
 
 def _compare_branches(one: Branches, two: Branches, name: str, context: Context) -> Outcome:
     domains = [union([piece for _, domain in side for piece in domain], context) for side in (one, two)]
-    found = [compare_interval_sets(domains[0], domains[1], context)]
-    for first, here in one:
-        for second, there in two:
-            for piece in intersection(here, there, context):
+    outcomes = [compare_interval_sets(domains[0], domains[1], context)]
+    for first, first_domain in one:
+        for second, second_domain in two:
+            for piece in intersection(first_domain, second_domain, context):
                 for x in _sample_points(piece, context):
                     one_value, other = (substitute(side, name, Number(x)) for side in (first, second))
-                    found.append(compare_scalars(one_value, other, context))
-    worst = all_of(found)
-    return worst._replace(reason="the same at every point tried") if worst.equal else worst
+                    outcomes.append(compare_scalars(one_value, other, context))
+    worst = all_of(outcomes)
+    return worst._replace(reason="equal at every sampled point") if worst.equal else worst
 
 
 def _sample_points(piece: Interval, context: Context) -> list[Fraction]:

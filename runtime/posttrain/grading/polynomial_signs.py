@@ -44,7 +44,7 @@ def solution_set(left: Node, operator: str, right: Node, context: Context) -> In
     value = difference(left, right, context.budget)
     if not (_has_integer_powers(value.numerator, name) and _has_integer_powers(value.denominator, name)):
         return None
-    # Negative powers are poles at zero: both sides are multiplied by what makes them whole.
+    # Negative powers are poles at zero: both sides are multiplied by a power that clears them.
     by = -min(0, _lowest_power(value.numerator, name), _lowest_power(value.denominator, name))
     over, under = (_coefficients(side, name, by) for side in (value.numerator, value.denominator))
     return _solution(over, under, SIGN_TESTS[operator], context)
@@ -73,7 +73,7 @@ def _solution(
     poles = _roots(under, context)
     marks = _sorted([*_roots(over, context), *poles], context)
     sizes = [_approximate_root(mark, context) for mark in marks]
-    made = [
+    intervals = [
         point_interval(mark)
         for mark, size in zip(marks, sizes, strict=True)
         if holds(Fraction(0)) and size not in [_approximate_root(pole, context) for pole in poles]
@@ -82,8 +82,8 @@ def _solution(
     for place, (low, high) in enumerate(pairwise(ends)):
         x = _point_in_gap(sizes, place)
         if holds(_evaluate(over, x) * _evaluate(under, x)):
-            made.append(Interval(low, False, high, False))
-    return union(made, context)
+            intervals.append(Interval(low, False, high, False))
+    return union(intervals, context)
 
 
 def _point_in_gap(sizes: list[Fraction], place: int) -> Fraction:
@@ -115,7 +115,7 @@ def _sorted(marks: list[Node], context: Context) -> list[Node]:
 
 
 def _roots(coefficients: Coefficients, context: Context) -> list[Node]:
-    """The real roots; raises Unsettled where they are out of reach."""
+    """The real roots; raises Undecided where they are out of reach."""
     left, found = coefficients, list[Node]()
     while len(left) > 1 and (root := _rational_root(left, context)) is not None:
         found.append(Number(root))
@@ -155,18 +155,18 @@ def _divisors(number: int) -> list[int]:
 
 
 def _synthetic_division(coefficients: Coefficients, root: Fraction) -> Coefficients:
-    made, carry = list[Fraction](), Fraction(0)
+    quotient, carry = list[Fraction](), Fraction(0)
     for coefficient in reversed(coefficients):
         carry = carry * root + coefficient
-        made.append(carry)
-    return made[-2::-1]
+        quotient.append(carry)
+    return quotient[-2::-1]
 
 
 def _quadratic_roots(coefficients: Coefficients) -> list[Node]:
     c, b, a = coefficients
-    inside = b * b - 4 * a * c
-    if inside < 0:
+    discriminant = b * b - 4 * a * c
+    if discriminant < 0:
         return []
-    root = Power(Number(inside), HALF)
-    signs: list[Node] = [root, negate(root)] if inside else [Number(Fraction(0))]
+    root = Power(Number(discriminant), HALF)
+    signs: list[Node] = [root, negate(root)] if discriminant else [Number(Fraction(0))]
     return [Quotient(Sum((Number(-b), sign)), Product((Number(2 * a),))) for sign in signs]

@@ -1,4 +1,4 @@
-"""Powers in exact arithmetic: whole, fractional, and with variables in the exponent."""
+"""Powers in exact arithmetic: integer, fractional, and with variables in the exponent."""
 
 from fractions import Fraction
 from hashlib import sha256
@@ -77,8 +77,8 @@ def fractional_power(base: RationalFunction, exponent: Fraction, budget: Budget)
     root = _rational_root(coefficient, exponent, budget)
     if root is None or not all(_is_positive(name, power, monomial) for name, power in monomial):
         return opaque_value("root", [base, rational(exponent)])
-    kept, factor = reduce_monomial({name: power * exponent for name, power in monomial})
-    return multiply(root, RationalFunction({kept: factor}, ONE, base.independent), budget)
+    reduced, factor = reduce_monomial({name: power * exponent for name, power in monomial})
+    return multiply(root, RationalFunction({reduced: factor}, ONE, base.independent), budget)
 
 
 def _is_positive(name: str, power: Exponent, monomial: Monomial) -> bool:
@@ -99,8 +99,8 @@ def _root_of_negative(base: RationalFunction, exponent: Fraction, budget: Budget
         and not any(name[0] not in "#%" for name in unknown_names(base))
         and IMAGINARY not in unknown_names(base)
     ):
-        turned = integer_power(unknown(IMAGINARY), exponent.numerator % 4, budget)
-        return multiply(turned, fractional_power(positive, exponent, budget), budget)
+        phase = integer_power(unknown(IMAGINARY), exponent.numerator % 4, budget)
+        return multiply(phase, fractional_power(positive, exponent, budget), budget)
     return opaque_value("root", [base, rational(exponent)])
 
 
@@ -146,8 +146,8 @@ def _symbolic_power(base: RationalFunction, exponent: RationalFunction, budget: 
         return opaque_value("power", [base, exponent])
     result = rational(1)
     for monomial, coefficient in exponent.numerator.items():
-        made = _power_term(parts, monomial, coefficient, base, budget)
-        result = multiply(result, made, budget)
+        term = _power_term(parts, monomial, coefficient, base, budget)
+        result = multiply(result, term, budget)
     return RationalFunction(result.numerator, result.denominator, free and result.independent)
 
 

@@ -57,15 +57,15 @@ def quantity_rule(left: Node, right: Node, context: Context) -> Outcome | None:
 
 
 def _compare_quantities(left: Quantity, right: Quantity, context: Context) -> Outcome:
-    plain = context.compare(left.value, right.value, context)
+    outcome = context.compare(left.value, right.value, context)
     if context.options.units == "ignore" or _unit_words(left.unit) == _unit_words(right.unit):
-        return plain
+        return outcome
     one, two = parse_unit(left.unit), parse_unit(right.unit)
     if one and two:
         return _compare_converted(left, right, one, two, context)
     if one is None and two is None and not _units_overlap(left.unit, right.unit):
         return Outcome(False, f"'{left.unit}' is not '{right.unit}'")
-    return plain
+    return outcome
 
 
 def _compare_converted(left: Quantity, right: Quantity, one: Unit, two: Unit, context: Context) -> Outcome:
@@ -84,7 +84,7 @@ def _compare_converted(left: Quantity, right: Quantity, one: Unit, two: Unit, co
 
 def _compare_with_bare_value(quantity: Quantity, other: Node, context: Context, swapped: bool) -> Outcome:
     if context.options.units == "require":
-        return Outcome(False, f"only one side says '{quantity.unit}'")
+        return Outcome(False, f"only one side has the unit '{quantity.unit}'")
     values: list[Node] = [quantity.value]
     if quantity.unit == "deg" and (
         contains_node(other, Constant) or contains_call(other, INVERSE_TRIGONOMETRIC)

@@ -1,4 +1,4 @@
-"""A value with what measures it: percent, currency before it, a unit or a noun after it."""
+"""Parses quantities: a percentage, a value with a currency before it or with a unit or a noun after it."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -31,21 +31,21 @@ AMOUNT_KINDS = frozenset(("number", "command"))
 ParseTokens = Callable[[list[Token]], Node]
 
 
-def parse_quantity(tokens: list[Token], mode: ParseMode, read: ParseTokens) -> Node:
+def parse_quantity(tokens: list[Token], mode: ParseMode, parse_tokens: ParseTokens) -> Node:
     if not tokens:
-        return read(tokens)
+        return parse_tokens(tokens)
     marks = [token_symbol(token) for token in tokens]
     if marks[0] == "-" and len(tokens) > 1 and marks[1] in CURRENCIES:
-        return negate_quantity(parse_quantity(tokens[1:], mode, read))
+        return negate_quantity(parse_quantity(tokens[1:], mode, parse_tokens))
     currency = CURRENCIES.get(marks[0]) or CURRENCY_WORDS.get(tokens[0].text)
     if currency and len(tokens) > 1:
-        return _with_currency(currency, parse_quantity(tokens[1:], mode, read))
+        return _with_currency(currency, parse_quantity(tokens[1:], mode, parse_tokens))
     if marks[-1] == "%" or (marks[-1] == "text" and tokens[-1].text.lower() in PERCENT_WORDS):
-        return Percent(read(tokens[:-1]))
+        return Percent(parse_tokens(tokens[:-1]))
     if len(tokens) > 1 and marks[-1] in CURRENCIES:
-        return Quantity(read(tokens[:-1]), CURRENCIES[marks[-1]])
+        return Quantity(parse_tokens(tokens[:-1]), CURRENCIES[marks[-1]])
     start = _unit_start(tokens, marks, mode)
-    return read(tokens) if start is None else _with_unit(tokens, start, read)
+    return parse_tokens(tokens) if start is None else _with_unit(tokens, start, parse_tokens)
 
 
 def negate_quantity(node: Node) -> Node:
@@ -81,11 +81,14 @@ def _degrees_start(marks: list[str]) -> int | None:
     return start if fits and not set(marks[:start]) & {"sin", "cos", "tan", "cot", "sec", "csc"} else None
 
 
-def _with_unit(tokens: list[Token], start: int, read: ParseTokens) -> Node:
-    again = next((n for n in range(start + 1, len(tokens)) if _starts_amount(tokens, n)), None)
-    if again is not None and tokens[-1].kind in ("text", "roman"):
-        return _add_quantities(_with_unit(tokens[:again], start, read), _with_unit(tokens[again:], 1, read))
-    value, unit = read(tokens[:start]), unit_text(tokens[start:])
+def _with_unit(tokens: list[Token], start: int, parse_tokens: ParseTokens) -> Node:
+    second_amount = next((n for n in range(start + 1, len(tokens)) if _starts_amount(tokens, n)), None)
+    if second_amount is not None and tokens[-1].kind in ("text", "roman"):
+        return _add_quantities(
+            _with_unit(tokens[:second_amount], start, parse_tokens),
+            _with_unit(tokens[second_amount:], 1, parse_tokens),
+        )
+    value, unit = parse_tokens(tokens[:start]), unit_text(tokens[start:])
     if parse_unit(unit) is None and not _is_counted_noun(unit, tokens[:start]):
         raise ParseError("words that are no unit")
     first, _, rest = unit.partition(" ")
@@ -98,8 +101,8 @@ def _with_unit(tokens: list[Token], start: int, read: ParseTokens) -> Node:
 
 def _is_counted_noun(unit: str, core: list[Token]) -> bool:
     """Whether unknown words after a number can be what is counted: `red apples`, and not `is the answer`."""
-    said = unit.lower().split()
-    return len(said) <= MAX_WORDS and not set(said) & VERBS and any(t.kind in AMOUNT_KINDS for t in core)
+    words = unit.lower().split()
+    return len(words) <= MAX_WORDS and not set(words) & VERBS and any(t.kind in AMOUNT_KINDS for t in core)
 
 
 def _starts_amount(tokens: list[Token], place: int) -> bool:

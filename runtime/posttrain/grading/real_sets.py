@@ -1,4 +1,4 @@
-"""From what an answer says (intervals, unions, inequalities) to the set of reals that it describes."""
+"""The set of reals that an answer describes: intervals, unions, inequalities."""
 
 from posttrain.grading.context import Context, Outcome, all_of
 from posttrain.grading.expression_tree import (
@@ -37,7 +37,7 @@ def is_interval(node: Node) -> bool:
 
 
 def interval_set(node: Node, context: Context) -> IntervalSet | None:
-    """The set that a node describes, or None when it describes none. Raises Unsettled."""
+    """The set that a node describes, or None when it describes none. Raises Undecided."""
     match node:
         case NamedSet("reals"):
             return REAL_LINE
@@ -58,8 +58,8 @@ def interval_set(node: Node, context: Context) -> IntervalSet | None:
             return _chain(node, context)
         case Builder(Symbol() | Relation((Symbol(), _), ("in",)), condition):
             return condition_set(condition, context)
-        case Listing(items, joint):
-            return _combine_items(items, joint, context)
+        case Listing(items, conjunction):
+            return _combine_items(items, conjunction, context)
         case _:
             return None
 
@@ -70,7 +70,7 @@ def condition_set(condition: Node, context: Context) -> IntervalSet | None:
     return interval_set(condition, context)
 
 
-def _combine_items(items: tuple[Node, ...], joint: str, context: Context) -> IntervalSet | None:
+def _combine_items(items: tuple[Node, ...], conjunction: str, context: Context) -> IntervalSet | None:
     if not all(isinstance(item, Relation | SetOperation | NamedSet) or is_interval(item) for item in items):
         return None
     if len(frozenset[str]().union(*(symbols(item) for item in items))) > 1:
@@ -79,13 +79,13 @@ def _combine_items(items: tuple[Node, ...], joint: str, context: Context) -> Int
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
-    whole = union([piece for part in known for piece in part], context)
-    if joint == "or" or (joint == "," and whole != REAL_LINE):
+    whole = union([interval for part in known for interval in part], context)
+    if conjunction == "or" or (conjunction == "," and whole != REAL_LINE):
         return whole
-    made = known[0]
+    result = known[0]
     for part in known[1:]:
-        made = intersection(made, part, context)
-    return made
+        result = intersection(result, part, context)
+    return result
 
 
 def _apply_operation(
@@ -100,11 +100,11 @@ def _apply_operation(
 
 def _chain(node: Relation, context: Context) -> IntervalSet | None:
     """1 < x <= 3, x != 2, 2x > 4: each link solved for the one variable."""
-    made = REAL_LINE
+    result = REAL_LINE
     for link, operator in enumerate(node.operators):
         around = _around_zero(node.sides[link], operator, node.sides[link + 1], context)
         if around is not None:
-            made = intersection(made, around, context)
+            result = intersection(result, around, context)
             continue
         found = solve_for_bound(node.sides[link], operator, node.sides[link + 1], context)
         half = (
@@ -114,8 +114,8 @@ def _chain(node: Relation, context: Context) -> IntervalSet | None:
         )
         if half is None:
             return None
-        made = intersection(made, half, context)
-    return made
+        result = intersection(result, half, context)
+    return result
 
 
 def _around_zero(left: Node, operator: str, right: Node, context: Context) -> IntervalSet | None:

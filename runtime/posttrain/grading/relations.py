@@ -85,8 +85,8 @@ def _rename_argument(one: Node, two: Node, value: Node) -> Node:
     """The value of f(t) in the variable of f(x): what the variable is called does not matter."""
     match one, two:
         case Call(_, (Symbol() as new,)), Call(_, (Symbol(old),)) if new.name != old:
-            taken = new.name in symbols(value)
-            return value if taken else substitute(value, old, new)
+            is_used = new.name in symbols(value)
+            return value if is_used else substitute(value, old, new)
         case _:
             return value
 
@@ -137,7 +137,7 @@ def _compare_with_value(relation: Relation, value: Node, context: Context) -> Ou
 
 
 def _defines_value(left: Node, right: Node) -> bool:
-    """a + b = 5 tells a value, x^2 - 1 = 0 does not: it is to be solved."""
+    """a + b = 5 gives a value, x^2 - 1 = 0 does not: it is to be solved."""
     return (_only_symbols(left) and bool(symbols(left))) or (
         bool(symbols(left))
         and not (isinstance(right, Number) and right.value == 0)
@@ -156,7 +156,7 @@ def _only_symbols(node: Node) -> bool:
 
 
 def contains_named_function(node: Node) -> bool:
-    """Whether a function stands in it of which only the name is known: lim f(x) = 2 tells a value."""
+    """Whether a function stands in it of which only the name is known: lim f(x) = 2 gives a value."""
     named = isinstance(node, Call) and node.name.startswith(":")
     return named or any(contains_named_function(child) for child in children(node))
 

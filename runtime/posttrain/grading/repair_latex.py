@@ -1,4 +1,4 @@
-"""What spoils LaTeX without hiding what it says: doubled backslashes, a lost brace, marks of layout."""
+"""Repairs LaTeX whose meaning is still clear: doubled backslashes, missing braces, layout commands."""
 
 import re
 
@@ -23,18 +23,18 @@ OPEN_CASES = re.compile(
     r"((?:(?!\\begin|\\end).){0,2000})\\end\s*\{(?:array|aligned|matrix|gathered)\}\s*\\right\s*\.",
     re.DOTALL,
 )
-# What a chat template or a tokenizer leaves in a completion.
+# Special tokens of chat templates and tokenizers that remain in completions.
 TURN_TOKENS = re.compile(
     r"<\|(?:im_start|im_end|endoftext|end_of_text|eot_id|eom_id|end|user|begin_of_box|end_of_box)\|>"
     r"|</s>|<eos>|<end_of_turn>|<\uff5cend\u2581of\u2581sentence\uff5c>"
 )
 THINKING_END = "</think>"
-# How sure the writer is, on a line of its own after the answer.
+# A line after the answer that states the confidence.
 CONFIDENCE_LINE = re.compile(r"\n[\s*_]*(?:confidence|certainty)\b[^\n]{0,40}\s*$", re.IGNORECASE)
 
 
 def visible_text(text: str) -> str:
-    """What the completion says to its reader: after its thoughts, before the next turn."""
+    """The visible part of a completion: after the reasoning, before the next turn."""
     if "\n" in text:
         text = CONFIDENCE_LINE.sub("", text)
     if "<" not in text:
@@ -58,7 +58,7 @@ def repair_latex(text: str) -> str:
 
 
 def unescape_backslashes(text: str) -> str:
-    """The text as it was before it was escaped once too often."""
+    """The text with one level of backslash escaping removed, if it was escaped twice."""
     if "\\\\" not in text or not DOUBLED_BACKSLASH.search(text):
         return text
     if all(len(run) % 2 == 0 for run in BACKSLASHES.findall(text)):
@@ -67,16 +67,16 @@ def unescape_backslashes(text: str) -> str:
 
 
 def balance_braces(text: str) -> str:
-    """With the closing braces that lack, and without those that close nothing."""
-    depth, spare = 0, list[int]()
+    """Add missing closing braces, and remove unmatched ones."""
+    depth, unmatched = 0, list[int]()
     for brace in BRACES.finditer(text):
         if brace[0] == "{":
             depth += 1
         elif brace[0] == "}":
             depth -= 1
             if depth < 0:
-                spare.append(brace.start())
+                unmatched.append(brace.start())
                 depth = 0
-    for place in reversed(spare):
-        text = text[:place] + text[place + 1 :]
+    for index in reversed(unmatched):
+        text = text[:index] + text[index + 1 :]
     return text + "}" * depth

@@ -32,9 +32,9 @@ EXACTLY_EQUAL = Outcome(True, "equal in exact arithmetic")
 def compare_scalars(left: Node, right: Node, context: Context) -> Outcome:
     if left == right:
         return SAME_EXPRESSION
-    endless = infinity_sign(left), infinity_sign(right)
-    if any(endless):
-        return _compare_infinities(*endless)
+    infinite = infinity_sign(left), infinity_sign(right)
+    if any(infinite):
+        return _compare_infinities(*infinite)
     try:
         return _compare_exactly(left, right, context)
     except Undefined:
@@ -154,13 +154,13 @@ Decimal = tuple[Fraction, int]  # a unit in the last place, and the significant 
 def _compare_rounded(
     decimals: tuple[Decimal | None, Decimal | None], values: tuple[Fraction, Fraction]
 ) -> Outcome | None:
-    for mine, other, written, value in (
+    for own, other, written, value in (
         (decimals[0], decimals[1], values[0], values[1]),
         (decimals[1], decimals[0], values[1], values[0]),
     ):
-        if mine is None or (other is not None and other[1] <= mine[1] < FLOAT_DIGITS):
+        if own is None or (other is not None and other[1] <= own[1] < FLOAT_DIGITS):
             continue
-        unit, digits = mine
+        unit, digits = own
         gap = abs(value) - abs(written)
         if digits >= FLOAT_DIGITS:
             unit = max(unit, abs(written) * FLOAT_ERROR)
@@ -177,10 +177,10 @@ def _decimal(node: Node, options: Options, reference: bool, rounded: bool = Fals
         return None
     unit = Fraction(1, 10**number.decimal_places)
     digits = len(str(abs(number.value / unit).numerator)) if number.value else 0
-    least = TRUNCATED_DIGITS if number.truncated else options.min_digits - ROUNDED_ALLOWANCE * rounded
+    min_digits = TRUNCATED_DIGITS if number.truncated else options.min_digits - ROUNDED_ALLOWANCE * rounded
     if options.rounding == "reference" and reference:
-        least = 1
-    if options.rounding == "off" or digits < least:
+        min_digits = 1
+    if options.rounding == "off" or digits < min_digits:
         return None
     return unit * scale, digits
 
@@ -204,10 +204,10 @@ def _literal(node: Node) -> tuple[Number | None, Fraction]:
 
 
 def order_scalars(left: Node, right: Node, context: Context) -> int:
-    """-1, 0 or 1 for real numbers and infinities; raises Unsettled."""
-    endless = infinity_sign(left), infinity_sign(right)
-    if any(endless):
-        return (endless[0] > endless[1]) - (endless[0] < endless[1])
+    """-1, 0 or 1 for real numbers and infinities; raises Undecided."""
+    infinite = infinity_sign(left), infinity_sign(right)
+    if any(infinite):
+        return (infinite[0] > infinite[1]) - (infinite[0] < infinite[1])
     verdict = compare_scalars(left, right, context)
     if verdict.equal:
         return 0

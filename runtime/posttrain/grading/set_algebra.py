@@ -1,4 +1,4 @@
-"""Unions, intersections and differences of sets known only by name: equal when every membership agrees."""
+"""Compares unions, intersections and differences of named sets by truth tables of membership."""
 
 from collections.abc import Callable
 from itertools import product
@@ -14,14 +14,16 @@ OPERATIONS: dict[str, Callable[[bool, bool], bool]] = {
 
 
 def is_same_set_expression(left: Node, right: Node) -> bool | None:
-    """None when the two hold more than names and operations."""
+    """Whether two expressions of named sets are equal. None when they contain anything else."""
     names = _set_names(left), _set_names(right)
     if names[0] is None or names[1] is None:
         return None
-    everyone = sorted(names[0] | names[1])
-    if len(everyone) > MAX_NAMES:
+    all_names = sorted(names[0] | names[1])
+    if len(all_names) > MAX_NAMES:
         return None
-    cases = (dict(zip(everyone, case, strict=True)) for case in product((False, True), repeat=len(everyone)))
+    cases = (
+        dict(zip(all_names, case, strict=True)) for case in product((False, True), repeat=len(all_names))
+    )
     return all(_is_member(left, case) == _is_member(right, case) for case in cases)
 
 

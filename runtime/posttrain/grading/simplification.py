@@ -1,4 +1,4 @@
-"""Whether an answer is worked out: lowest terms, no arithmetic left to do."""
+"""Checks whether an answer is simplified: lowest terms, and no unevaluated arithmetic."""
 
 from fractions import Fraction
 from math import gcd
@@ -11,10 +11,10 @@ EVALUATED_CALLS = frozenset(
 
 
 def unsimplified_reason(node: Node) -> str | None:
-    """What is left to simplify, or None."""
-    found = _node_reason(node)
-    if found:
-        return found
+    """The part that is not simplified, or None."""
+    reason = _node_reason(node)
+    if reason:
+        return reason
     inner = children(node)
     if _is_mixed_number(node):
         return None
@@ -28,15 +28,15 @@ def _node_reason(node: Node) -> str | None:
         case Quotient(Product((Number(), Number(over))), Number(under)):
             return _fraction_reason(over, under)
         case Sum(terms) if sum(_is_numeric(term) for term in terms) > 1 and not _is_mixed_number(node):
-            return "a sum is not worked out"
+            return "an unevaluated sum"
         case Product(factors) if sum(isinstance(f, Number) and abs(f.value) != 1 for f in factors) > 1:
-            return "a product is not worked out"
+            return "an unevaluated product"
         case Power(Number(base), Number(exponent)) if base != 10:
             return _power_reason(base, exponent)
         case Call(name, arguments) if name in EVALUATED_CALLS and all(
             isinstance(a, Number) for a in arguments
         ):
-            return f"{name} is not worked out"
+            return f"an unevaluated {name}"
         case _:
             return None
 
@@ -57,18 +57,18 @@ def _fraction_reason(over: Fraction, under: Fraction) -> str | None:
     if over.denominator != 1 or under.denominator != 1:
         return "a fraction of decimals"
     if abs(under) == 1 or gcd(int(over), int(under)) > 1:
-        return "a fraction is not in lowest terms"
+        return "a fraction that is not in lowest terms"
     return None
 
 
 def _power_reason(base: Fraction, exponent: Fraction) -> str | None:
     if exponent.denominator == 1:
-        return "a power is not worked out"
+        return "an unevaluated power"
     if base.denominator != 1 or base < 2 or base > 10**9:
         return None
     degree, factor = exponent.denominator, 2
     while factor**degree <= base:
         if base % factor**degree == 0:
-            return "a root holds a perfect power"
+            return "a perfect power under a root"
         factor += 1
     return None

@@ -1,4 +1,4 @@
-"""Take off what answers are dressed in: boxes, dollars, Markdown, 'the answer is', a full stop."""
+"""Strips the wrapping of answers: \\boxed, dollar signs, Markdown, 'the answer is', a final period."""
 
 import re
 from functools import lru_cache
@@ -41,18 +41,18 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 @lru_cache(maxsize=4096)
 def strip_wrapping(text: str) -> str:
-    """The answer without its dress. Raises TooLarge on deep nesting."""
-    # Single spaces, for the patterns below: on long runs of them some would take forever.
+    """The answer without its wrapping. Raises TooLarge for long texts and deep nesting."""
+    # Some patterns below take exponential time on long runs of spaces.
     text = " ".join(to_latex_ascii(text).split())
     if len(text) > MAX_CHARACTERS:
         raise TooLarge(f"more than {MAX_CHARACTERS} characters")
     check_nesting(text)
     text = unescape_backslashes(text)
     for _ in range(MAX_LAYERS):
-        peeled = _strip_layer(text)
-        if peeled == text:
+        stripped = _strip_layer(text)
+        if stripped == text:
             break
-        text = peeled
+        text = stripped
     if NUMBER.fullmatch(text):
         return text
     text = " ".join(repair_latex(text).split())
@@ -80,7 +80,7 @@ def _strip_layer(text: str) -> str:
 
 
 def _strip_pair(text: str) -> str:
-    """Without a pair of marks around the whole, when neither stands inside as well."""
+    """Remove a pair of marks around the whole text, unless the text inside contains one of them."""
     for opening, closing in PAIRS:
         inner = text[len(opening) : -len(closing)]
         paired = text.startswith(opening) and text.endswith(closing) and opening not in inner
@@ -102,8 +102,8 @@ def _strip_tail(text: str) -> str:
 
 
 def last_boxed(text: str) -> str | None:
-    """What the last box holds; boxes joined by nothing but commas, `and`, `or` are read as one list."""
-    found: list[str] = []
+    """The content of the last box. Boxes joined only by commas, `and` or `or` are one list."""
+    boxes: list[str] = []
     end = 0
     for box in BOX.finditer(text):
         if box.start() < end:
@@ -117,14 +117,14 @@ def last_boxed(text: str) -> str | None:
             )
         except ParseError:
             inner, end = text[box.end() + 1 :].rstrip(" $.\n"), len(text)
-        if found and not inner.strip():
+        if boxes and not inner.strip():
             continue
-        found = [*found, inner] if found and _are_joined(text, before, box.start()) else [inner]
-    return ", ".join(found) if found else None
+        boxes = [*boxes, inner] if boxes and _are_joined(text, before, box.start()) else [inner]
+    return ", ".join(boxes) if boxes else None
 
 
 def has_later_answer(text: str) -> bool:
-    """Whether a final answer is named behind the last box."""
+    """Whether the text states a final answer after the last box."""
     last = text.rfind("\\boxed")
     return last >= 0 and LATER.search(text, last) is not None
 
@@ -147,7 +147,7 @@ def _unbraced_argument(text: str, at: int) -> tuple[str, int]:
 
 
 def _strip_math_delimiters(text: str) -> str:
-    """Without the marks of inline mathematics; a dollar before a sum of money stays."""
+    """Remove the delimiters of inline mathematics, but not the dollar sign of an amount of money."""
     text = BRACKETS.sub(" ", text)
     marks = len(DOLLAR.findall(text))
     if marks == 0 or (marks % 2 and MONEY.search(text)):

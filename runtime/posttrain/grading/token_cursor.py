@@ -20,8 +20,8 @@ FACTORS = frozenset(("letter", "roman", "(", "[", "{", "begin"))
 class ParseMode:
     """How to read what can be read in two ways.
 
-    tight: `1/2x` is 1/(2x). common: `log` without a base is to base 10. units: a letter after a number may be
-    a unit.
+    tight_products: `1/2x` is 1/(2x). log_base_10: `log` without a base is to base 10. unit_letters: a letter
+    after a number may be a unit.
     """
 
     tight_products: bool = False
@@ -34,13 +34,13 @@ ParseBracketed = Callable[[list[Token], ParseMode, int], Node]
 
 class TokenCursor(ABC):
     """What stands in brackets may be more than a scalar (a tuple, a set), so the parser of whole answers
-    comes in as `inside`, and the modules do not import each other."""
+    comes in as `parse_bracketed`, and the modules do not import each other."""
 
-    def __init__(self, tokens: list[Token], mode: ParseMode, depth: int, inside: ParseBracketed):
+    def __init__(self, tokens: list[Token], mode: ParseMode, depth: int, parse_bracketed: ParseBracketed):
         self.tokens = tokens
         self.mode = mode
         self.depth = depth
-        self.parse_bracketed = inside
+        self.parse_bracketed = parse_bracketed
         self.position = 0
         self.bars = 0
 
@@ -61,8 +61,8 @@ class TokenCursor(ABC):
     def primary(self) -> Node: ...
 
     def peek(self, ahead: int = 0) -> str:
-        place = self.position + ahead
-        return token_symbol(self.tokens[place]) if place < len(self.tokens) else ""
+        index = self.position + ahead
+        return token_symbol(self.tokens[index]) if index < len(self.tokens) else ""
 
     def take(self) -> Token:
         if self.position >= len(self.tokens):

@@ -1,4 +1,4 @@
-"""A tree with its leaves changed."""
+"""Maps the leaves of a tree."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,24 +26,24 @@ from posttrain.grading.expression_tree import (
 LeafFunction = Callable[[Node], Node]
 
 
-def map_leaves(node: Node, change: LeafFunction) -> Node:
-    """From left to right."""
+def map_leaves(node: Node, function: LeafFunction) -> Node:
+    """Replace each leaf by the function's result, from left to right."""
     match node:
         case Sum(parts) | Product(parts) | Ratio(parts):
-            return type(node)(tuple(map_leaves(part, change) for part in parts))
+            return type(node)(tuple(map_leaves(part, function) for part in parts))
         case Quotient(left, right) | Power(left, right):
-            return type(node)(map_leaves(left, change), map_leaves(right, change))
+            return type(node)(map_leaves(left, function), map_leaves(right, function))
         case Call(name, arguments):
-            return Call(name, tuple(map_leaves(argument, change) for argument in arguments))
+            return Call(name, tuple(map_leaves(argument, function) for argument in arguments))
         case Percent() | Quantity():
-            return replace(node, value=map_leaves(node.value, change))
+            return replace(node, value=map_leaves(node.value, function))
         case _:
-            return _map_structure(node, change)
+            return _map_structure(node, function)
 
 
-def _map_structure(node: Node, change: LeafFunction) -> Node:
+def _map_structure(node: Node, function: LeafFunction) -> Node:
     def each(items: tuple[Node, ...]) -> tuple[Node, ...]:
-        return tuple(map_leaves(item, change) for item in items)
+        return tuple(map_leaves(item, function) for item in items)
 
     match node:
         case SetOperation(operator, left, right):
@@ -52,8 +52,8 @@ def _map_structure(node: Node, change: LeafFunction) -> Node:
             return Builder(*each((element, condition)))
         case Congruence(left, right, modulus):
             return Congruence(*each((left, right, modulus)))
-        case Listing(items, joint):
-            return Listing(each(items), joint)
+        case Listing(items, conjunction):
+            return Listing(each(items), conjunction)
         case Group(opening, items, closing):
             return Group(opening, each(items), closing)
         case Relation(sides, operators):
@@ -61,6 +61,8 @@ def _map_structure(node: Node, change: LeafFunction) -> Node:
         case Matrix(rows):
             return Matrix(tuple(each(row) for row in rows))
         case Cases(branches):
-            return Cases(tuple((map_leaves(value, change), map_leaves(at, change)) for value, at in branches))
+            return Cases(
+                tuple((map_leaves(value, function), map_leaves(at, function)) for value, at in branches)
+            )
         case _:
-            return change(node)
+            return function(node)

@@ -1,4 +1,4 @@
-"""The characters and names that stand for mathematics outside LaTeX, and what they are called in it."""
+"""Characters and names of mathematics outside LaTeX, with their LaTeX names."""
 
 # ruff: noqa: RUF001 - characters that look like others are the subject of this table
 

@@ -1,4 +1,4 @@
-"""Units of measure: which words they are, and how they convert."""
+"""Units of measure: their names and conversions."""
 
 import re
 from dataclasses import dataclass

@@ -57,38 +57,38 @@ CHOICE_WITH_REASON = re.compile(r"\(?([A-J])\)?\s*[,;:-]+\s+(?:because|since|as|
 LETTER = re.compile(r"(?:(?:option|choice)\s+)?\(?([A-Ja-j])\)?[.:]?", re.IGNORECASE)
 
 
-def normalize_words(text: str, case: bool = False) -> str:
+def normalize_words(text: str, case_sensitive: bool = False) -> str:
     """The words of an answer: no LaTeX, no punctuation, single spaces, no leading article."""
     text = TEXT_COMMAND.sub(r" \1 ", text)
     text = ORDINAL.sub("", COMMAND.sub(" ", text.replace("\\ ", " ")))
     text = " ".join(NOT_WORDS.sub("" if "'" in text else " ", text.replace("'", "")).split())
-    return text if case else ARTICLE.sub("", text.casefold())
+    return text if case_sensitive else ARTICLE.sub("", text.casefold())
 
 
 def parse_phrase(text: str) -> Node | None:
     """The node that a set phrase or a number in words stands for."""
-    plain = " ".join(TEXT_COMMAND.sub(r" \1 ", text).casefold().strip(" .$").split())
-    known = PHRASES.get(plain) or PHRASES.get(ARTICLE.sub("", plain))
-    return known if known is not None else _parse_number_words(plain)
+    words = " ".join(TEXT_COMMAND.sub(r" \1 ", text).casefold().strip(" .$").split())
+    known = PHRASES.get(words) or PHRASES.get(ARTICLE.sub("", words))
+    return known if known is not None else _parse_number_words(words)
 
 
-def _parse_number_words(plain: str) -> Node | None:
+def _parse_number_words(text: str) -> Node | None:
     """`twenty-one`, `five apples`."""
-    pieces = plain.replace("-", " ").split()
+    words = text.replace("-", " ").split()
     total, current, used = 0, 0, 0
-    for piece in pieces:
-        if piece in SMALL_NUMBERS or piece in TENS:
-            current += SMALL_NUMBERS.get(piece, 0) + TENS.get(piece, 0)
-        elif piece in SCALES and used:
-            current *= SCALES[piece]
-            if SCALES[piece] > 100:
+    for word in words:
+        if word in SMALL_NUMBERS or word in TENS:
+            current += SMALL_NUMBERS.get(word, 0) + TENS.get(word, 0)
+        elif word in SCALES and used:
+            current *= SCALES[word]
+            if SCALES[word] > 100:
                 total, current = total + current, 0
-        elif piece != "and" or not used:
+        elif word != "and" or not used:
             break
         used += 1
     if not used:
         return None
-    rest = pieces[used:]
+    rest = words[used:]
     if rest and (part := FRACTION_PARTS.get(rest[0].removesuffix("s") if rest[0] != "halves" else "half")):
         return None if rest[1:] else Number(Fraction(total + current, part))
     number = Number(Fraction(total + current))

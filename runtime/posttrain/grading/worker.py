@@ -1,7 +1,7 @@
-"""A process that grades what exact arithmetic left open. It is killed from outside when it takes too long.
+"""The worker process, which grades pairs that exact arithmetic leaves undecided.
 
-One JSON line in, one or two JSON lines out. It dies with its parent, even a parent that was killed, and it
-can use no more memory and processor time than it is given.
+It reads one JSON line for each task, and replies with one or two. The pool kills a worker that exceeds its
+time limit. The worker exits with its parent, even if the parent is killed, and has memory and CPU limits.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from posttrain.grading.numeric_equality import NumericChecker
 from posttrain.grading.options import Options
 from posttrain.grading.pair_grading import grade_pair
 
-PR_SET_PDEATHSIG = 1  # PR_SET_PDEATHSIG
+PR_SET_PDEATHSIG = 1
 MEMORY_BYTES = 2 * 1024**3
 CPU_GRACE_SECONDS = 2
 
@@ -28,7 +28,7 @@ def main(parent: int) -> None:
     die_with_parent(parent)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    import_module("mpmath")  # before the clock of the first task starts
+    import_module("mpmath")  # the import must not count against the time limit of the first task
     replies = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     _send(replies, {"ready": True})
@@ -37,7 +37,7 @@ def main(parent: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """On Linux the kernel tells; elsewhere the closed pipe and the processor limit end the worker."""
+    """End this process with its parent. Other systems than Linux rely on the closed pipe and the CPU limit."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -45,20 +45,20 @@ def die_with_parent(parent: int) -> None:
 
 
 def limit_cpu_time(seconds: float) -> None:
-    """Ends this process by the kernel's hand if its parent is not there to do it."""
+    """Limit the CPU time, so that the kernel ends this process if its parent cannot."""
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used + seconds) + CPU_GRACE_SECONDS, most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used + seconds) + CPU_GRACE_SECONDS, hard_limit))
 
 
 def handle_task(task: dict[str, Any], replies: Any) -> None:
     options = Options(**task["options"])
-    limit_cpu_time(task["seconds"] + options.proof_timeout_s)
+    limit_cpu_time(task["timeout_s"] + options.proof_timeout_s)
     first = grade_task(task, options, NumericChecker())
     if not (first.equal and first.path == "symbolic" and options.proof_timeout_s > 0):
         return _send(replies, {"outcome": first, "final": True})
     _send(replies, {"outcome": first, "final": False})
-    import_module("sympy")  # before the clock of the proof starts
+    import_module("sympy")  # the import must not count against the time limit of the proof
     from posttrain.grading.sympy_proof import SympyChecker
 
     _send(replies, {"proving": True})

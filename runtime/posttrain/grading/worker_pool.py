@@ -34,7 +34,7 @@ NOT_STARTED = Outcome(None, "out of time before it was tried", "limit")
 
 @dataclass(slots=True)
 class PoolStats:
-    """What the pool has done: for tests, and for whoever wants to know where time went."""
+    """What the pool has done, for tests and profiling."""
 
     started: int = 0
     killed: int = 0
@@ -54,10 +54,10 @@ class WorkerPool:
 
     def __post_init__(self) -> None:
         self.slots = threading.Semaphore(self.size)
-        self.launcher = ThreadPoolExecutor(1, thread_name_prefix="grading-keeper")
+        self.launcher = ThreadPoolExecutor(1, thread_name_prefix="grading-launcher")
 
     def run(self, tasks: list[Task], within_s: float | None = None) -> list[Outcome]:
-        """An outcome for each task, in order. A task beyond its seconds costs its worker its life."""
+        """An outcome for each task, in order. A worker is killed when its task is past its timeout."""
         if not tasks:
             return []
         end = time.monotonic() + within_s if within_s is not None else float("inf")
@@ -73,11 +73,11 @@ class WorkerPool:
                 self.slots.release()
         return call.outcomes
 
-    def _acquire_slots(self, wanted: int) -> int:
+    def _acquire_slots(self, requested: int) -> int:
         """At least one slot, more when they are free."""
         self.slots.acquire()
         held = 1
-        while held < min(wanted, self.size) and self.slots.acquire(blocking=False):
+        while held < min(requested, self.size) and self.slots.acquire(blocking=False):
             held += 1
         return held
 
@@ -109,8 +109,8 @@ class WorkerPool:
             for worker in busy:
                 selector.register(worker.stdout, selectors.EVENT_READ, worker)
             nearest = min([call.end, *(worker.deadline for worker in busy)])
-            heard = [key.data for key, _ in selector.select(max(0.0, nearest - time.monotonic()))]
-        for worker in heard:
+            readable = [key.data for key, _ in selector.select(max(0.0, nearest - time.monotonic()))]
+        for worker in readable:
             self._read_messages(worker, call)
         now = time.monotonic()
         for worker in busy:
@@ -118,11 +118,11 @@ class WorkerPool:
                 self._handle_timeout(worker, call)
 
     def _read_messages(self, worker: Worker, call: "PoolCall") -> None:
-        piece = os.read(worker.stdout.fileno(), READ_CHUNK_BYTES)
-        if not piece:
+        chunk = os.read(worker.stdout.fileno(), READ_CHUNK_BYTES)
+        if not chunk:
             self._handle_exit(worker, call)
             return
-        *lines, worker.buffer = (worker.buffer + piece).split(b"\n")
+        *lines, worker.buffer = (worker.buffer + chunk).split(b"\n")
         for line in lines:
             self._handle_message(worker, json.loads(line), call)
 
@@ -198,7 +198,7 @@ class PoolCall:
 
 @dataclass(slots=True)
 class SharedPool:
-    """The pool of this process, made at the first need."""
+    """The pool of this process, made when it is first needed."""
 
     pool: WorkerPool | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -215,7 +215,7 @@ def shared_pool() -> WorkerPool:
 
 
 def close_shared_pool() -> None:
-    """End the workers of this process; the next need starts new ones."""
+    """End the workers of this process; the next call starts new ones."""
     with SHARED_POOL.lock:
         pool, SHARED_POOL.pool = SHARED_POOL.pool, None
     if pool is not None:

@@ -1,4 +1,4 @@
-"""One worker process: starting it, handing it a task, ending it."""
+"""One worker process: start it, send it a task, stop it."""
 
 import json
 import os
@@ -26,7 +26,7 @@ class Task:
 
 @dataclass(slots=True)
 class Worker:
-    """`place` is where the outcome of the task under way belongs, None for an idle worker."""
+    """`task_index` is the index of the outcome of the current task, None for an idle worker."""
 
     process: subprocess.Popen[bytes]
     deadline: float
@@ -54,27 +54,27 @@ class Worker:
 
 def start_worker() -> Worker:
     """A worker sees none of this process's environment but where to find its modules."""
-    kept = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     process = subprocess.Popen(
         [sys.executable, *COMMAND, str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env=inherited | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         bufsize=0,
     )
     return Worker(process, deadline=time.monotonic() + START_SECONDS)
 
 
-def send_task(worker: Worker, place: int, task: Task) -> None:
+def send_task(worker: Worker, task_index: int, task: Task) -> None:
     """Hand over a task and set its deadline. A worker that cannot take it is overdue at once."""
     message = {
         "candidate": task.candidate,
         "reference": task.reference,
         "options": asdict(task.options),
-        "seconds": task.timeout_s,
+        "timeout_s": task.timeout_s,
     }
-    worker.task_index, worker.task, worker.provisional = place, task, None
+    worker.task_index, worker.task, worker.provisional = task_index, task, None
     worker.started_at = time.monotonic()
     worker.deadline = worker.started_at + task.timeout_s
     try:

@@ -1,4 +1,4 @@
-"""Writes that survive a crash: a file is either whole and on the disk, or not there."""
+"""Writes that survive a crash: a file is either complete and on the disk, or absent."""
 
 import hashlib
 import json
@@ -14,16 +14,16 @@ def write_text(path: Path, text: str, *, sync: bool = True) -> None:
     Without `sync` that holds however this process ends, but not when the machine does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             if sync:
                 os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     if sync:
         sync_folder(path.parent)
@@ -84,8 +84,8 @@ def sync_and_digest(root: Path) -> dict[str, dict[str, Any]]:
     """Bring a finished folder to the disk, and read its digests while the disk is at work."""
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(1) as beside:
-        synced = beside.submit(sync_tree, root)
+    with ThreadPoolExecutor(1) as pool:
+        synced = pool.submit(sync_tree, root)
         found = file_digests(root)
         synced.result()
     return found

@@ -1,6 +1,7 @@
 """The extensions by kind and name. Adding one is its file and one line here; outsiders use entry points.
 
-Modules are imported when a recipe names them, never before: `recipe validate` stays light.
+A line names a module, whose `EXTENSION` and `run` are meant, or `module:ATTRIBUTE:function` where extensions
+share a module. Modules are imported when a recipe names them, never before: `recipe validate` stays light.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,10 +36,10 @@ _BUILTIN: Mapping[ExtensionKind, Mapping[str, str]] = {
         "ppo": "posttrain.runtime.methods.ppo",
     },
     "reward": {
-        "after": "posttrain.runtime.rewards.ops.after",
-        "all": "posttrain.runtime.rewards.ops.all",
-        "any": "posttrain.runtime.rewards.ops.any",
-        "before": "posttrain.runtime.rewards.ops.before",
+        "after": "posttrain.runtime.rewards.ops.before_after:AFTER:run_after",
+        "all": "posttrain.runtime.rewards.ops.all_any:ALL:run_all",
+        "any": "posttrain.runtime.rewards.ops.all_any:ANY:run_any",
+        "before": "posttrain.runtime.rewards.ops.before_after:BEFORE:run_before",
         "between": "posttrain.runtime.rewards.ops.between",
         "boxed": "posttrain.runtime.rewards.ops.boxed",
         "cases": "posttrain.runtime.rewards.ops.cases",
@@ -51,20 +52,20 @@ _BUILTIN: Mapping[ExtensionKind, Mapping[str, str]] = {
         "environment": "posttrain.runtime.rewards.ops.environment",
         "equal": "posttrain.runtime.rewards.ops.equal",
         "final_answer": "posttrain.runtime.rewards.ops.final_answer",
-        "first_number": "posttrain.runtime.rewards.ops.first_number",
+        "first_number": "posttrain.runtime.rewards.ops.first_last_number:FIRST_NUMBER:run_first_number",
         "gate": "posttrain.runtime.rewards.ops.gate",
         "in_order": "posttrain.runtime.rewards.ops.in_order",
         "json_path": "posttrain.runtime.rewards.ops.json_path",
         "json_schema": "posttrain.runtime.rewards.ops.json_schema",
         "judge": "posttrain.runtime.rewards.ops.judge",
         "language": "posttrain.runtime.rewards.ops.language",
-        "last_number": "posttrain.runtime.rewards.ops.last_number",
+        "last_number": "posttrain.runtime.rewards.ops.first_last_number:LAST_NUMBER:run_last_number",
         "length": "posttrain.runtime.rewards.ops.length",
         "matches": "posttrain.runtime.rewards.ops.matches",
         "math_equal": "posttrain.runtime.rewards.ops.math_equal",
-        "max": "posttrain.runtime.rewards.ops.max",
+        "max": "posttrain.runtime.rewards.ops.min_max:MAX:run_max",
         "mean": "posttrain.runtime.rewards.ops.mean",
-        "min": "posttrain.runtime.rewards.ops.min",
+        "min": "posttrain.runtime.rewards.ops.min_max:MIN:run_min",
         "normalize": "posttrain.runtime.rewards.ops.normalize",
         "not": "posttrain.runtime.rewards.ops.not_",
         "number": "posttrain.runtime.rewards.ops.number",
@@ -133,22 +134,24 @@ class RuntimeCatalog:
     """Finds extensions by kind and name, ours first."""
 
     def find(self, kind: ExtensionKind, name: str) -> Extension | None:
-        module = self._module(kind, name)
-        return None if module is None else _load_extension(module)
+        location = self._location(kind, name)
+        return None if location is None else _load_extension(location)
 
     def names(self, kind: ExtensionKind) -> Sequence[str]:
         return sorted({*_BUILTIN[kind], *_entry_points(kind)})
 
     def entry(self, kind: ExtensionKind, name: str) -> str:
-        module = self._module(kind, name)
-        assert module is not None, f"no {kind} is named {name}"
-        return f"{module}:run"
+        """`module:function` of the function that does the extension's work."""
+        location = self._location(kind, name)
+        assert location is not None, f"no {kind} is named {name}"
+        module, _, function = _split_location(location)
+        return f"{module}:{function}"
 
     def run(self, kind: ExtensionKind, name: str) -> Any:
         """The function that does the extension's work."""
         return load_entry(self.entry(kind, name))
 
-    def _module(self, kind: ExtensionKind, name: str) -> str | None:
+    def _location(self, kind: ExtensionKind, name: str) -> str | None:
         return _BUILTIN[kind].get(name) or _entry_points(kind).get(name)
 
 
@@ -158,16 +161,24 @@ def load_entry(entry: str) -> Any:
     return getattr(import_module(module), function)
 
 
+def _split_location(location: str) -> tuple[str, str, str]:
+    """Module, attribute of the extension and function of `module` or `module:ATTRIBUTE:function`."""
+    module, *names = location.split(":")
+    attribute, function = names or ("EXTENSION", "run")
+    return module, attribute, function
+
+
 @cache
-def _load_extension(module: str) -> Extension:
-    found = import_module(module).EXTENSION
-    assert isinstance(found, Extension), f"{module}.EXTENSION is no extension"
-    return found
+def _load_extension(location: str) -> Extension:
+    module, attribute, _ = _split_location(location)
+    extension = getattr(import_module(module), attribute)
+    assert isinstance(extension, Extension), f"{module}.{attribute} is no extension"
+    return extension
 
 
 @cache
 def _entry_points(kind: ExtensionKind) -> Mapping[str, str]:
-    """Extensions of other distributions: entry points of the group `posttrain.KIND`."""
+    """Extensions of other distributions: entry points of the group `posttrain.KIND`, each a module."""
     from importlib.metadata import entry_points
 
     return {point.name: point.module for point in entry_points(group=f"posttrain.{kind}")}

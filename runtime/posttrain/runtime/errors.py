@@ -1,16 +1,16 @@
-"""How a step ends that does not end well: in words, and by the status of its process."""
+"""Failures of a step: its error, the record of it, and the exit statuses of its process."""
 
 import errno
 import os
 from typing import Any
 
-STOPPED = 75  # EX_TEMPFAIL: asked to stop, goes on later
+STOPPED = 75  # EX_TEMPFAIL: asked to stop, resumes later
 FAILED = 1
-NO_SPACE = 74  # EX_IOERR: what happened could not be written down
+NO_SPACE = 74  # EX_IOERR: the failure could not be recorded
 
 
 class StepError(Exception):
-    """A step cannot go on: what happened, and what to do. Whatever else it raises was not foreseen."""
+    """A step cannot continue: the cause, and advice. Any other exception is unexpected."""
 
     def __init__(self, message: str, advice: str = "", *, retriable: bool = False) -> None:
         super().__init__(message)
@@ -19,20 +19,20 @@ class StepError(Exception):
 
 
 class Interrupted(Exception):
-    """The step was asked to stop, and has kept what it needs to go on later."""
+    """The step was asked to stop, and has saved what it needs to resume."""
 
 
 def as_step_error(error: BaseException) -> StepError:
-    """Anything that a step raises, with what to do about it."""
+    """Any exception of a step as a step error, with advice."""
     if isinstance(error, StepError):
         return error
     kind = type(error).__name__
     return StepError(f"{kind}: {error}" if str(error) else kind, _advice(error))
 
 
-def failure_record(told: StepError) -> dict[str, Any]:
-    """A failure as it is written down."""
-    return {"message": str(told), "advice": told.advice, "retriable": told.retriable}
+def failure_record(error: StepError) -> dict[str, Any]:
+    """A failure as it is recorded."""
+    return {"message": str(error), "advice": error.advice, "retriable": error.retriable}
 
 
 def _advice(error: BaseException) -> str:

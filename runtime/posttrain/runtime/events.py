@@ -26,12 +26,12 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 class EventWriter:
     def __init__(self, path: Path) -> None:
-        cut_short = _has_partial_line(path)
+        is_partial = _has_partial_line(path)
         self._file = path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
-        if cut_short:
+        if is_partial:
             self._file.write("\n")
         self._last_progress = 0.0
-        self._write_lock = threading.Lock()  # checkpoints are sealed in a thread that has news too
+        self._write_lock = threading.Lock()  # checkpoints are finalized in a thread that emits events too
 
     def emit(self, kind: str, **fields: Any) -> None:
         assert set(fields) <= set(KINDS[kind]), f"an event {kind} has no {set(fields) - set(KINDS[kind])}"
@@ -61,17 +61,17 @@ class EventTail:
         self._pending_warnings: list[dict[str, Any]] = []
 
     def progress(self) -> dict[str, Any] | None:
-        """The newest progress since the last call, with the newest figures beside it."""
+        """The newest progress since the last call, with the newest metrics as text."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
                 data = file.read()
         except OSError:
             return None
-        whole = data.rfind(b"\n") + 1
-        self._offset += whole
+        complete = data.rfind(b"\n") + 1
+        self._offset += complete
         latest: Mapping[str, Any] | None = None
-        for line in data[:whole].splitlines():
+        for line in data[:complete].splitlines():
             event = _parse_event(line) or _NO_EVENT
             if event["kind"] == "progress" and event.keys() >= {"done", "total", "unit"}:
                 latest = event
@@ -82,12 +82,12 @@ class EventTail:
                 self._pending_warnings.append(
                     {"reason": str(event.get("message")), "advice": event.get("advice", "")}
                 )
-        return {**latest, "figures": self._metrics_text} if latest else None
+        return {**latest, "metrics": self._metrics_text} if latest else None
 
     def warnings(self) -> list[dict[str, Any]]:
-        """What the step has warned of in what was read, each thing once."""
-        news, self._pending_warnings = self._pending_warnings, []
-        return news
+        """The warnings in what was read since the last call, each message once."""
+        pending, self._pending_warnings = self._pending_warnings, []
+        return pending
 
 
 _SHOWN_METRICS = ("loss", "reward")
@@ -97,11 +97,11 @@ def _format_metrics(values: Mapping[str, float]) -> str:
     return " ".join(f"{name} {values[name]:.4g}" for name in _SHOWN_METRICS if name in values)
 
 
-_TAIL_BYTES = 256 * 1024  # bytes in which the last figures are looked for
+_TAIL_BYTES = 256 * 1024  # bytes at the end that are searched for the last metrics
 
 
 def last_metrics(path: Path) -> dict[str, float]:
-    """The figures that a training told last, of those that are shown; from the end of its events alone."""
+    """The last reported metrics of a training, of those that are shown; reads only the end of its events."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
@@ -123,15 +123,15 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     An attempt that goes on from a checkpoint does again what the one before had done beyond it, and
     an attempt that starts afresh does everything again: only the last time counts.
     """
-    before: list[dict[str, Any]] = []
-    kept: list[dict[str, Any]] = []
+    previous: list[dict[str, Any]] = []
+    current: list[dict[str, Any]] = []
     for event in _iter_events(path):
         if event["kind"] == "started":
-            before, kept = kept, []
+            previous, current = current, []
         elif event["kind"] == "resumed":
-            kept = [e for e in before if e.get("step", 0) <= event["step"]] + kept
-        kept.append(event)
-    return kept
+            current = [e for e in previous if e.get("step", 0) <= event["step"]] + current
+        current.append(event)
+    return current
 
 
 def _iter_events(path: Path) -> Iterator[dict[str, Any]]:
@@ -145,7 +145,7 @@ def _iter_events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _has_partial_line(path: Path) -> bool:
-    """Whether a line was begun that nobody ended."""
+    """Whether the last line lacks its end."""
     try:
         with path.open("rb") as file:
             file.seek(-1, os.SEEK_END)

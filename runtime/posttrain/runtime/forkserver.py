@@ -1,11 +1,11 @@
-"""A process that has the heavy imports done and forks a worker for each step.
+"""A process that has done the heavy imports and forks a worker for each step.
 
 `python -m posttrain.runtime.forkserver SOCKET PARENT`. The client asks over the socket:
 
-    {"import": [modules]}                               import these when nothing else is to be done
+    {"import": [modules]}                               import these when idle
     {"start": id, "work", "env", "threads", "import"}   fork a worker; with the lock and log descriptors
 
-and is told {"started": id, "pid"} and {"ended": id, "status"}. Nothing here touches a GPU or starts a
+and receives {"started": id, "pid"} and {"ended": id, "status"}. Nothing here touches a GPU or starts a
 thread: what a worker inherits is modules, and nothing that its result could depend on.
 """
 

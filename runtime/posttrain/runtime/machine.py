@@ -1,4 +1,4 @@
-"""What this machine has for steps: cores, memory, GPUs; and which steps want more than that."""
+"""What this machine has for steps: cores, memory, GPUs; and which steps require more."""
 
 import os
 import re
@@ -22,7 +22,7 @@ class Machine:
 
 
 def this_machine(*, gpus: bool) -> Machine:
-    """What is here. GPUs are looked for only where somebody wants them: asking takes a while."""
+    """What is here. GPUs are looked for only where a step requires them: asking takes a while."""
     return Machine(
         cpus=len(os.sched_getaffinity(0)),
         memory_gb=total_memory_gb(),
@@ -46,14 +46,14 @@ def installed_gpus() -> tuple[str, ...]:
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
-    asked = subprocess.run(
+    listed = subprocess.run(
         [program, "--query-gpu=index", "--format=csv,noheader"],
         capture_output=True,
         text=True,
         check=False,
         stdin=subprocess.DEVNULL,
     )
-    return tuple(line.strip() for line in asked.stdout.splitlines() if line.strip().isdecimal())
+    return tuple(line.strip() for line in listed.stdout.splitlines() if line.strip().isdecimal())
 
 
 def visible_gpus(installed: tuple[str, ...], environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -70,26 +70,26 @@ def visible_gpus(installed: tuple[str, ...], environment: Mapping[str, str]) -> 
 
 
 def unmet_requirements(steps: Iterable[Step], machine: Machine) -> list[str]:
-    """What steps want that this machine will never have free, one sentence each."""
+    """Requirements of steps that this machine can never meet, one sentence each."""
     return [sentence for step in steps if (sentence := _unmet_requirement(step.id, step.resources, machine))]
 
 
-def _unmet_requirement(id: str, wanted: Resources, machine: Machine) -> str:
-    if wanted.gpus > len(machine.gpus):
+def _unmet_requirement(id: str, required: Resources, machine: Machine) -> str:
+    if required.gpus > len(machine.gpus):
         has = f"{len(machine.gpus)} of them" if machine.gpus else "none"
         return (
-            f"`{id}` needs {_pluralize(wanted.gpus, 'GPU')}, and this machine has {has} to use;"
-            f" plan it here, run it on a machine with {_pluralize(wanted.gpus, 'GPU')}"
+            f"`{id}` needs {_pluralize(required.gpus, 'GPU')}, and this machine has {has} to use;"
+            f" plan it here, run it on a machine with {_pluralize(required.gpus, 'GPU')}"
         )
-    if wanted.cpus > machine.cpus:
+    if required.cpus > machine.cpus:
         return (
-            f"`{id}` needs {_pluralize(wanted.cpus, 'core')}, and this machine has {machine.cpus};"
-            f" lower hardware.cpus, or run it on a machine with {_pluralize(wanted.cpus, 'core')}"
+            f"`{id}` needs {_pluralize(required.cpus, 'core')}, and this machine has {machine.cpus};"
+            f" lower hardware.cpus, or run it on a machine with {_pluralize(required.cpus, 'core')}"
         )
-    if wanted.memory_gb is not None and wanted.memory_gb > machine.memory_gb:
+    if required.memory_gb is not None and required.memory_gb > machine.memory_gb:
         return (
-            f"`{id}` needs {wanted.memory_gb:g} GB of memory, and this machine has {machine.memory_gb:.1f};"
-            f" lower its memory_gb, or run it on a machine with {wanted.memory_gb:g} GB"
+            f"`{id}` needs {required.memory_gb:g} GB of memory, and this machine has {machine.memory_gb:.1f};"
+            f" lower its memory_gb, or run it on a machine with {required.memory_gb:g} GB"
         )
     return ""
 

@@ -22,14 +22,14 @@ def render_prompts(context: StepContext, tokenizer: Any, rows: Sequence[Row]) ->
 
 def uses_chat_template(context: StepContext, writer: Any) -> bool:
     """Whether text prompts go through the chat template."""
-    wanted = context.params["prompts"]
+    prompt_format = context.params["prompts"]
     has_template = writer.chat_template is not None
-    if wanted == "chat" and not has_template:
+    if prompt_format == "chat" and not has_template:
         raise StepError(
             "`prompts: chat` is asked for, and the model has no chat template",
             "give the model a chat_template, or write `prompts: plain`",
         )
-    return wanted == "chat" or (wanted == "auto" and has_template)
+    return prompt_format == "chat" or (prompt_format == "auto" and has_template)
 
 
 def build_prompts(context: StepContext, writer: Any, rows: Sequence[Row]) -> list[Prompt]:
@@ -53,14 +53,18 @@ def _read_template(file: Path | None) -> str:
 
 
 def _build_prompt(
-    given: Any, template: str, shots: Sequence[tuple[str, str]], how: Mapping[str, Any], chat: bool
+    prompt_value: Any,
+    template: str,
+    shots: Sequence[tuple[str, str]],
+    few_shot_options: Mapping[str, Any],
+    chat: bool,
 ) -> Prompt:
-    if given is None:
+    if prompt_value is None:
         message = "a row has no prompt"
         raise StepError(message, "drop such rows with the data step `where: prompt IS NOT NULL`")
-    if not isinstance(given, str):
-        return [{"role": turn["role"], "content": turn["content"]} for turn in given]
-    asked = template.replace(_PLACEHOLDER, given)
+    if not isinstance(prompt_value, str):
+        return [{"role": turn["role"], "content": turn["content"]} for turn in prompt_value]
+    question = template.replace(_PLACEHOLDER, prompt_value)
     before = [(template.replace(_PLACEHOLDER, prompt), answer) for prompt, answer in shots]
     if chat:
         turns = [
@@ -68,29 +72,29 @@ def _build_prompt(
             for shot in before
             for role, text in zip(("user", "assistant"), shot, strict=True)
         ]
-        return [*turns, {"role": "user", "content": asked}]
+        return [*turns, {"role": "user", "content": question}]
     return (
         "".join(
-            f"{prompt}{how['target_delimiter']}{answer}{how['fewshot_delimiter']}"
+            f"{prompt}{few_shot_options['target_delimiter']}{answer}{few_shot_options['fewshot_delimiter']}"
             for prompt, answer in before
         )
-        + asked
+        + question
     )
 
 
 def _few_shot_examples(context: StepContext, rows: Sequence[Row]) -> list[list[tuple[str, str]]] | None:
     """The worked examples before each row: the first in one drawn order that are not the row itself."""
-    wanted = context.params.get("few_shot")
-    if wanted is None:
+    few_shot = context.params.get("few_shot")
+    if few_shot is None:
         return None
     found = [
-        (row["prompt"], str(row[wanted["answer"]]))
+        (row["prompt"], str(row[few_shot["answer"]]))
         for row in read_rows(context.inputs["few_shot"], context.part("few_shot"))
-        if row["prompt"] is not None and row[wanted["answer"]] is not None
+        if row["prompt"] is not None and row[few_shot["answer"]] is not None
     ]
     found = list(dict.fromkeys(found))
-    random.Random(wanted["seed"]).shuffle(found)
-    return [_pick_examples(found, row["prompt"], wanted["num_fewshot"]) for row in rows]
+    random.Random(few_shot["seed"]).shuffle(found)
+    return [_pick_examples(found, row["prompt"], few_shot["num_fewshot"]) for row in rows]
 
 
 def _pick_examples(shots: Sequence[tuple[str, str]], prompt: Any, count: int) -> list[tuple[str, str]]:
@@ -102,7 +106,7 @@ def _pick_examples(shots: Sequence[tuple[str, str]], prompt: Any, count: int) ->
             chosen.append(shot)
     if len(chosen) < count:
         message = (
-            f"{count} shots are wanted before a prompt, and {len(chosen)} rows are not the prompt itself"
+            f"`few_shot` needs {count} examples before each prompt, and {len(chosen)} rows differ from it"
         )
-        raise StepError(message, "lower shots.count, or take the shots from more rows")
+        raise StepError(message, "lower few_shot.num_fewshot, or take the examples from more rows")
     return chosen

@@ -11,7 +11,7 @@ from posttrain.spec.plan import Step
 
 @dataclass
 class StopRequest:
-    """Set when the step is asked to keep what it has and end."""
+    """Set when the step is asked to save its state and end."""
 
     requested: bool = False
 
@@ -29,7 +29,7 @@ class StepContext:
     work: Path
     events: EventWriter
     stop: StopRequest = field(default_factory=StopRequest)
-    # Figures of the product that the manifest keeps.
+    # Facts about the product that the manifest records.
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property

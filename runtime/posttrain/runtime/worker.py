@@ -95,10 +95,10 @@ def create_context(work: Path) -> StepContext:
 
 
 def _stop_handler(stop: StopRequest) -> Callable[[int, Any], None]:
-    def ask(_signal: int, _frame: Any) -> None:
+    def request_stop(_signal: int, _frame: Any) -> None:
         stop.requested = True
 
-    return ask
+    return request_stop
 
 
 def _write_receipt(context: StepContext, cost: dict[str, Any]) -> None:

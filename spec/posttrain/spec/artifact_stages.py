@@ -67,7 +67,7 @@ class Generate(Stage):
     keep: Literal["all", "best", "pair"] | MinScore = field(
         default="all",
         description="All samples; the best of each row; the best and the worst as chosen and rejected; or"
-        " {above: X}, those that score at least X.",
+        " {min_score: X}, those that score at least X.",
     )
     max_failed_ratio: float = field(
         default=0.0,

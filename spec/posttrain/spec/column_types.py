@@ -21,26 +21,26 @@ def is_type(name: str) -> bool:
 class UnknownType(ValueError):
     """A type that there is not, and where it is named."""
 
-    def __init__(self, type: str, at: tuple[str, ...]) -> None:
-        super().__init__(f"is no type of the column `{at[-1]}`")
-        self.at = at
+    def __init__(self, type: str, path: tuple[str, ...]) -> None:
+        super().__init__(f"is no type of the column `{path[-1]}`")
+        self.path = path
         self.legal = ("text", "integer", "number", "boolean", "messages", "any")
 
 
 def check_column_types(columns: Columns | None) -> None:
-    """NoType when a column is said to have a type that is none."""
+    """UnknownType when a column is said to have a type that is none."""
     for name, type in (columns or {}).items():
         if not is_type(type):
             raise UnknownType(type, (name,))
 
 
-def is_assignable(wanted: Type, given: Type) -> bool:
-    """Whether a value of type `given` may stand where `wanted` is asked for."""
-    if "any" in (wanted, given) or wanted == given:
+def is_assignable(expected: Type, actual: Type) -> bool:
+    """Whether a value of type `actual` may stand where `expected` is asked for."""
+    if "any" in (expected, actual) or expected == actual:
         return True
-    if wanted.startswith("list<") and given.startswith("list<"):
-        return is_assignable(wanted[5:-1], given[5:-1])
-    return wanted == "number" and given in ("integer", "boolean")
+    if expected.startswith("list<") and actual.startswith("list<"):
+        return is_assignable(expected[5:-1], actual[5:-1])
+    return expected == "number" and actual in ("integer", "boolean")
 
 
 @record

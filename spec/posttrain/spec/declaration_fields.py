@@ -106,9 +106,9 @@ def _field_info(one: "dataclasses.Field[Any]") -> FieldInfo:
 
 def construct(model: type[DeclarationT], given: Mapping[str, Any]) -> DeclarationT:
     """A declaration of these fields, which remembers that they were given."""
-    made = model(**given)
-    object.__setattr__(made, "_given", frozenset(given))
-    return made
+    declaration = model(**given)
+    object.__setattr__(declaration, "_given", frozenset(given))
+    return declaration
 
 
 def is_explicitly_set(declaration: Declaration, name: str) -> bool:

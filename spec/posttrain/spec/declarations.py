@@ -46,7 +46,7 @@ class Endpoint(Declaration):
         description="Whose interface it speaks."
     )
     model: str = field(description="The model's name there.")
-    url: str | None = field(
+    base_url: str | None = field(
         default=None,
         pattern=r"^https?://[^\s/@]+(/[^\s?]*)?$",
         description="The base URL, when not the provider's; it holds no password and no query.",
@@ -67,7 +67,7 @@ class Endpoint(Declaration):
         le=19,
         description="Retries of a failed request; a `judge` node has its own.",
     )
-    extra: dict[str, Any] = field(
+    extra_body: dict[str, Any] = field(
         default_factory=dict[str, Any],
         description="Further fields of each request, as the provider has them; null takes one away.",
     )
@@ -81,24 +81,24 @@ class Endpoint(Declaration):
 class Environment(Declaration):
     """A place in which a model acts over several turns."""
 
-    kind: str = field(description="The environment's name in the catalog.")
+    type: str = field(description="The environment's name in the catalog.")
     params: dict[str, Any] = field(
         default_factory=dict[str, Any], description="The environment's own parameters."
     )
-    turns: int = field(default=8, ge=1, le=1000, description="The most turns of the model in an episode.")
-    turn_tokens: int | None = field(
+    max_turns: int = field(default=8, ge=1, le=1000, description="The most turns of the model in an episode.")
+    max_turn_tokens: int | None = field(
         default=None,
         ge=1,
         description="The longest turn of the model, in tokens; bounded by what max_tokens of the stage leaves"
         " of the episode if not given.",
     )
-    reply: str = field(
+    observation_template: str = field(
         default="\n{observation}\n",
         pattern=r"\{observation\}",
         description="How an observation stands in plain text prompts, with {observation}; in conversations it"
         " is a user's turn.",
     )
-    seconds: float = field(
+    timeout_seconds: float = field(
         default=30.0, gt=0, description="The longest that the environment may take over one turn."
     )
     on_error: Literal["abstain", "fail"] | float = field(

@@ -43,7 +43,7 @@ class Code:
     """A kind of diagnostic, with the page that `recipe explain` prints for it.
 
     `wrong` raises exactly this code and `right` raises nothing; a test holds every code to that.
-    `beside` holds files that the examples refer to, as path and text.
+    `files` are those that the examples refer to, as path and text.
     """
 
     id: str

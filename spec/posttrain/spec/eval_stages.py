@@ -79,7 +79,7 @@ class Benchmark(Stage):
         description="The commits of the tasks' data sets, by ORG/NAME on the hub; `recipe lock` pins branches"
         " and tags. Without them the data may change, and the stage is computed anew in every run.",
     )
-    unsafe_code: bool = field(
+    confirm_run_unsafe_code: bool = field(
         default=False,
         description="Whether tasks may run code that is not at hand: programs that the model writes, outside"
         " any sandbox, and metrics from the hub.",
@@ -109,13 +109,13 @@ class Condition(Declaration):
     confidence: float = field(
         default=0.95, gt=0.5, lt=1, description="How sure the verdict must be: that of its interval."
     )
-    effect: float | None = field(
+    min_detectable_effect: float | None = field(
         default=None,
         gt=0,
         description="A distance from the threshold or margin that the gate must be able to tell, four times"
         " in five: whether the data has rows enough for that is checked before anything runs.",
     )
-    disagreement: float = field(
+    expected_disagreement: float = field(
         default=0.2,
         gt=0,
         le=1,

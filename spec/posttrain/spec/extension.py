@@ -189,7 +189,7 @@ Ranges = Mapping[str, Sequence[Interval]]
 class Remark:
     """What an op has to say about the operands it was given, by a path below the node."""
 
-    kind: Literal["refused", "unreachable", "drowned"]
+    kind: Literal["refused", "unreachable", "dominated"]
     message: str
     at: tuple[str | int, ...] = ()
     help: str = ""

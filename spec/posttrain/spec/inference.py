@@ -19,23 +19,61 @@ MAX_TOKENS_DESCRIPTION = (
 
 
 class Sampling(Declaration):
-    """How completions are drawn."""
+    """How completions are sampled."""
 
-    temperature: float = field(default=0.0, ge=0, description="0 takes the likeliest token.")
-    top_p: float = field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
+    temperature: float = field(
+        default=0.0, ge=0, description="The sampling temperature; 0 is greedy decoding."
+    )
+    top_p: float = field(
+        default=1.0, gt=0, le=1, description="Sample from the most likely tokens of this total probability."
+    )
+    top_k: int = field(default=0, ge=0, description="Sample from the k most likely tokens; 0 is all tokens.")
+    min_p: float = field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Drop tokens below this share of the most likely token's probability.",
+    )
+    repetition_penalty: float = field(
+        default=1.0,
+        gt=0,
+        le=2,
+        description="Divides the scores of tokens that occurred already; above 1 discourages repetition.",
+    )
     max_tokens: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
     n: int = field(default=1, ge=1, description="Completions for each row.")
+    seed: int | None = field(
+        default=None,
+        ge=0,
+        description=(
+            "The sampling seed. Default: derived from the recipe's seed and the stage's name (evals: the"
+            " name of the data, so that evals of the same rows sample alike)."
+        ),
+    )
     batch_size: int = field(
-        default=64, ge=1, description="Rows generated together; no effect on greedy text."
+        default=64,
+        ge=1,
+        description="Rows generated together (transformers). It does not change greedy completions.",
     )
     stop: list[Annotated[str, Limits(min_length=1)]] = field(
         default_factory=list[str],
-        description="Texts that end a completion, which keeps them; not for endpoints.",
+        description="Strings that end a completion and stay in it. Not for endpoints.",
     )
     continuous_batching: bool = field(
         default=False,
-        description="Fill the places of ended completions at once instead of by batches (transformers).",
+        description=(
+            "Replace finished sequences of a batch at once instead of waiting for all (transformers)."
+        ),
     )
+
+    def check(self) -> None:
+        filters = {"top_p": self.top_p < 1, "top_k": self.top_k > 0, "min_p": self.min_p > 0}
+        unused = [name for name, given in {**filters, "seed": self.seed is not None}.items() if given]
+        if self.temperature == 0 and unused:
+            raise ValueError(f"{unused[0]} has no effect at temperature 0, which is greedy decoding")
+        unsupported = {"min_p": self.min_p > 0, "repetition_penalty": self.repetition_penalty != 1}
+        for name in (name for name, given in unsupported.items() if given and self.continuous_batching):
+            raise ValueError(f"transformers ignores {name} with continuous batching: remove one of the two")
 
 
 EngineName = Literal["auto", "transformers", "vllm"]
@@ -62,7 +100,7 @@ TEMPLATE_DESCRIPTION = "A text file beside the recipe with {prompt} where the ro
 class MinScore(Declaration):
     """Keep what scores at least so much."""
 
-    above: float = field(description="The least score that is kept.")
+    min_score: float = field(description="The least score that is kept.")
 
 
 class Dialogue(Declaration):
@@ -70,10 +108,12 @@ class Dialogue(Declaration):
 
     with_: str = field(
         key="with",
-        description="The other side: a model, an endpoint or a stage. It writes the user's turns, and sees"
-        " the conversation with the roles exchanged.",
+        description=(
+            "The other side: a model, an endpoint or a stage. It writes the user's turns, and sees"
+            " the conversation with the roles exchanged."
+        ),
     )
-    turns: int = field(ge=1, le=200, description="The most turns of the model that `generate` names.")
+    max_turns: int = field(ge=1, le=200, description="The most turns of the model that `generate` names.")
     opening: str = field(
         default="{prompt}", description="What the other side says first; {COLUMN} is a column of the data."
     )

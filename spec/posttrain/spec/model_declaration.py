@@ -57,7 +57,7 @@ class Tokenizer(Declaration):
         "abcdefghijklmnopqrstuvwxyz{|}~\n",
         description="The characters of a built tokenizer.",
     )
-    words: list[str] = field(
+    added_tokens: list[str] = field(
         default_factory=list, description="Strings that get one token each, such as tags."
     )
     from_: str | None = field(

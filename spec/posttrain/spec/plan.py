@@ -49,7 +49,8 @@ class Launch:
     strategy: Annotated[str, "How they share the model."] = "single"
     engine: Annotated[str | None, "What generates text, where something does."] = None
     rollouts: Annotated[
-        Mapping[str, Json], "How that engine is set up: mode, gpus, utilisation, tensor_parallel, sleep."
+        Mapping[str, Json],
+        "Its settings: mode, gpus, gpu_memory_utilization, tensor_parallel_size, enable_sleep_mode.",
     ] = field(default_factory=dict[str, Json])
 
 

@@ -74,54 +74,56 @@ def _record(cls: type[Any], kw_only: bool) -> type[Any]:
 
 def _field(cls: type[Any], name: str, kind: Any) -> dataclasses.Field[Any]:
     given = cls.__dict__.get(name, dataclasses.MISSING)
-    made = copy.copy(dataclasses.fields(_FieldTemplate)[0])
-    made.name, made.type, made.default = name, kind, given
+    template = copy.copy(dataclasses.fields(_FieldTemplate)[0])
+    template.name, template.type, template.default = name, kind, given
     if isinstance(given, dataclasses.Field):
-        made.default, made.default_factory = given.default, given.default_factory
-        made.metadata = given.metadata
+        template.default, template.default_factory = given.default, given.default_factory
+        template.metadata = given.metadata
         delattr(cls, name)  # as dataclasses do: a field is no value
-    return made
+    return template
 
 
 def _init(found: Mapping[str, dataclasses.Field[Any]], kw_only: bool) -> Callable[..., None]:
     names = tuple(found)
     # Every name from the start, so that equal records hold their fields in one order.
     ready = {n: _MISSING if f.default is dataclasses.MISSING else f.default for n, f in found.items()}
-    made: dict[str, Any] = {
+    template: dict[str, Any] = {
         name: one.default_factory
         for name, one in found.items()
         if one.default_factory is not dataclasses.MISSING
     }
-    needed = tuple(name for name, value in ready.items() if value is _MISSING and name not in made)
+    needed = tuple(name for name, value in ready.items() if value is _MISSING and name not in template)
     count, in_order = len(names), 0 if kw_only else len(names)
 
     def start(self: Any, *given: Any, **named: Any) -> None:
-        held = self.__dict__
-        held.update(ready)
+        values = self.__dict__
+        values.update(ready)
         if given:
-            held.update(zip(names, given, strict=False))
-        held.update(named)
-        for name, make in made.items():
-            if held[name] is _MISSING:
-                held[name] = make()
+            values.update(zip(names, given, strict=False))
+        values.update(named)
+        for name, make in template.items():
+            if values[name] is _MISSING:
+                values[name] = make()
         for name in needed:
-            if held[name] is _MISSING:
+            if values[name] is _MISSING:
                 break
         else:
-            if len(held) == count and len(given) <= in_order:
+            if len(values) == count and len(given) <= in_order:
                 return
-        missing = [name for name in needed if held[name] is _MISSING]
-        raise TypeError(_init_error_message(type(self).__name__, names, missing, len(given) > in_order, held))
+        missing = [name for name in needed if values[name] is _MISSING]
+        raise TypeError(
+            _init_error_message(type(self).__name__, names, missing, len(given) > in_order, values)
+        )
 
     return start
 
 
 def _init_error_message(
-    cls: str, names: tuple[str, ...], missing: list[str], too_many: bool, held: Mapping[str, Any]
+    cls: str, names: tuple[str, ...], missing: list[str], too_many: bool, values: Mapping[str, Any]
 ) -> str:
     if too_many:
         return f"{cls} takes its fields by name"
-    unknown = [name for name in held if name not in names]
+    unknown = [name for name in values if name not in names]
     return f"{cls} has no field {unknown[0]}" if unknown else f"{cls} needs {', '.join(missing)}"
 
 

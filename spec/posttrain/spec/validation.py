@@ -36,23 +36,23 @@ class DeclarationError(ValueError):
 
     def __init__(self, model: type[Declaration], problems: Sequence[FieldError]) -> None:
         self.errors = tuple(problems)
-        told = "; ".join(_format_error(one) for one in problems)
-        super().__init__(f"{model.__name__}: {told}")
+        errors = "; ".join(_format_error(one) for one in problems)
+        super().__init__(f"{model.__name__}: {errors}")
 
 
 def _format_error(problem: FieldError) -> str:
     place = ".".join(str(step) for step in problem.path)
-    said = problem.message or f"{problem.kind} {', '.join(map(str, problem.expected))}".strip()
-    return f"{place}: {said}" if place else said
+    text = problem.message or f"{problem.kind} {', '.join(map(str, problem.expected))}".strip()
+    return f"{place}: {text}" if place else text
 
 
 def parse_declaration(model: type[DeclarationT], value: Any) -> DeclarationT:
     """The declaration that these values make. Unreadable when they make none."""
     problems: list[FieldError] = []
-    made = _validator(model)(value, (), problems)
+    result = _validator(model)(value, (), problems)
     if problems:
         raise DeclarationError(model, problems)
-    return cast(DeclarationT, made)
+    return cast(DeclarationT, result)
 
 
 # Gives the value as the field holds it. What it gives has no meaning once it has told of a problem.
@@ -114,19 +114,19 @@ def _literal(legal: Sequence[Any]) -> Validator:
 
 def _union(members: Sequence[Any]) -> Validator:
     readers = [(member, _validator(member)) for member in members]
-    wanted = tuple(member for member in members if member is not type(None))
+    alternatives = tuple(member for member in members if member is not type(None))
 
     def read(value: Any, at: KeyPath, problems: list[FieldError]) -> Any:
-        if value is None and len(wanted) < len(members):
+        if value is None and len(alternatives) < len(members):
             return None
-        told: list[FieldError] = []
+        errors: list[FieldError] = []
         for member, reader in readers:
             if _matches_member(value, member):
-                told = []
-                found = reader(value, at, told)
-                if not told:
+                errors = []
+                found = reader(value, at, errors)
+                if not errors:
                     return found
-        problems += told or [FieldError(kind="type", path=at, expected=wanted)]
+        problems += errors or [FieldError(kind="type", path=at, expected=alternatives)]
         return value
 
     return read
@@ -175,9 +175,9 @@ def _mapping(key: Any, inner: Any) -> Validator:
             return value
         held: dict[str, Any] = {}
         for name, one in cast(Mapping[str, Any], value).items():
-            told: list[FieldError] = []
-            key_reader(name, (*at, name), told)
-            problems += [replace(problem, what="key") for problem in told]
+            errors: list[FieldError] = []
+            key_reader(name, (*at, name), errors)
+            problems += [replace(problem, kind="key") for problem in errors]
             held[name] = reader(one, (*at, name), problems)
         return held
 
@@ -197,31 +197,31 @@ def _declaration(model: type[Declaration]) -> Validator:
                 problems.append(FieldError(kind="type", path=at, expected=(model,)))
                 return value
             value = {model.bare: value}
-        told: list[FieldError] = []
+        errors: list[FieldError] = []
         held: dict[str, Any] = {}
         for key, inner in cast(Mapping[str, Any], value).items():
             one = known.get(key)
             if one is None:
-                told.append(FieldError(kind="unknown", path=(*at, key), legal=tuple(declared)))
+                errors.append(FieldError(kind="unknown", path=(*at, key), legal=tuple(declared)))
             else:
-                held[one.name] = readers[one.name](inner, (*at, key), told)
-        told += [
+                held[one.name] = readers[one.name](inner, (*at, key), errors)
+        errors += [
             FieldError(kind="missing", path=(*at, one.key), message=one.description)
             for one in needed
             if one.name not in held
         ]
-        problems += told
-        return value if told else _run_check(construct(model, held), at, problems)
+        problems += errors
+        return value if errors else _run_check(construct(model, held), at, problems)
 
     return read
 
 
-def _run_check(made: Declaration, at: KeyPath, problems: list[FieldError]) -> Declaration:
+def _run_check(result: Declaration, at: KeyPath, problems: list[FieldError]) -> Declaration:
     try:
-        made.check()
+        result.check()
     except ValueError as error:
         problems.append(FieldError(kind="value", path=at, message=str(error)))
-    return made
+    return result
 
 
 def _field(one: FieldInfo) -> Validator:
@@ -248,7 +248,7 @@ def _with_check(reader: Validator, check: Callable[[Any], object]) -> Validator:
             try:
                 check(found)
             except ValueError as error:  # it may know better where, and what would do
-                where = (*at, *getattr(error, "at", ()))
+                where = (*at, *getattr(error, "path", ()))
                 legal = getattr(error, "legal", ())
                 problems.append(FieldError(kind="value", path=where, message=str(error), legal=legal))
         return found
@@ -264,7 +264,8 @@ def _with_limits(reader: Validator, limits: Limits) -> Validator:
         found = reader(value, at, problems)
         if len(problems) == before:
             problems += [
-                FieldError(kind="value", path=at, message=told) for told in limit_violations(found, limits)
+                FieldError(kind="value", path=at, message=errors)
+                for errors in limit_violations(found, limits)
             ]
             if form is not None and isinstance(found, str) and form.search(found) is None:
                 message = "does not have the form that this field takes"

@@ -138,7 +138,7 @@ def test_task_files_that_cannot_be_used(more: str, why: str):
 
 
 def test_endpoints_are_asked_to_write_alone():
-    endpoint = "endpoints:\n  big: {provider: vllm, url: http://localhost:8000, model: m}\n"
+    endpoint = "endpoints:\n  big: {provider: vllm, base_url: http://localhost:8000, model: m}\n"
     for tasks, codes in (("hellaswag", ["PT0687"]), ("gsm8k", []), ("written.yaml", [])):
         text = benchmark_example(f"tasks: [{tasks}]", endpoint).replace(
             "benchmark: sft", "benchmark: [sft, big]"
@@ -148,17 +148,17 @@ def test_endpoints_are_asked_to_write_alone():
 
 def test_programs_are_run_when_that_is_said_and_only_then():
     assert [code for code, _ in messages_of(benchmark_example("tasks: [humaneval]"))] == ["PT0688"]
-    assert [code for code, _ in messages_of(benchmark_example("tasks: [gsm8k], unsafe_code: true"))] == [
-        "PT0688"
-    ]
-    assert not messages_of(benchmark_example("tasks: [humaneval], unsafe_code: true"))
+    assert [
+        code for code, _ in messages_of(benchmark_example("tasks: [gsm8k], confirm_run_unsafe_code: true"))
+    ] == ["PT0688"]
+    assert not messages_of(benchmark_example("tasks: [humaneval], confirm_run_unsafe_code: true"))
 
 
 def test_a_metric_from_the_hub_is_code_that_is_not_at_hand():
     fetched = TASK_FILES["sums.yaml"] + "metric_list: [{metric: f1, aggregation: mean, hf_evaluate: true}]\n"
     files = {**TASK_FILES, "sums.yaml": fetched}
     assert [code for code, _ in messages_of(benchmark_example("tasks: [sums.yaml]"), files)] == ["PT0688"]
-    assert not messages_of(benchmark_example("tasks: [sums.yaml], unsafe_code: true"), files)
+    assert not messages_of(benchmark_example("tasks: [sums.yaml], confirm_run_unsafe_code: true"), files)
 
 
 def _gated(

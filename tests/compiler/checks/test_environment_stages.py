@@ -11,8 +11,8 @@ from posttrain.compiler.text.compile_request import CompileRequest, SourceFile
 from posttrain.runtime.catalog import CATALOG
 from posttrain.spec.plan import Step
 
-_GUESS = "{kind: guess, params: {low: 1, high: 9}}"
-_OWN = "{kind: python, params: {call: 'game.py:Game', columns: {target: integer}}}"
+_GUESS = "{type: guess, params: {low: 1, high: 9}}"
+_OWN = "{type: python, params: {call: 'game.py:Game', columns: {target: integer}}}"
 _FILE = {"game.py": "class Game: ..."}
 
 
@@ -48,15 +48,15 @@ def test_an_environment_that_nobody_declared_is_suggested_where_it_stands() -> N
 
 
 def test_a_kind_that_does_not_exist_is_suggested() -> None:
-    code, message, help, *_ = only_diagnostic(ENVIRONMENT_EXAMPLE.replace("kind: guess", "kind: textarea"))
-    assert (code, message) == ("PT0682", "there is no environment of the kind `textarea`")
-    assert help.startswith("did you mean `textarena`? kinds: ")
+    code, message, help, *_ = only_diagnostic(ENVIRONMENT_EXAMPLE.replace("type: guess", "type: textarea"))
+    assert (code, message) == ("PT0682", "there is no environment of the type `textarea`")
+    assert help.startswith("did you mean `textarena`? environments: ")
 
 
 def test_parameters_are_held_to_their_kind_with_line_and_column() -> None:
     text = ENVIRONMENT_EXAMPLE.replace("high: 9", "hihg: 9")
     code, message, help, line, column = only_diagnostic(text)
-    help_wanted = "did you mean `high`? keys here: above, below, high, low, unread"
+    help_wanted = "did you mean `high`? keys here: above, below, high, invalid_message, low"
     assert (code, message, help) == ("PT0201", "unknown key `hihg`", help_wanted)
     assert (line, column) == position_of(text, "hihg")
     code, message, *_ = only_diagnostic(ENVIRONMENT_EXAMPLE.replace("high: 9", "high: 1"))
@@ -65,13 +65,17 @@ def test_parameters_are_held_to_their_kind_with_line_and_column() -> None:
 
 
 def test_a_kind_with_a_parameter_that_must_be_given_says_so() -> None:
-    code, message, *_ = only_diagnostic(ENVIRONMENT_EXAMPLE.replace(_GUESS, "{kind: textarena}"))
+    code, message, *_ = only_diagnostic(ENVIRONMENT_EXAMPLE.replace(_GUESS, "{type: textarena}"))
     assert (code, message) == ("PT0202", "the key `game` is missing")
 
 
 def test_fields_of_the_declaration_are_held_to_their_bounds() -> None:
-    for field, code in (("turns: 0", "PT0204"), ("reply: again", "PT0204"), ("on_error: skip", "PT0204")):
-        assert only_diagnostic(ENVIRONMENT_EXAMPLE.replace("kind: guess", f"kind: guess, {field}"))[0] == code
+    for field, code in (
+        ("max_turns: 0", "PT0204"),
+        ("observation_template: again", "PT0204"),
+        ("on_error: skip", "PT0204"),
+    ):
+        assert only_diagnostic(ENVIRONMENT_EXAMPLE.replace("type: guess", f"type: guess, {field}"))[0] == code
 
 
 def test_the_data_has_the_columns_that_an_episode_begins_with() -> None:
@@ -98,16 +102,16 @@ def test_methods_that_do_not_act_over_turns_say_which_do() -> None:
 
 
 def test_what_a_reward_says_of_the_score_holds_for_the_environment() -> None:
-    text = ENVIRONMENT_EXAMPLE.replace(_GUESS, "{kind: textarena, params: {game: Sudoku-v0}}").replace(
+    text = ENVIRONMENT_EXAMPLE.replace(_GUESS, "{type: textarena, params: {game: Sudoku-v0}}").replace(
         "target:", "seed:"
     )
     code, message, help, *_ = only_diagnostic(text)
     assert code == "PT0684"
     assert "the score in 0 .. +1; that of `place` lies in -1 .. +1" in message
     assert help == "write `low: -1` and `high: 1` there"
-    assert compiled(text.replace("{figure: score}", "{figure: score, low: -1}")).diagnostics == ()
+    assert compiled(text.replace("{metric: score}", "{metric: score, low: -1}")).diagnostics == ()
     assert (
-        only_diagnostic(ENVIRONMENT_EXAMPLE.replace("kind: guess,", "kind: guess, on_error: -3.0,"))[0]
+        only_diagnostic(ENVIRONMENT_EXAMPLE.replace("type: guess,", "type: guess, on_error: -3.0,"))[0]
         == "PT0684"
     )
 
@@ -115,14 +119,14 @@ def test_what_a_reward_says_of_the_score_holds_for_the_environment() -> None:
 def test_a_bare_value_of_the_op_is_not_passed_over() -> None:
     assert (
         only_diagnostic(
-            ENVIRONMENT_EXAMPLE.replace("{environment: {figure: score}}", "{environment: completion}")
+            ENVIRONMENT_EXAMPLE.replace("{environment: {metric: score}}", "{environment: completion}")
         )[0]
         == "PT0504"
     )
 
 
 def test_an_environment_that_nothing_uses_is_told_like_other_declarations() -> None:
-    text = ENVIRONMENT_EXAMPLE.replace("environments:\n", "environments:\n  spare: {kind: guess}\n")
+    text = ENVIRONMENT_EXAMPLE.replace("environments:\n", "environments:\n  spare: {type: guess}\n")
     assert only_diagnostic(text)[:2] == ("PT0304", "nothing uses the environment `spare`")
 
 
@@ -135,8 +139,8 @@ def test_a_user_file_that_is_not_there_is_told() -> None:
     ("before", "after", "part"),
     [
         ("high: 9", "high: 8", "params.environment"),
-        ("kind: guess,", "kind: guess, turns: 3,", "params.environment"),
-        ("kind: guess,", "kind: guess, on_error: abstain,", "params.environment"),
+        ("type: guess,", "type: guess, max_turns: 3,", "params.environment"),
+        ("type: guess,", "type: guess, on_error: abstain,", "params.environment"),
     ],
 )
 def test_what_an_episode_depends_on_is_part_of_the_key(before: str, after: str, part: str) -> None:

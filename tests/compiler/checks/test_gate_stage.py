@@ -48,20 +48,25 @@ def one_condition(condition: str) -> str:
         ("at_least: 0.8", 16, "PT0704", "17 would do"),
         ("at_most: 0.02", 100, "PT0704", "189 would do"),
         ("at_least: 1.0", 100, "PT0704", "no number of items would do"),
-        ("at_least: 0.8, effect: 0.1", 100, "PT0707", "108 would do"),
-        ("at_least: 0.8, effect: 0.1", 108, None, ""),
-        ("at_most: 0.2, effect: 0.1", 100, "PT0707", "108 would do"),
-        ("at_least: 0.8, effect: 0.3", 100, "PT0707", ""),
+        ("at_least: 0.8, min_detectable_effect: 0.1", 100, "PT0707", "108 would do"),
+        ("at_least: 0.8, min_detectable_effect: 0.1", 108, None, ""),
+        ("at_most: 0.2, min_detectable_effect: 0.1", 100, "PT0707", "108 would do"),
+        ("at_least: 0.8, min_detectable_effect: 0.3", 100, "PT0707", ""),
         ("better_than: first.accuracy", 5, "PT0704", "6 would do"),
         ("better_than: first.accuracy", 6, None, ""),
-        ("better_than: first.accuracy, effect: 0.05", 625, "PT0707", "626 would do"),
-        ("better_than: first.accuracy, effect: 0.05", 626, None, ""),
-        ("better_than: first.accuracy, effect: 0.05, disagreement: 0.4", 626, "PT0707", "1,254 would do"),
+        ("better_than: first.accuracy, min_detectable_effect: 0.05", 625, "PT0707", "626 would do"),
+        ("better_than: first.accuracy, min_detectable_effect: 0.05", 626, None, ""),
+        (
+            "better_than: first.accuracy, min_detectable_effect: 0.05, expected_disagreement: 0.4",
+            626,
+            "PT0707",
+            "1,254 would do",
+        ),
         ("better_than: first.accuracy, margin: 0.9", 100, None, ""),
         ("better_than: first.accuracy, margin: 0.99", 100, "PT0704", "765 would do"),
         ("better_than: first.accuracy, margin: -0.05", 100, "PT0708", "623 would do"),
         ("better_than: first.accuracy, margin: -0.05", 623, None, ""),
-        ("better_than: first.accuracy, margin: -0.05, effect: 0.15", 100, None, ""),
+        ("better_than: first.accuracy, margin: -0.05, min_detectable_effect: 0.15", 100, None, ""),
     ],
 )
 def test_rows_that_cannot_decide(condition: str, rows: int, code: str | None, help: str):
@@ -72,12 +77,14 @@ def test_rows_that_cannot_decide(condition: str, rows: int, code: str | None, he
 
 
 def test_several_completions_may_tell_as_much_as_prompts():
-    assert gate_diagnostics(one_condition("at_least: 0.8, effect: 0.1"), rows=30, samples=4) == []
+    assert (
+        gate_diagnostics(one_condition("at_least: 0.8, min_detectable_effect: 0.1"), rows=30, samples=4) == []
+    )
     assert gate_diagnostics(one_condition("at_least: 0.98"), rows=100, samples=4)[0][0] == "PT0704"
 
 
 def test_no_effect_of_a_mean_can_be_promised():
-    seen = gate_diagnostics("[{metric: check.score, at_least: 0.5, effect: 0.1}]")
+    seen = gate_diagnostics("[{metric: check.score, at_least: 0.5, min_detectable_effect: 0.1}]")
     assert [one[0] for one in seen] == ["PT0707"]
 
 

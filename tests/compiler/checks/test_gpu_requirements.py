@@ -10,7 +10,10 @@ from posttrain.runtime.catalog import CATALOG
 _STAGE = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch_size: 4}"
 _MODEL = "tokenizer: {init: characters}"
 _GPU = ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n")
-_GRPO = "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 4, max_completion_length: 16}"
+_GRPO = (
+    "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 4,"
+    " max_completion_length: 16}"
+)
 
 
 def gpu_diagnostics(*changes: tuple[str, str]) -> list[tuple[str, str, str]]:
@@ -39,9 +42,9 @@ def test_what_needs_a_gpu_says_so_where_it_is_asked_for(change: tuple[str, str],
     assert gpu_diagnostics(change, _GPU) == []
 
 
-def test_quantised_weights_under_an_adapter_need_one() -> None:
-    quantised = (_MODEL, _MODEL + "\n    quantize: int8")
-    assert gpu_diagnostics(quantised, (_STAGE, _STAGE + ", adapter: {type: lora}")) == [
+def test_quantized_weights_under_an_adapter_need_one() -> None:
+    quantized = (_MODEL, _MODEL + "\n    quantize: int8")
+    assert gpu_diagnostics(quantized, (_STAGE, _STAGE + ", adapter: {type: lora}")) == [
         ("PT1011", "warning", "base")
     ]
 

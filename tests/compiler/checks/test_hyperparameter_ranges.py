@@ -117,9 +117,9 @@ def test_a_length_that_the_recipe_does_not_give_is_not_judged() -> None:
 @pytest.mark.parametrize(
     "params",
     [
-        "loss: [sigmoid, nonsense]",
+        "loss_type: [sigmoid, nonsense]",
         "loss_type: []",
-        "loss: [sigmoid, sft], loss_weights: [1.0]",
+        "loss_type: [sigmoid, sft], loss_weights: [1.0]",
         "loss_type: exo_pair",
         "label_smoothing: 0.1",
         "loss_type: aot, batch_size: 8, micro_batch_size: 4",

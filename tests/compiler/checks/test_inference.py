@@ -13,7 +13,8 @@ from posttrain.spec.plan import Plan
 
 ENDPOINTS = """\
 endpoints:
-  gpt: {provider: openai, model: gpt-4.1, api_key: {env: OPENAI_API_KEY}, concurrency: 32, extra: {top_k: 5}}
+  gpt: {provider: openai, model: gpt-4.1, api_key: {env: OPENAI_API_KEY}, concurrency: 32,
+      extra_body: {top_k: 5}}
   dated: {provider: openai, model: gpt-4.1-2025-04-14, pinned: true}
   claude: {provider: anthropic, model: claude-sonnet-4-5, api_key: {env: ANTHROPIC_API_KEY}}
 rewards:"""
@@ -41,9 +42,9 @@ def plan(*stages: str, more: str = "", **beside: str) -> Plan:
 
 def test_an_endpoint_is_asked_over_http_by_the_name_of_its_key():
     step = plan(f"check: {{eval: gpt, {EVAL_ARGS}}}").step("check")
-    asked = {"provider": "openai", "model": "gpt-4.1", "url": None, "extra": {"top_k": 5}}
-    assert step.params["subjects"] == [{"name": "gpt", "role": "model", "engine": "http", "endpoint": asked}]
-    access = {"key": "OPENAI_API_KEY", "concurrency": 32, "timeout_seconds": 300.0, "attempts": 6}
+    asked = {"provider": "openai", "model": "gpt-4.1", "base_url": None, "extra_body": {"top_k": 5}}
+    assert step.params["models"] == [{"name": "gpt", "role": "model", "engine": "http", "endpoint": asked}]
+    access = {"api_key": "OPENAI_API_KEY", "concurrency": 32, "timeout_seconds": 300.0, "max_retries": 5}
     assert step.params["access"] == {"gpt": access}
     assert step.secrets == ("OPENAI_API_KEY",)
     assert step.resources.network
@@ -99,7 +100,7 @@ def test_several_models_are_inputs_each_and_their_metrics_have_their_names():
     )
     step = made.step("check")
     assert set(step.inputs) == {"model:base", "model:sft", "data"}
-    assert step.params["several"]
+    assert step.params["multiple_models"]
     conditions = made.step("ship").params["conditions"]
     assert conditions[0]["metric"] == {"eval": "check", "name": "sft.score"}
     assert conditions[1]["metric"] == {"eval": "check", "name": "sft.truncated"}
@@ -118,7 +119,7 @@ def test_several_models_are_inputs_each_and_their_metrics_have_their_names():
 )
 def test_a_url_is_an_address_and_holds_no_secret(url: str, fine: bool):
     text = minimal_recipe(
-        ("rewards:", f"endpoints:\n  one: {{provider: vllm, model: m, url: '{url}'}}\nrewards:")
+        ("rewards:", f"endpoints:\n  one: {{provider: vllm, model: m, base_url: '{url}'}}\nrewards:")
     )
     request = CompileRequest(source=SourceFile("r.yaml", text.encode()), catalog=CATALOG, read=lambda _: None)
     found = [d.code for d in compile_recipe(request).diagnostics]
@@ -144,29 +145,35 @@ SAMPLING = "sampling: {n: 4, temperature: 1.0}"
         (f"check: {{eval: sft, {EVAL_ARGS}, few_shot: {{data: sums.train, num_fewshot: 64}}}}", ""),
         (f"check: {{eval: sft, {EVAL_ARGS}, few_shot: {{data: few}}}}", "PT0301"),
         (f"check: {{eval: sft, {EVAL_ARGS}, few_shot: {{data: sums.part}}}}", "PT0405"),
-        ("more: {generate: sft, data: sums.train, keep: {above: 0.5}}", "PT0675"),
+        ("more: {generate: sft, data: sums.train, keep: {min_score: 0.5}}", "PT0675"),
         (
-            f"more: {{generate: sft, data: sums.train, reward: right, keep: {{above: 2}}, {SAMPLING}}}",
+            f"more: {{generate: sft, data: sums.train, reward: right, keep: {{min_score: 2}}, {SAMPLING}}}",
             "PT0675",
         ),
         (
-            f"more: {{generate: sft, data: sums.train, reward: right, keep: {{above: 0}}, {SAMPLING}}}",
+            f"more: {{generate: sft, data: sums.train, reward: right, keep: {{min_score: 0}}, {SAMPLING}}}",
             "PT0675",
         ),
-        (f"more: {{generate: sft, data: sums.train, reward: right, keep: {{above: 1}}, {SAMPLING}}}", ""),
+        (f"more: {{generate: sft, data: sums.train, reward: right, keep: {{min_score: 1}}, {SAMPLING}}}", ""),
         ("more: {generate: sft, data: sums.train, reward: right, keep: pair}", "PT0672"),
-        ("talk: {generate: sft, data: sums.train, reward: right, dialogue: {with: gpt, turns: 2}}", "PT0676"),
         (
-            "talk: {generate: sft, data: sums.train, prompts: plain, dialogue: {with: gpt, turns: 2}}",
-            "PT0676",
-        ),
-        ("talk: {generate: sft, data: sums.train, dialogue: {with: sums, turns: 2}}", "PT0302"),
-        (
-            "talk: {generate: sft, data: sums.train, dialogue: {with: gpt, turns: 2, system: 'Be {x}'}}",
+            "talk: {generate: sft, data: sums.train, reward: right, dialogue: {with: gpt, max_turns: 2}}",
             "PT0676",
         ),
         (
-            "talk: {generate: sft, data: sums.train, dialogue: {with: gpt, turns: 2, system: '{answer} {}'}}",
+            "talk: {generate: sft, data: sums.train, prompts: plain, dialogue: {with: gpt, max_turns: 2}}",
+            "PT0676",
+        ),
+        ("talk: {generate: sft, data: sums.train, dialogue: {with: sums, max_turns: 2}}", "PT0302"),
+        (
+            "talk: {generate: sft, data: sums.train, dialogue: {with: gpt, max_turns: 2, system: 'Be {x}'}}",
+            "PT0676",
+        ),
+        (
+            (
+                "talk: {generate: sft, data: sums.train, dialogue: {with: gpt, max_turns: 2, system:"
+                " '{answer} {}'}}"
+            ),
             "",
         ),
     ],
@@ -228,7 +235,7 @@ def test_prompts_that_are_conversations_take_no_template_and_no_shots():
             {"chosen", "rejected", "chosen_score", "rejected_score"},
         ),
         (
-            "made: {generate: sft, data: sums.train, dialogue: {with: gpt, turns: 2}}",
+            "made: {generate: sft, data: sums.train, dialogue: {with: gpt, max_turns: 2}}",
             {"messages", "turns", "finish"},
         ),
     ],
@@ -250,3 +257,56 @@ def test_what_is_written_has_known_columns(stage: str, columns: set[str]):
     )
     found = compile_recipe(request)
     assert [d for d in found.diagnostics if d.severity == "error"] == []
+
+
+@pytest.mark.parametrize(
+    ("sampling", "message"),
+    [
+        ("{top_k: 5}", "top_k has no effect at temperature 0, which is greedy decoding"),
+        ("{top_p: 0.9}", "top_p has no effect at temperature 0, which is greedy decoding"),
+        ("{min_p: 0.1}", "min_p has no effect at temperature 0, which is greedy decoding"),
+        ("{seed: 4}", "seed has no effect at temperature 0, which is greedy decoding"),
+        ("{repetition_penalty: 1.2}", None),
+        ("{temperature: 1.0, top_k: 5, min_p: 0.1, seed: 4, repetition_penalty: 1.2}", None),
+        (
+            "{repetition_penalty: 1.2, continuous_batching: true}",
+            "transformers ignores repetition_penalty with continuous batching: remove one of the two",
+        ),
+    ],
+)
+def test_sampling_that_would_be_ignored_is_refused(sampling: str, message: str | None) -> None:
+    found = compile_stages(f"check: {{eval: sft, {EVAL_ARGS}, sampling: {sampling}}}")
+    assert [one.message for one in found.diagnostics] == ([message] if message else [])
+
+
+@pytest.mark.parametrize(
+    ("model", "option", "supported"),
+    [
+        ("gpt", "top_k: 5", False),
+        ("gpt", "min_p: 0.1", False),
+        ("gpt", "repetition_penalty: 1.1", False),
+        ("gpt", "seed: 3", True),
+        ("claude", "top_k: 5", True),
+        ("claude", "min_p: 0.1", False),
+        ("claude", "seed: 3", False),
+    ],
+)
+def test_an_endpoint_refuses_sampling_that_its_provider_does_not_have(
+    model: str, option: str, supported: bool
+) -> None:
+    sampling = f"{{temperature: 1.0, {option}}}"
+    found = compile_stages(f"check: {{eval: {model}, {EVAL_ARGS}, sampling: {sampling}}}").diagnostics
+    assert [one.code for one in found if one.severity == "error"] == ([] if supported else ["PT0671"])
+
+
+def test_the_seed_of_the_sampling_is_the_seed_of_the_step() -> None:
+    def step(sampling: str, seed: int = 0) -> Any:
+        found = plan(f"check: {{eval: sft, {EVAL_ARGS}, sampling: {sampling}}}", more=f"seed: {seed}\n")
+        return found.step("check")
+
+    fixed = step("{temperature: 1.0, seed: 11}")
+    assert fixed.params["seed"] == 11
+    assert fixed.params["seed"] == step("{temperature: 1.0, seed: 11}", seed=1).params["seed"]
+    assert step("{temperature: 1.0}").params["seed"] != step("{temperature: 1.0}", seed=1).params["seed"]
+    assert fixed.key != step("{temperature: 1.0}").key
+    assert "seed" not in fixed.params["sampling"]

@@ -30,7 +30,11 @@ def with_inloop_eval(evaluate: str, train: str = _TRAIN) -> str:
     [
         ("eval_steps: 2, evals: [sft]", "PT0661", ""),
         ("eval_steps: 2, evals: [chck]", "PT0661", "did you mean `check`?"),
-        ("eval_steps: 2, evals: [check], early_stopping_patience: 2", "PT0662", "add `metric: EVAL.METRIC`"),
+        (
+            "eval_steps: 2, evals: [check], early_stopping_patience: 2",
+            "PT0662",
+            "add `metric_for_best_model: EVAL.METRIC`",
+        ),
         ("eval_steps: 2, evals: [check], metric_for_best_model: check.score", "PT0662", "or remove it"),
         (
             "eval_steps: 2, evals: [check], keep: best, metric_for_best_model: check.scor",
@@ -52,7 +56,7 @@ def test_the_plan_holds_the_evals_and_what_they_read() -> None:
     assert plan is not None
     step, check = plan.step("sft"), plan.step("check")
     made = step.params["evaluate"]
-    assert made["every"] == 7
+    assert made["eval_steps"] == 7
     assert made["evals"]["check"]["metrics"] == check.params["metrics"]
     assert made["evals"]["check"]["reward"] == check.params["reward"]
     assert step.inputs["check.data"] == check.inputs["data"]
@@ -60,11 +64,14 @@ def test_the_plan_holds_the_evals_and_what_they_read() -> None:
 
 
 def test_evaluations_land_where_a_stage_resumes_exactly() -> None:
-    grpo = "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 40, optimizer_steps_per_generation: 4}}"
+    grpo = (
+        "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 40,"
+        " optimizer_steps_per_generation: 4}}"
+    )
     outcome = compiled(with_inloop_eval("eval_steps: 10, evals: [check]", grpo))
     assert "PT0663" in [d.code for d in outcome.diagnostics]
     assert outcome.plan is not None
-    assert outcome.plan.step("sft").params["evaluate"]["every"] == 12
+    assert outcome.plan.step("sft").params["evaluate"]["eval_steps"] == 12
 
 
 def test_trackers_are_known_by_name_and_are_no_part_of_a_key() -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from tests.compiler.checks.stage_compilation import codes_of, stage_recipe
 
-_OWN = "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n    tokenizer: {init: characters}\n"
+_OWN = (
+    "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n   "
+    " tokenizer: {init: characters}\n"
+)
 _OTHER = "    from: someone/a-model\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n"
 
 

@@ -39,7 +39,7 @@ def sandbox_diagnostics(**words: str) -> list[tuple[str, int, str]]:
     return [(one.code, one.span.line, one.message) for one in diagnostics_of(text)]
 
 
-@pytest.mark.parametrize("more", ["", ", containment: namespaces"])
+@pytest.mark.parametrize("more", ["", ", sandbox: namespaces"])
 def test_namespaces_cannot_be_made_in_a_container(more: str):
     ((code, line, message),) = sandbox_diagnostics(held=CONTAINER, more=more)
     assert (code, line) == (NO_SANDBOX.id, 16)
@@ -54,4 +54,4 @@ def test_a_training_stage_measures_in_its_own_container():
 def test_what_can_be_made_is_not_told():
     assert sandbox_diagnostics() == []
     assert sandbox_diagnostics(during=INLOOP_EVAL) == []
-    assert sandbox_diagnostics(held=CONTAINER, more=", containment: landlock") == []
+    assert sandbox_diagnostics(held=CONTAINER, more=", sandbox: landlock") == []

@@ -42,10 +42,10 @@ DIGITS = 'init: characters, alphabet: "0123456789"'
     [
         ("<a>", {"alphabet": "a"}, "<>"),
         ("<a>", {"alphabet": "<a>"}, ""),
-        ("<a>", {"alphabet": "", "words": ["<a>"]}, ""),
-        ("<a><b>", {"alphabet": "b<>", "words": ["<a>"]}, ""),
-        ("aba", {"alphabet": "", "words": ["a"]}, "b"),
-        ("abab", {"alphabet": "", "words": ["a", "ab"]}, ""),
+        ("<a>", {"alphabet": "", "added_tokens": ["<a>"]}, ""),
+        ("<a><b>", {"alphabet": "b<>", "added_tokens": ["<a>"]}, ""),
+        ("aba", {"alphabet": "", "added_tokens": ["a"]}, "b"),
+        ("abab", {"alphabet": "", "added_tokens": ["a", "ab"]}, ""),
     ],
 )
 def test_what_a_tokenizer_of_characters_lacks(text: str, tokenizer: dict[str, object], lacking: str) -> None:
@@ -61,7 +61,7 @@ def test_a_tag_outside_the_alphabet_is_never_written() -> None:
     assert messages_by_code(recipe(tokenizer=DIGITS)) == {
         "PT0811": "`base` can never write `</answer>`: its tokenizer has no < / a n s w e r >"
     }
-    assert messages_by_code(recipe(tokenizer=DIGITS + ", words: [<answer>, </answer>]")) == {}
+    assert messages_by_code(recipe(tokenizer=DIGITS + ", added_tokens: [<answer>, </answer>]")) == {}
     assert messages_by_code(recipe()) == {}
 
 
@@ -70,7 +70,9 @@ def test_a_piece_of_a_column_is_no_tag_of_the_model() -> None:
 
 
 def test_a_chain_of_nodes_is_followed_to_the_completion() -> None:
-    assert "PT0811" in messages_by_code(recipe(tokenizer=DIGITS, of="{after: {of: completion, mark: '='}}"))
+    assert "PT0811" in messages_by_code(
+        recipe(tokenizer=DIGITS, of="{after: {of: completion, separator: '='}}")
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,9 +81,9 @@ def test_a_chain_of_nodes_is_followed_to_the_completion() -> None:
         ("\n    tags: {answer: [<solution>, </solution>]}", "init: characters", "other tags"),
         ("\n    tags: {answer: [<Answer>, </Answer>]}", "init: characters", "other tags"),
         ("\n    tags: {answer: [<answer>, </answer>]}", "init: characters", ""),
-        ("", "init: characters, words: [<answers>, </answers>]", "other tags"),
-        ("", "init: characters, words: [<think>, </think>]", ""),
-        ("", "init: characters, words: [<answer>]", ""),
+        ("", "init: characters, added_tokens: [<answers>, </answers>]", "other tags"),
+        ("", "init: characters, added_tokens: [<think>, </think>]", ""),
+        ("", "init: characters, added_tokens: [<answer>]", ""),
     ],
 )
 def test_tags_agree_with_what_the_model_is_told(model: str, tokenizer: str, said: str) -> None:
@@ -132,7 +134,8 @@ def test_a_template_that_nothing_is_taught_by_may_go_on() -> None:
 
 def test_a_published_model_ends_in_its_own_way() -> None:
     published = recipe(WITH_TEMPLATE).replace(
-        "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n    tokenizer: {init: characters}\n",
+        "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n   "
+        " tokenizer: {init: characters}\n",
         "    from: Qwen/Qwen2.5-0.5B\n",
     )
     assert "PT0813" not in messages_by_code(published, "{{ messages }}<|im_end|>")

@@ -63,7 +63,7 @@ def test_the_losses_of_dpo_and_grpo_are_those_of_the_installed_release() -> None
     from posttrain.runtime.methods import dpo, grpo
 
     assert losses_of_trainer(DPOTrainer, "loss_type") == set(get_args(dpo.Loss))
-    ours = set(get_args(fields_of(grpo.GrpoParams)["loss"].annotation))
+    ours = set(get_args(fields_of(grpo.GrpoParams)["loss_type"].annotation))
     assert losses_of_trainer(GRPOTrainer, "self.loss_type") == ours
 
 
@@ -71,7 +71,7 @@ def test_the_losses_of_dpo_and_grpo_are_those_of_the_installed_release() -> None
 def test_the_losses_of_the_others_are_those_of_the_table(name: str, kind: str) -> None:
     method = CATALOG.find("method", name)
     assert method is not None
-    ours = set(get_args(fields_of(method.params)["loss"].annotation))
+    ours = set(get_args(fields_of(method.params)["loss_type"].annotation))
     others = {"simpo", "alphapo"} if name == "cpo" else set()  # a method of its own; a weight of it
     assert ours | others == set(config_arguments(kind)["loss_type"]["choices"])
 
@@ -90,9 +90,9 @@ def test_the_losses_of_the_others_are_those_of_the_table(name: str, kind: str) -
         ("learning_rate: 1.0e-4", "PT0623", "params.learning_rate"),
         ("output_dir: here", "PT0623", "the store"),
         ("seed: 1", "PT0623", "the recipe's `seed`"),
-        ("max_steps: 5", "PT0623", "params.steps"),
+        ("max_steps: 5", "PT0623", "params.max_steps"),
         ("report_to: wandb", "PT0623", "tracking"),
-        ("warmup_ratio: 0.1", "PT0623", "params.warmup"),
+        ("warmup_ratio: 0.1", "PT0623", "params.warmup_steps"),
         ("max_length: 5", "PT0623", "params.max_length"),
     ],
 )

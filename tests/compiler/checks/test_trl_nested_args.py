@@ -27,14 +27,14 @@ SERVER = f"{REWARD_PARAMS}, placement: {{rollouts: {{engine: vllm, mode: server}
             REWARD_PARAMS,
             "generation_kwargs: {max_new_tokens: 5}",
             "PT0623",
-            "set `params.max_tokens`",
+            "set `params.max_completion_length`",
         ),
         (
             "rloo",
             REWARD_PARAMS,
             "generation_kwargs: {num_return_sequences: 5}",
             "PT0623",
-            "`params.generations`",
+            "`params.num_generations`",
         ),
         (
             "grpo",
@@ -96,7 +96,7 @@ SERVER = f"{REWARD_PARAMS}, placement: {{rollouts: {{engine: vllm, mode: server}
         ("sft", "", "optim: sgd, optim_args: 'momentum'", "PT0622", "no pair of a key and a value"),
         ("sft", "", "optim: sgd, optim_args: 'weight_decay=0.1'", "PT0623", "set `params.weight_decay`"),
         ("sft", "", "optim: stable_adamw, optim_args: 'decouple_lr=false'", "PT0622", "values here: true"),
-        ("sft", "", "liger_kernel_config: {rope: false}", "PT0624", "while `liger` is not true"),
+        ("sft", "", "liger_kernel_config: {rope: false}", "PT0624", "while `use_liger_kernel` is not true"),
     ],
 )
 def test_a_mistake_is_told_with_its_mending(

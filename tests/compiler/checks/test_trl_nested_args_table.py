@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 from tests.conftest import require_service
-from tools import trl_within
+from tools import trl_nested_table
 from tools.trl_table import configurations
 
 from posttrain.compiler.checks.reserved_trl_args import recipe_equivalent
@@ -21,7 +21,7 @@ from posttrain.spec.extension import Method
 
 METHODS = [CATALOG.find("method", name) for name in CATALOG.names("method")]
 KINDS = sorted({one.trl for one in METHODS if isinstance(one, Method) and one.trl is not None})
-FACTS = load_table("trl_within")
+FACTS = load_table("trl_nested")
 SEPARATE_SETS = {name: keys for part in FACTS["apart"].values() for name, keys in part["sets"].items()}
 SETS = {**FACTS["sets"], **SEPARATE_SETS}
 ROLLOUTS = ("trl.trainer.grpo_trainer", "trl.trainer.rloo_trainer")
@@ -29,23 +29,23 @@ ROLLOUTS = ("trl.trainer.grpo_trainer", "trl.trainer.rloo_trainer")
 
 @pytest.mark.slow
 def test_the_table_is_that_of_the_installed_release() -> None:
-    made = trl_within.render_table({**trl_within.build_table(), "apart": FACTS["apart"]})
-    assert made == trl_within.TABLE.read_text(), (
+    made = trl_nested_table.render_table({**trl_nested_table.build_table(), "apart": FACTS["apart"]})
+    assert made == trl_nested_table.TABLE.read_text(), (
         "run `python -m tools.trl_nested_table` and read the difference"
     )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", trl_within.OPTIONAL_PACKAGES)
+@pytest.mark.parametrize("name", trl_nested_table.OPTIONAL_PACKAGES)
 def test_what_is_said_of_those_apart_is_so(name: str) -> None:
     how = "install posttrain with its extra `cuda`"
-    require_service(name, find_spec(trl_within.OPTIONAL_PACKAGES[name]), how, apart=True)
-    assert json.loads(json.dumps(trl_within.optional_package_keys()[name])) == FACTS["apart"][name]
+    require_service(name, find_spec(trl_nested_table.OPTIONAL_PACKAGES[name]), how, apart=True)
+    assert json.loads(json.dumps(trl_nested_table.optional_package_keys()[name])) == FACTS["apart"][name]
 
 
 def test_the_table_is_of_the_pinned_release() -> None:
     assert FACTS["release"] == {name: PINNED_VERSIONS[name] for name in FACTS["release"]}
-    locked = (trl_within.TABLE.parents[4] / "requirements" / "cuda.txt").read_text()
+    locked = (trl_nested_table.TABLE.parents[4] / "requirements" / "cuda.txt").read_text()
     for name, part in FACTS["apart"].items():
         assert f"\n{name}=={part['release']} " in locked
 

@@ -1,4 +1,4 @@
-"""The tracer of perf/traced.py, as a fixture: tests measure what the benchmark measures."""
+"""The tracer of perf/memory_tracer.py, as a fixture: tests measure what the benchmark measures."""
 
 import importlib
 from pathlib import Path
@@ -16,4 +16,4 @@ def tracer():
     folder = Path(__file__).parents[3] / "perf"
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)  # as it is when the benchmark is run
-        return importlib.import_module("traced")
+        return importlib.import_module("memory_tracer")

@@ -25,7 +25,7 @@ def workloads(draw):
         rows=draw(st.integers(1, 16)),
         accumulation=draw(st.integers(1, 8)),
         gpus=draw(st.sampled_from([1, 2, 8])),
-        adapter=draw(st.sampled_from([None, LoraAdapter(), LoraAdapter(quantised=True)])),
+        adapter=draw(st.sampled_from([None, LoraAdapter(), LoraAdapter(quantized=True)])),
         checkpointing=draw(st.booleans()),
         frozen=draw(st.sampled_from([(), (FrozenModel("reference", model),)])),
         rollout=rollout and RolloutWorkload(rollout, 256, 1024, 64),
@@ -35,9 +35,9 @@ def workloads(draw):
 schedules = st.builds(
     ExpectedWork,
     steps=st.integers(1, 10_000),
-    tokens=st.floats(64, 2048),
-    generated=st.integers(1, 1024),
-    completion=st.floats(16, 1024),
+    tokens_per_row=st.floats(64, 2048),
+    completions_per_step=st.integers(1, 1024),
+    tokens_per_completion=st.floats(16, 1024),
 )
 
 
@@ -47,7 +47,7 @@ def test_shares_add_up_and_the_range_is_one(workload, schedule):
     assert 0 < result.min_seconds <= result.max_seconds
     assert result.min_seconds == sum(s.min_seconds for s in result.shares)
     assert result.max_seconds == sum(s.max_seconds for s in result.shares)
-    assert result.trained_tokens == schedule.steps * workload.global_rows * schedule.tokens
+    assert result.trained_tokens == schedule.steps * workload.global_rows * schedule.tokens_per_row
     dollars = result.max_seconds / 3600 * workload.gpus * H100.dollars_per_hour
     assert abs(result.max_dollars - dollars) < 1e-9 + 1e-6 * dollars
 

@@ -6,17 +6,17 @@ import sys
 SCRIPT = """
 import sys
 before = set(sys.modules)
-from posttrain.compiler.facts.accelerators import accelerator
-from posttrain.compiler.facts.model_shapes import known
-from posttrain.compiler.memory.duration import Schedule, duration
-from posttrain.compiler.memory.memory_estimate import estimate
-from posttrain.compiler.memory.fit_suggestions import remedies
+from posttrain.compiler.facts.accelerators import find_accelerator
+from posttrain.compiler.facts.model_shapes import find_shape
+from posttrain.compiler.memory.duration import ExpectedWork, estimate_duration
+from posttrain.compiler.memory.memory_estimate import estimate_memory
+from posttrain.compiler.memory.fit_suggestions import suggest_fits
 from posttrain.compiler.memory.workload import Workload
 
-workload = Workload(model=known("Qwen/Qwen3-8B"), length=4096, rows=8)
-device = accelerator("H100")
-assert remedies(workload, device)
-assert duration(workload, device, Schedule(steps=10, tokens=4096)).least > 0
+workload = Workload(model=find_shape("Qwen/Qwen3-8B"), length=4096, rows=8)
+device = find_accelerator("H100")
+assert suggest_fits(workload, device)
+assert estimate_duration(workload, device, ExpectedWork(steps=10, tokens_per_row=4096)).min_seconds > 0
 names = {name.partition(".")[0] for name in set(sys.modules) - before}
 print(sorted(name for name in names if name not in sys.stdlib_module_names))
 """

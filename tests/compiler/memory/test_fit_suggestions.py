@@ -69,7 +69,9 @@ def test_no_change_is_larger_than_it_must_be(workload, device):
     for remedy in suggest_fits(workload, device):
         if remedy.change.startswith("micro-batch"):
             together = workload.rows * workload.accumulation
-            larger = range(remedy.workload.rows + workload.unit, workload.rows, workload.unit)
+            larger = range(
+                remedy.workload.rows + workload.rows_per_example, workload.rows, workload.rows_per_example
+            )
             for rows in (r for r in larger if together % r == 0):
                 tried = replace(workload, rows=rows, accumulation=together // rows)
                 assert not estimate_memory(tried, device).fits
@@ -110,9 +112,9 @@ def test_a_share_too_small_for_vllm_is_enlarged():
         rows=8,
         adapter=LoraAdapter(),
         checkpointing=True,
-        rollout=RolloutWorkload("vllm", 512, 1536, 64, utilisation=0.1),
+        rollout=RolloutWorkload("vllm", 512, 1536, 64, gpu_memory_utilization=0.1),
     )
     first = suggest_fits(workload, device)[0]
-    assert first.change.startswith("vLLM utilisation")
+    assert first.change.startswith("vLLM gpu_memory_utilization")
     assert first.workload.rollout is not None
-    assert first.workload.rollout.utilisation > 0.1
+    assert first.workload.rollout.gpu_memory_utilization > 0.1

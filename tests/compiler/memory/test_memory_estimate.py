@@ -59,7 +59,7 @@ def workloads(draw, sharded=None):
         padded=draw(st.booleans()),
         loss=draw(st.sampled_from(["chunked", "full", "scores"])),
         frozen=draw(st.sampled_from([(), (FrozenModel("reference", model),)])),
-        value=draw(st.sampled_from([None, model])),
+        value_model=draw(st.sampled_from([None, model])),
         rollout=rollout and RolloutWorkload(rollout, 256, 512, draw(st.integers(1, 64))),
     )
 
@@ -148,8 +148,8 @@ def test_four_bits_never_hold_more_than_sixteen(workload):
         terms = estimate_memory(replace(workload, adapter=adapter, element=2), H100).terms
         return sum(t.bytes for t in terms if t.name == "weights")
 
-    nested = weights(LoraAdapter(quantised=True, double_quant=True))
-    assert nested <= weights(LoraAdapter(quantised=True)) <= weights(LoraAdapter())
+    nested = weights(LoraAdapter(quantized=True, double_quant=True))
+    assert nested <= weights(LoraAdapter(quantized=True)) <= weights(LoraAdapter())
 
 
 @given(workloads())
@@ -159,21 +159,23 @@ def test_a_frozen_model_costs_its_weights(workload):
     assert total_bytes(beside) >= total_bytes(alone) + 2 * count_parameters(workload.model)
 
 
-@pytest.mark.parametrize("utilisation", [0.3, 0.5, 0.9])
-def test_vllm_fills_its_share(utilisation):
+@pytest.mark.parametrize("gpu_memory_utilization", [0.3, 0.5, 0.9])
+def test_vllm_fills_its_share(gpu_memory_utilization):
     model = find_shape("Qwen/Qwen2.5-0.5B")
     assert model is not None
-    rollout = RolloutWorkload("vllm", 256, 256, 32, utilisation=utilisation, cuda_graphs=False)
+    rollout = RolloutWorkload(
+        "vllm", 256, 256, 32, gpu_memory_utilization=gpu_memory_utilization, cuda_graphs=False
+    )
     result = estimate_memory(Workload(model=model, length=512, rows=1, train=False, rollout=rollout), H100)
     share = sum(t.bytes for t in result.terms if t.name.startswith("vLLM"))
-    assert share == pytest.approx(utilisation * H100.memory, rel=1e-6)
+    assert share == pytest.approx(gpu_memory_utilization * H100.memory, rel=1e-6)
     assert result.fits
 
 
 def test_vllm_refuses_a_share_smaller_than_the_weights():
     model = find_shape("Qwen/Qwen3-8B")
     assert model is not None
-    rollout = RolloutWorkload("vllm", 256, 256, 32, utilisation=0.1)
+    rollout = RolloutWorkload("vllm", 256, 256, 32, gpu_memory_utilization=0.1)
     workload = Workload(model=model, length=512, train=False, rollout=rollout)
     result = estimate_memory(workload, H100)
     assert not result.fits
@@ -189,9 +191,12 @@ def test_a_sleeping_engine_makes_room_for_training():
         rows=8,
         adapter=LoraAdapter(),
         checkpointing=True,
-        rollout=RolloutWorkload("vllm", 512, 1536, 64, utilisation=0.5),
+        rollout=RolloutWorkload("vllm", 512, 1536, 64, gpu_memory_utilization=0.5),
     )
-    asleep = replace(awake, rollout=RolloutWorkload("vllm", 512, 1536, 64, utilisation=0.5, sleeps=True))
+    asleep = replace(
+        awake,
+        rollout=RolloutWorkload("vllm", 512, 1536, 64, gpu_memory_utilization=0.5, enable_sleep_mode=True),
+    )
     training = {m.name: m.total for m in estimate_memory(awake, H100).phases}
     sleeping = {m.name: m.total for m in estimate_memory(asleep, H100).phases}
     assert sleeping["generation"] == training["generation"]

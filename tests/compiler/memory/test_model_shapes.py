@@ -126,7 +126,7 @@ def test_an_adapter_has_as_many_parameters_as_peft_gives_it(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_quantisable_weights_are_those_of_linear_layers(family):
+def test_quantizable_weights_are_those_of_linear_layers(family):
     shape = smallest_shape(family)
     matrices = sum(
         module.weight.numel()

@@ -202,7 +202,7 @@ def test_a_micro_batch_is_named_as_the_recipe_writes_it() -> None:
 
 
 def test_no_change_is_named_that_the_loss_does_not_take() -> None:
-    whole = ", micro_batch_size: 32, loss: [sigmoid, sft], loss_weights: [1, 0.2]"
+    whole = ", micro_batch_size: 32, loss_type: [sigmoid, sft], loss_weights: [1, 0.2]"
     pairs = (
         "{train: dpo, model: base, data: sums, params: {max_steps: 2, batch_size: 32, max_length: 4096%s}}"
     )
@@ -235,7 +235,7 @@ def test_the_price_is_the_recipes_own_where_it_says_one() -> None:
     step = placed_step(GRPO % ("", LORA), "{gpus: 8xH100-80GB, price_per_hour: 80}")
     told = estimate_of(step)
     assert told["dollars"] == pytest.approx(told["seconds"] * 80 / 3600, rel=0.01)
-    assert told["seconds_least"] <= told["seconds"] <= told["seconds_most"]
+    assert told["seconds_min"] <= told["seconds"] <= told["seconds_max"]
 
 
 @pytest.mark.parametrize(
@@ -249,11 +249,11 @@ def test_every_method_is_placed(method: str, gpus: str) -> None:
 
 
 def test_a_method_whose_loss_spans_the_batch_stays_in_one_process() -> None:
-    params = "{epochs: 1, batch: 8, loss: aot, max_length: 512}"
+    params = "{epochs: 1, batch_size: 8, loss_type: aot, max_length: 512}"
     stage = f"{{train: dpo, model: base, data: sums, params: {params}{LORA}}}"
     step = placed_step(stage, "{gpus: 8xH100-80GB}", "Qwen/Qwen2.5-0.5B")
     assert step.launch.processes == 1
-    assert step.params["params"]["micro_batch"] == 8
+    assert step.params["params"]["micro_batch_size"] == 8
 
 
 def test_a_recipe_without_a_target_says_nothing_of_one() -> None:
@@ -269,7 +269,7 @@ def test_a_recipe_without_a_target_says_nothing_of_one() -> None:
 
 @pytest.mark.parametrize("batch", [999_999_999_989, 10**15])
 def test_a_batch_of_any_size_is_placed_in_no_time(batch: int) -> None:
-    stage = (SFT % ("", LORA)).replace("batch_size: 64", f"batch: {batch}")
+    stage = (SFT % ("", LORA)).replace("batch_size: 64", f"batch_size: {batch}")
     assert placed_step(stage).launch.processes >= 1
 
 
@@ -328,8 +328,8 @@ def test_what_an_eval_on_the_way_holds_is_weighed() -> None:
         return estimate_of(placed_step(small + _CHECK % sampling))
 
     few, many = weighed(1, "zero3"), weighed(64, "zero3")
-    assert few["moment"] != "generation of an evaluation"
-    assert many["moment"] == "generation of an evaluation"
+    assert few["peak_phase"] != "generation of an evaluation"
+    assert many["peak_phase"] == "generation of an evaluation"
     terms = {term["name"]: term["gb"] for term in many["terms"]}
     assert terms["gathered weights"] == pytest.approx(16.4, rel=0.05)
     assert terms["cache"] == pytest.approx(64 * 2560 * 147456 / 1e9, rel=0.01)  # 144 KiB for each token

@@ -47,9 +47,9 @@ def test_what_the_recipe_says_of_vllm_holds_for_a_model_of_unknown_shape() -> No
     assert step.launch.rollouts == {
         "mode": "server",
         "gpus": 2,
-        "utilisation": 0.7,
-        "tensor_parallel": 2,
-        "sleep": None,
+        "gpu_memory_utilization": 0.7,
+        "tensor_parallel_size": 2,
+        "enable_sleep_mode": None,
     }
     assert step.resources.gpus == 3
     plain = placed_step(stage_with_rollouts("engine: transformers"), "{gpus: 4xH100-80GB}", UNKNOWN)

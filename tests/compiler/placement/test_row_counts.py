@@ -52,14 +52,14 @@ def test_without_a_number_the_time_is_told_to_be_unknown_with_what_to_do() -> No
     found = stage_estimates(compile_plan("org/private", "main"))
     for name in ("sft", "check"):
         assert "seconds" not in found[name]
-        assert "`size`" in found[name]["untold"]
+        assert "`size`" in found[name]["unknown_reason"]
         assert found[name]["memory_gb"] > 0
 
 
 def test_a_size_gives_the_time_and_says_that_it_did() -> None:
     small, large = (stage_estimates(compile_plan("org/private", "main", size)) for size in (10_000, 100_000))
     for name in ("sft", "check"):
-        assert "untold" not in small[name]
+        assert "unknown_reason" not in small[name]
         assert small[name]["seconds"] < large[name]["seconds"]
     assert "about 9000 rows, as `size` says" in small["sft"]["assumes"]
     assert "about 1000 rows, as `size` says" in small["check"]["assumes"]

@@ -32,22 +32,22 @@ def make_error(message: str, span: Span, *labels: tuple[Span, str], **more: Any)
 
 
 CASES = {
-    "plain": make_error("unknown key `layer`", span_at(5, 27, 33), help="did you mean `layers`?"),
+    "plain": make_error("unknown key `layer`", span_at(5, 31, 48), help="did you mean `num_hidden_layers`?"),
     "labels on one line": make_error(
         "three places of one line",
         span_at(5, 11, 17),
-        (span_at(5, 35, 40), "the last"),
+        (span_at(5, 50, 55), "the last"),
         (span_at(5, 11, 17), "the place itself"),
-        (span_at(5, 27, 33), "between"),
+        (span_at(5, 31, 48), "between"),
     ),
     "labels on other lines": make_error(
         "two places before it",
-        span_at(5, 35, 40),
+        span_at(5, 50, 55),
         (span_at(2, 1, 5), "named here"),
         (span_at(4, 3, 7), "the model"),
     ),
     "overlapping labels": make_error(
-        "one inside the other", span_at(5, 11, 47), (span_at(5, 27, 33), "inside")
+        "one inside the other", span_at(5, 11, 80), (span_at(5, 31, 48), "inside")
     ),
     "several lines": make_error(
         "a whole block", span_at(4, 3, 1, end_line=8), (span_at(11, 1, 7), "long after")

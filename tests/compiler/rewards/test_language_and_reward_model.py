@@ -19,18 +19,22 @@ def language(**params: object) -> dict[str, object]:
 
 
 def test_a_language_is_text_and_its_test_a_condition():
-    found = compile_yaml_reward(language(among=["en", "zh"], least=0.8))
+    found = compile_yaml_reward(language(languages=["en", "zh"], min_probability=0.8))
     assert found.diagnostics == ()
     assert found.graph is not None
     assert found.graph.types["returns.when.of"] == "text"
-    assert found.graph.nodes[0]["params"] == {"among": ["en", "zh"], "least": 0.8, "prose": True}
+    assert found.graph.nodes[0]["params"] == {
+        "languages": ["en", "zh"],
+        "min_probability": 0.8,
+        "prose_only": True,
+    }
 
 
 @pytest.mark.parametrize(
     ("params", "code", "said"),
     [
-        ({"among": ["en", "english"]}, "PT0504", "`english` is no language that can be told"),
-        ({"least": 1.5}, "PT0204", "1.5"),
+        ({"languages": ["en", "english"]}, "PT0504", "`english` is no language that can be told"),
+        ({"min_probability": 1.5}, "PT0204", "1.5"),
         ({"langs": ["en"]}, "PT0201", "unknown key `langs`"),
     ],
 )

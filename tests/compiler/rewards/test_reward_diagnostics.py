@@ -46,7 +46,7 @@ def compiled(text: str, beside: dict[str, bytes] | None = None) -> CompileResult
 
 @pytest.mark.parametrize("code", OURS, ids=lambda code: code.id)
 def test_a_page_shows_what_raises_it_and_what_does_not(code: Any):
-    beside = {path: text.encode() for path, text in code.beside}
+    beside = {path: text.encode() for path, text in code.files}
     assert {found.code for found in compiled(code.wrong, beside).diagnostics} == {code.id}
     assert compiled(code.right, beside).diagnostics == ()
 
@@ -68,14 +68,14 @@ def marked_text(found: Diagnostic, nodes: str) -> str:
             "too",
         ),
         (
-            "{equal: {of: completion, to: answer, spaces: exact}}",
+            "{equal: {of: completion, to: answer, whitspace: exact}}",
             "PT0201",
-            "unknown key `spaces`",
-            "did you mean `space`?",
-            "spaces",
+            "unknown key `whitspace`",
+            "did you mean `whitespace`?",
+            "whitspace",
         ),
         (
-            "{equal: {of: completion, to: answer, space: exactly}}",
+            "{equal: {of: completion, to: answer, whitespace: exactly}}",
             "PT0204",
             "`exactly` is none of the values that this field takes",
             "did you mean `exact`?",
@@ -179,13 +179,13 @@ def test_every_mistake_is_found_in_one_go():
 @pytest.mark.parametrize(
     ("nodes", "codes"),
     [
-        ("{sum: [{score: sure}, {scale: {of: {score: sure}, by: 18}}]}", []),
-        ("{sum: [{score: sure}, {scale: {of: {score: sure}, by: 20}}]}", ["PT0510"]),
+        ("{sum: [{score: sure}, {scale: {of: {score: sure}, factor: 18}}]}", []),
+        ("{sum: [{score: sure}, {scale: {of: {score: sure}, factor: 20}}]}", ["PT0510"]),
         ("{sum: [1000, {score: sure}]}", []),
         ("{weighted: {of: [sure, sure], weights: [1, -40]}}", ["PT0510"]),
         ("{score: {when: {compare: {of: {repetition: completion}, at_least: 0}}}}", ["PT0512"]),
         ("{score: {when: sure, then: 2, else: 2}}", ["PT0512"]),
-        ("{scale: {of: {scale: {of: {score: sure}, by: 0}}, plus: 1}}", ["PT0512"]),
+        ("{scale: {of: {scale: {of: {score: sure}, factor: 0}}, offset: 1}}", ["PT0512"]),
         ("{any: [sure, {not: {all: [{text_is: 1}]}}]}", ["PT0501"]),
         ("{all: [sure, {not: {compare: {of: {length: completion}, below: 0}}}]}", ["PT0512"]),
         ("{max: [{score: sure}, 1]}", ["PT0512"]),
@@ -219,7 +219,8 @@ def test_nodes_that_build_on_each_other_without_end_are_refused():
 PIPELINE = """\
 recipe: 1
 name: demo
-models: {base: {init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2}, tokenizer: {init: characters}}}
+models: {base: {init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2},
+    tokenizer: {init: characters}}}
 datasets:
   sums: {from: {arithmetic: {digits: 2, count: 100}}}
 endpoints:

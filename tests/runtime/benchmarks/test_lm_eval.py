@@ -148,7 +148,7 @@ def _sums(_wild: FakeServer, exchange: Exchange, body: dict[str, Any], _number: 
 @pytest.mark.slow
 def test_an_endpoint_is_asked_row_by_row(bench: StageHarness):
     with run_server(FakeServer(_sums)) as wild:
-        there = f"endpoints:\n  big: {{provider: vllm, model: m, url: {wild.url}}}\nstages:"
+        there = f"endpoints:\n  big: {{provider: vllm, model: m, base_url: {wild.url}}}\nstages:"
         stage = "quoted: {benchmark: big, tasks: [written.yaml], prompts: chat}"
         made = bench.run(recipe(stage).replace("stages:", there), TASK_FILES)["quoted"]
         assert of(made, "metrics.json")["written.exact_match"]["value"] == 1.0

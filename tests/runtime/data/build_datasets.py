@@ -1,4 +1,4 @@
-"""Makes the datasets of a recipe as its plan says, step by step, and gives their rows."""
+"""Builds the datasets of a recipe from its plan, step by step, and returns their rows."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ from posttrain.spec.plan import Plan, plan_from_json, plan_to_json
 
 
 def compile_datasets(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> CompileResult:
-    """What the compiler makes of these datasets; a stage asks for each of them."""
+    """Compile a recipe with these datasets and a stage that reads each of them."""
     import io
 
     inputs = {name: name for name in datasets}
@@ -39,7 +39,7 @@ def plan_datasets(datasets: Mapping[str, Any], files: Mapping[str, bytes] | None
 
 
 class BuiltDatasets:
-    """The datasets of a plan, made in a folder."""
+    """The datasets of a plan, built in a folder."""
 
     def __init__(
         self, folder: Path, datasets: Mapping[str, Any], files: Mapping[str, bytes] | None = None
@@ -58,7 +58,7 @@ class BuiltDatasets:
         out.mkdir(parents=True)
         context = StepContext(
             step=step,
-            inputs={role: self.folder / given.step for role, given in step.inputs.items()},
+            inputs={role: self.folder / source.step for role, source in step.inputs.items()},
             files={role: self.folder / "user" / file.path for role, file in step.files.items()},
             out=out,
             work=self.folder,
@@ -73,7 +73,7 @@ class BuiltDatasets:
         return dataset_parts(self.folder / f"datasets.{name}")
 
     def columns(self, name: str) -> dict[str, str]:
-        """The columns that the compiler has derived."""
+        """The columns that the compiler infers."""
         return dict(self.plan.step(f"datasets.{name}").params["columns"])
 
 

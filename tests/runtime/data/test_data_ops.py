@@ -27,16 +27,16 @@ FolderFactory = Callable[[], Path]
 
 
 @pytest.fixture(scope="session")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> FolderFactory:
+def make_folder(tmp_path_factory: pytest.TempPathFactory) -> FolderFactory:
     """A new folder each time that it is called."""
-    return lambda: tmp_path_factory.mktemp("made")
+    return lambda: tmp_path_factory.mktemp("dataset")
 
 
 def test_chat_makes_turns_and_leaves_out_those_without_words(tmp_path: Path):
     turns = [{"system": {"text": "It's 1 + 1"}}, {"user": "q"}, {"assistant": "a"}]
     found = build_dataset(
         tmp_path,
-        {"chat": {"turns": turns, "to": "q"}},
+        {"chat": {"turns": turns, "output_column": "q"}},
         rows=[{"q": "why?", "a": "so"}, {"q": "hm", "a": None}],
     )
     system = {"role": "system", "content": "It's 1 + 1"}
@@ -47,7 +47,7 @@ def test_chat_makes_turns_and_leaves_out_those_without_words(tmp_path: Path):
     assert found.columns("it") == {"a": "text", "q": "messages"}
 
 
-def test_conversations_become_messages(tmp_path: Path, fresh: FolderFactory):
+def test_conversations_become_messages(tmp_path: Path, make_folder: FolderFactory):
     rows = [
         {"conversations": [{"from": "human", "value": "a", "more": 1}, {"from": "gpt", "value": "b"}]},
         {"conversations": []},
@@ -58,8 +58,15 @@ def test_conversations_become_messages(tmp_path: Path, fresh: FolderFactory):
         {"messages": []},
     ]
     other = [{"talk": [{"who": "Q", "said it": "a"}]}]
-    step = {"conversations": {"column": "talk", "role": "who", "content": "said it", "names": {"Q": "user"}}}
-    assert build_dataset(fresh(), step, rows=other).rows("it")[0]["messages"] == [
+    step = {
+        "conversations": {
+            "column": "talk",
+            "role_key": "who",
+            "content_key": "said it",
+            "role_names": {"Q": "user"},
+        }
+    }
+    assert build_dataset(make_folder(), step, rows=other).rows("it")[0]["messages"] == [
         {"role": "user", "content": "a"}
     ]
 
@@ -81,14 +88,14 @@ def test_a_turn_of_an_unknown_role_ends_the_step(tmp_path: Path, turn: dict[str,
     st.sampled_from(["characters", "words"]),
 )
 def test_a_percentile_keeps_at_least_its_share_and_the_shortest(
-    fresh: FolderFactory, texts: list[str | None], keep: int, unit: str
+    make_folder: FolderFactory, texts: list[str | None], keep: int, unit: str
 ):
     rows = [
         {"id": n, "a": text, "m": [{"role": "user", "content": text or ""}]} for n, text in enumerate(texts)
     ]
-    step = {"length_percentile": {"columns": ["a", "m"], "keep": keep, "unit": unit}}
+    step = {"length_percentile": {"columns": ["a", "m"], "percentile": keep, "unit": unit}}
     typed = {"rows": rows, "columns": {"id": "integer", "a": "text", "m": "messages"}}
-    found = BuiltDatasets(fresh(), {"it": {"from": {"rows": typed}, "steps": [step]}}).rows("it")
+    found = BuiltDatasets(make_folder(), {"it": {"from": {"rows": typed}, "steps": [step]}}).rows("it")
     lengths = [
         2 * (len(text) if unit == "characters" else len(text.split())) if text else 0 for text in texts
     ]
@@ -101,7 +108,7 @@ def test_a_percentile_keeps_at_least_its_share_and_the_shortest(
 def test_max_length_keeps_what_is_short_enough(tmp_path: Path):
     rows = [{"a": "one two", "b": "three"}, {"a": "one two", "b": "three four"}, {"a": None, "b": "x"}]
     found = build_dataset(
-        tmp_path, {"max_length": {"columns": ["a", "b"], "at_most": 3, "unit": "words"}}, rows=rows
+        tmp_path, {"max_length": {"columns": ["a", "b"], "max_length": 3, "unit": "words"}}, rows=rows
     )
     assert [row["b"] for row in found.rows("it")] == ["three", "x"]
 
@@ -116,8 +123,8 @@ def test_what_goes_is_like_something_that_stays_and_equal_texts_go(
     kept = [place for place in range(len(texts)) if place not in gone]
     for place in gone:
         assert any(exact_jaccard(sets[place], sets[other]) >= similarity for other in kept if other < place)
-    told = [frozenset(sets[place]) for place in kept if sets[place]]
-    assert len(told) == len(set(told))
+    remaining = [frozenset(sets[place]) for place in kept if sets[place]]
+    assert len(remaining) == len(set(remaining))
     assert all(sets[place] for place in gone)
 
 
@@ -155,7 +162,9 @@ def test_near_duplicates_are_found_among_many_rows(tmp_path: Path):
     base = [" ".join(f"w{n}" for n in draw.integers(0, 4000, size=60)) for _ in range(150)]
     changed = [text.replace(text.split()[30], "other") for text in base[:50]]
     rows = [{"id": n, "a": text} for n, text in enumerate([*base, *changed])]
-    found = build_dataset(tmp_path, {"near_duplicates": {"columns": "a", "similarity": 0.7}}, rows=rows)
+    found = build_dataset(
+        tmp_path, {"near_duplicates": {"columns": "a", "similarity_threshold": 0.7}}, rows=rows
+    )
     assert [row["id"] for row in found.rows("it")] == list(range(150))
 
 
@@ -173,7 +182,7 @@ def test_a_text_holds_a_piece_when_a_run_of_words_is_in_both(text: str, other: s
     assert contains_shingle(text, pieces) == bool(runs & mine)
 
 
-def test_rows_that_hold_a_piece_of_a_test_set_go(tmp_path: Path, fresh: FolderFactory):
+def test_rows_that_hold_a_piece_of_a_test_set_go(tmp_path: Path, make_folder: FolderFactory):
     rows = [
         {"q": "Well: what is the SUM of two and two, friend?"},
         {"q": "what is the sum"},
@@ -184,12 +193,12 @@ def test_rows_that_hold_a_piece_of_a_test_set_go(tmp_path: Path, fresh: FolderFa
         "from": {"rows": [{"ask": "What is the sum of two and two"}, {"ask": "short one"}, {"ask": "kept"}]},
         "steps": [{"split": {"test": 2}}],
     }
-    step = {"decontaminate": {"columns": "q", "against": "bench", "in_columns": "ask", "words": 5}}
+    step = {"decontaminate": {"columns": "q", "against": "bench", "against_columns": "ask", "ngram_size": 5}}
     assert [row["q"] for row in build_dataset(tmp_path, step, rows=rows, bench=bench).rows("it")] == [
         "what is the sum"
     ]
     part = {"decontaminate": {**step["decontaminate"], "against": "bench.test"}}
-    found = build_dataset(fresh(), part, rows=rows, bench=bench)
+    found = build_dataset(make_folder(), part, rows=rows, bench=bench)
     assert found.plan.step("datasets.it").inputs["other:bench.test"].part == "test"
     in_test = {row["ask"] for row in found.rows("bench", "test")}
     expected = [
@@ -203,7 +212,7 @@ def test_rows_that_hold_a_piece_of_a_test_set_go(tmp_path: Path, fresh: FolderFa
     assert [row["q"] for row in found.rows("it")] == expected
 
 
-def test_pairs_become_single_answers_and_back(tmp_path: Path, fresh: FolderFactory):
+def test_pairs_become_single_answers_and_back(tmp_path: Path, make_folder: FolderFactory):
     rows = [{"prompt": f"p{n}", "chosen": f"good {n}", "rejected": f"bad {n}"} for n in range(3)]
     found = build_dataset(tmp_path, {"unpair": {}}, rows=rows)
     assert found.columns("it") == {"prompt": "text", "completion": "text", "label": "boolean"}
@@ -211,8 +220,11 @@ def test_pairs_become_single_answers_and_back(tmp_path: Path, fresh: FolderFacto
         {"prompt": "p0", "completion": "good 0", "label": True},
         {"prompt": "p0", "completion": "bad 0", "label": False},
     ]
-    assert build_dataset(fresh(), {"unpair": {}}, {"pair": {"score": "label"}}, rows=rows).rows("it") == rows
-    split = build_dataset(fresh(), {"unpair": {}}, {"split": {"test": 5}}, rows=rows)
+    assert (
+        build_dataset(make_folder(), {"unpair": {}}, {"pair": {"score": "label"}}, rows=rows).rows("it")
+        == rows
+    )
+    split = build_dataset(make_folder(), {"unpair": {}}, {"split": {"test": 5}}, rows=rows)
     assert len(split.rows("it", "test")) == 5
     assert diagnostic_codes([{"unpair": {}}, {"split": {"test": 6}}], rows) == [
         "PT0406"
@@ -225,14 +237,14 @@ def test_pairs_become_single_answers_and_back(tmp_path: Path, fresh: FolderFacto
     st.sampled_from([0.0, 1.0, 2.0]),
 )
 def test_a_pair_is_the_best_and_the_worst_of_a_prompt(
-    fresh: FolderFactory, answers: list[tuple[str, int | None]], margin: float
+    make_folder: FolderFactory, answers: list[tuple[str, int | None]], margin: float
 ):
     rows = [{"prompt": p, "completion": f"{n}", "score": score} for n, (p, score) in enumerate(answers)]
     if all(score is None for _, score in answers):
         return
     found = {
         row["prompt"]: row
-        for row in build_dataset(fresh(), {"pair": {"margin": margin}}, rows=rows).rows("it")
+        for row in build_dataset(make_folder(), {"pair": {"min_margin": margin}}, rows=rows).rows("it")
     }
     for prompt in "pq":
         scored = [(score, -n) for n, (p, score) in enumerate(answers) if p == prompt and score is not None]
@@ -248,42 +260,43 @@ def test_a_pair_is_the_best_and_the_worst_of_a_prompt(
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "message"),
     [
         ({"chat": {"turns": [{"user": "b"}]}}, "there is no column `b` here"),
-        ({"chat": {"turns": [{"user": "n"}]}}, "`n` is integer; text is wanted"),
+        ({"chat": {"turns": [{"user": "n"}]}}, "`n` is integer; expected text"),
         ({"chat": {"turns": [{"robot": "a"}]}}, "a turn is one of system, user, assistant, tool"),
-        ({"chat": {"turns": [{"user": {"words": "a"}}]}}, "words of your own are written {text: ...}"),
-        ({"conversations": {"column": "a"}}, "`a` is text; any or list<any> is wanted"),
-        ({"max_length": {"columns": "n", "at_most": 1}}, "`n` is integer; text or messages is wanted"),
+        ({"chat": {"turns": [{"user": {"words": "a"}}]}}, "literal text is written {text: ...}"),
+        ({"conversations": {"column": "a"}}, "`a` is text; expected any or list<any>"),
+        ({"max_length": {"columns": "n", "max_length": 1}}, "`n` is integer; expected text or messages"),
         ({"near_duplicates": {"columns": ["a", "b"]}}, "there is no column `b` here"),
         ({"unpair": {"chosen": "a", "rejected": "m"}}, "`a` and `m` are of different types"),
         ({"unpair": {"chosen": "a", "rejected": "a", "completion": "n"}}, "there is a column `n` already"),
         (
-            {"pair": {"by": "a", "completion": "a", "score": "a"}},
-            "`a` is text; number or integer or boolean is wanted",
+            {"pair": {"group_by": "a", "completion": "a", "score": "a"}},
+            "`a` is text; expected number or integer or boolean",
         ),
         ({"decontaminate": {"columns": "a", "against": "other"}}, "in `other`: there is no column `a` here"),
         (
-            {"decontaminate": {"columns": "a", "in_columns": "x", "against": "other.test"}},
+            {"decontaminate": {"columns": "a", "against_columns": "x", "against": "other.test"}},
             "the data is not split",
         ),
         ({"decontaminate": {"columns": "a", "against": "othr"}}, "nothing is named `othr`"),
     ],
 )
-def test_a_step_that_does_not_fit_its_columns_is_told_when_the_recipe_is_compiled(step: Any, said: str):
+def test_a_step_that_does_not_fit_its_columns_is_told_when_the_recipe_is_compiled(step: Any, message: str):
     rows = [{"a": "x", "n": 1, "m": [{"role": "user", "content": "x"}]}]
     other = {"from": {"rows": [{"x": "y"}]}}
     found = compile_datasets({"other": other, "it": {"from": {"rows": rows}, "steps": [step]}})
     texts = [f"{diagnostic.message} {diagnostic.help}" for diagnostic in found.diagnostics]
-    assert any(said in text for text in texts), texts
+    assert any(message in text for text in texts), texts
 
 
-def test_steps_are_seeded_by_the_recipe_and_say_what_they_read(fresh: FolderFactory):
+def test_steps_are_seeded_by_the_recipe_and_say_what_they_read(make_folder: FolderFactory):
     found = BuiltDatasets(
-        fresh(), {"it": {"from": {"rows": [{"a": "x y"}]}, "steps": [{"near_duplicates": {"columns": "a"}}]}}
+        make_folder(),
+        {"it": {"from": {"rows": [{"a": "x y"}]}, "steps": [{"near_duplicates": {"columns": "a"}}]}},
     )
     (operation,) = found.plan.step("datasets.it").params["operations"]
-    assert operation["params"] == {"columns": ["a"], "similarity": 0.8, "words": 5}
+    assert operation["params"] == {"columns": ["a"], "similarity_threshold": 0.8, "ngram_size": 5}
     assert operation["seed"] > 0
     assert found.rows("it") == [{"a": "x y"}]

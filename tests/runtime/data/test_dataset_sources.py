@@ -34,8 +34,8 @@ def to_jsonl(rows: list[dict[str, Any]]) -> bytes:
 
 
 def build_from_files(folder: Path, files: dict[str, bytes], **source: Any) -> BuiltDatasets:
-    given = source or {"path": list(files)}
-    return BuiltDatasets(folder, {"it": {"from": {"files": {"path": list(files), **given}}}}, files)
+    params = source or {"path": list(files)}
+    return BuiltDatasets(folder, {"it": {"from": {"files": {"path": list(files), **params}}}}, files)
 
 
 @settings(deadline=None, max_examples=20)
@@ -185,23 +185,23 @@ INVALID_FILES: dict[str, tuple[bytes, Any, str]] = {
 
 @pytest.mark.parametrize("case", INVALID_FILES)
 def test_rows_that_do_not_fit_are_told_when_the_recipe_is_compiled(case: str):
-    data, columns, said = INVALID_FILES[case]
+    data, columns, message = INVALID_FILES[case]
     source = {"path": "rows.jsonl", **({"columns": columns} if columns else {})}
     (found,) = compile_datasets({"it": {"from": {"files": source}}}, {"rows.jsonl": data}).diagnostics
-    assert said in found.message
+    assert message in found.message
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"a,a\n1,2\n", "two columns named `a`"),
         (b"a,b\n1\n", "rows.csv:2 has 1 field, and the header 2"),
         (b"", "there are no rows"),
     ],
 )
-def test_csv_that_is_none_is_told_when_the_recipe_is_compiled(data: bytes, said: str):
+def test_csv_that_is_none_is_told_when_the_recipe_is_compiled(data: bytes, message: str):
     (found,) = compile_datasets({"it": {"from": {"files": "rows.csv"}}}, {"rows.csv": data}).diagnostics
-    assert said in found.message
+    assert message in found.message
 
 
 def test_what_looks_like_a_number_in_csv_may_be_kept_as_text(tmp_path: Path):
@@ -232,7 +232,7 @@ def test_a_compressed_bomb_costs_the_compiler_nothing():
     (found,) = compile_datasets(
         {"it": {"from": {"files": "rows.jsonl.gz"}}}, {"rows.jsonl.gz": bomb}
     ).diagnostics
-    assert "cannot be told here" in found.message
+    assert "cannot be inferred here" in found.message
 
 
 def test_the_number_of_rows_of_a_file_is_known_when_the_recipe_is_compiled():
@@ -259,16 +259,18 @@ WORDS = st.lists(st.sampled_from(["One.", "two", "three!", "f" * 30, "\n", "\n\n
 
 @settings(deadline=None)
 @given(WORDS, st.sampled_from(["paragraphs", "characters"]), st.integers(20, 80))
-def test_passages_hold_every_word_in_order_and_are_never_too_long(text: str, by: Any, longest: int):
-    found = list(split_passages(text, Text(path=["a.txt"], by=by, longest=longest)))
+def test_passages_hold_every_word_in_order_and_are_never_too_long(
+    text: str, split_by: Any, max_characters: int
+):
+    found = list(split_passages(text, Text(path=["a.txt"], split_by=split_by, max_characters=max_characters)))
     assert "".join("".join(found).split()) == "".join(text.split())
-    assert all(len(passage) <= longest and passage == passage.strip() and passage for passage in found)
+    assert all(len(passage) <= max_characters and passage == passage.strip() and passage for passage in found)
 
 
 def test_a_book_becomes_passages(tmp_path: Path):
     book = "Chapter one.\n\n" + "It was a dark night. " * 8 + "\n\n\nThe end.\n"
     files = {"books/night.txt": book.encode(), "other.txt": b"\xef\xbb\xbfShort."}
-    source = {"path": list(files), "longest": 110, "shortest": 7}
+    source = {"path": list(files), "max_characters": 110, "min_characters": 7}
     found = BuiltDatasets(tmp_path, {"it": {"from": {"text": source}}}, files)
     rows = found.rows("it")
     assert [(row["source"], row["number"]) for row in rows] == [("night", 1), ("night", 2), ("night", 3)]
@@ -277,7 +279,7 @@ def test_a_book_becomes_passages(tmp_path: Path):
     assert rows[2]["passage"].endswith("night.\n\nThe end.")
     whole = BuiltDatasets(
         Path(tempfile.mkdtemp(dir=tmp_path)),
-        {"it": {"from": {"text": {"path": "other.txt", "by": "file"}}}},
+        {"it": {"from": {"text": {"path": "other.txt", "split_by": "file"}}}},
         files,
     )
     assert [row["passage"] for row in whole.rows("it")] == ["Short."]

@@ -47,7 +47,7 @@ def test_rows_of_the_hub_are_fetched_and_typed(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("{name: org/none, columns: {question: text}}", "`org/none` cannot be loaded"),
         (
@@ -56,8 +56,8 @@ def test_rows_of_the_hub_are_fetched_and_typed(tmp_path: Path):
         ),
     ],
 )
-def test_what_is_not_there_ends_the_step_with_its_name(tmp_path: Path, source: str, said: str):
+def test_what_is_not_there_ends_the_step_with_its_name(tmp_path: Path, source: str, message: str):
     with serve_hub("org/name", FILES) as address:
         done = run(tmp_path, address, source)
     assert done.returncode != 0
-    assert said in done.stdout + done.stderr
+    assert message in done.stdout + done.stderr

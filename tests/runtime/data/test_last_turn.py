@@ -1,4 +1,4 @@
-"""Conversations are parted before the assistant's last turn, and those that have none are told."""
+"""Conversations are split before the assistant's last turn, and those that have none are reported."""
 
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def test_the_columns_may_have_other_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("turns", "said"),
+    ("turns", "message"),
     [
         ([USER_TURN, ASSISTANT_TURN, USER_TURN], "ends on a turn of user"),
         ([ASSISTANT_TURN], "has 1 turns"),
@@ -51,30 +51,30 @@ def test_the_columns_may_have_other_names(tmp_path: Path) -> None:
     ],
 )
 def test_one_without_an_answer_is_told_and_can_be_left_out(
-    turns: list[dict[str, str]], said: str, tmp_path: Path
+    turns: list[dict[str, str]], message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(StepError, match=f"row 2: `messages` {said}") as told:
+    with pytest.raises(StepError, match=f"row 2: `messages` {message}") as raised:
         BuiltDatasets(tmp_path / "all", conversation_dataset([USER_TURN, ASSISTANT_TURN], turns))
-    kept = told.value.advice.split("`")[1]
-    assert kept.startswith("where: ")
+    condition = raised.value.advice.split("`")[1]
+    assert condition.startswith("where: ")
     found = BuiltDatasets(
-        tmp_path / "kept",
+        tmp_path / "filtered",
         conversation_dataset(
-            [USER_TURN, ASSISTANT_TURN], turns, before=[{"where": kept.removeprefix("where: ")}]
+            [USER_TURN, ASSISTANT_TURN], turns, before=[{"where": condition.removeprefix("where: ")}]
         ),
     )
     assert [row["prompt"] for row in found.rows("it")] == [[USER_TURN]]
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "message"),
     [
-        ({"column": "label"}, "`label` is boolean; messages is wanted"),
+        ({"column": "label"}, "`label` is boolean; expected messages"),
         ({"column": "talk"}, "there is no column `talk` here"),
         ({"prompt": "label"}, "there is a column `label` already"),
         ({"prompt": "x", "completion": "x"}, "`prompt` and `completion` are two columns"),
     ],
 )
-def test_columns_that_do_not_fit_are_told_by_the_compiler(step: dict[str, str], said: str) -> None:
+def test_columns_that_do_not_fit_are_told_by_the_compiler(step: dict[str, str], message: str) -> None:
     found = compile_datasets(conversation_dataset([USER_TURN, ASSISTANT_TURN], step=step))
-    assert said in " ".join(one.message for one in found.diagnostics)
+    assert message in " ".join(one.message for one in found.diagnostics)

@@ -34,11 +34,11 @@ def test_columns_and_rows_are_known_when_the_recipe_is_compiled():
 
 def test_tasks_are_made_from_the_seed_and_graded_by_the_package(tmp_path: Path):
     require_service("reasoning-gym", find_spec("reasoning_gym"), "pip install reasoning-gym", apart=True)
-    made = BuiltDatasets(tmp_path, source(task="chain_sum", seed=5, config={"max_terms": 3}))
+    built = BuiltDatasets(tmp_path, source(task="chain_sum", seed=5, config={"max_terms": 3}))
     again = BuiltDatasets(
         tmp_path / "again", source(task="chain_sum", seed=5, count=7, config={"max_terms": 3})
     )
-    rows = made.rows("it")
+    rows = built.rows("it")
     assert [row["prompt"] for row in rows[:7]] == [row["prompt"] for row in again.rows("it")]
     assert json.loads(rows[3]["task"])["place"] == 3
     columns = {"completion": [row["answer"] for row in rows], "task": [row["task"] for row in rows]}

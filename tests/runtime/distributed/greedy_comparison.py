@@ -1,8 +1,8 @@
 """Runs a training stage in this process. Before each generation, vLLM and the model that is trained write
-after the first prompts greedily: `following.py WORK OUT`.
+after the first prompts greedily: `greedy_comparison.py WORK OUT`.
 
-`following.py WORK OUT nf4` holds the weights below an adapter in 4 bits on this CPU, which posttrain itself
-does on GPUs alone; without bitsandbytes' own kernel for CPUs, which rounds.
+`greedy_comparison.py WORK OUT nf4` holds the weights below an adapter in 4 bits on this CPU, which posttrain
+itself does on GPUs alone; without bitsandbytes' own kernel for CPUs, which rounds.
 """
 
 import json
@@ -16,7 +16,7 @@ import torch
 from posttrain.runtime.catalog import load_entry
 from posttrain.runtime.distributed import vllm_rollouts
 from posttrain.runtime.events import read_events
-from posttrain.runtime.models import model_loader as loading
+from posttrain.runtime.models import model_loader
 from posttrain.runtime.worker import create_context
 
 _NUM_TOKENS = 6
@@ -24,32 +24,32 @@ _LOGP_DIFFERENCE = "sampling/sampling_logp_difference/max"
 
 
 def main(work: Path, out: Path) -> None:
-    told: dict[str, Any] = {"vllm": [], "trained": []}
-    settle = vllm_rollouts.patch_vllm_generation
+    record: dict[str, Any] = {"vllm": [], "trained": []}
+    patch = vllm_rollouts.patch_vllm_generation
 
-    def settled(trainer: Any) -> None:
-        told["seed that vLLM left"] = torch.initial_seed()
-        settle(trainer)
-        told["seed"] = torch.initial_seed()
+    def patched(trainer: Any) -> None:
+        record["seed that vLLM left"] = torch.initial_seed()
+        patch(trainer)
+        record["seed"] = torch.initial_seed()
         write = trainer.vllm_generation.generate
         shown: list[list[int]] = []
 
         def both(prompts: Any, *rest: Any, **named: Any) -> Any:
             if not shown:
                 shown.extend(list(one) for one in sorted({tuple(one) for one in prompts}))
-            told["vllm"].append(generate_with_vllm(trainer, shown))
-            told["trained"].append([generate_with_model(trainer, prompt) for prompt in shown])
+            record["vllm"].append(generate_with_vllm(trainer, shown))
+            record["trained"].append([generate_with_model(trainer, prompt) for prompt in shown])
             return write(prompts, *rest, **named)
 
         trainer.vllm_generation.generate = both
 
-    vllm_rollouts.patch_vllm_generation = settled
+    vllm_rollouts.patch_vllm_generation = patched
     context = create_context(work)
     load_entry(context.step.entry)(context)
     events = read_events(work / "record" / "events.jsonl")
     values = [event["values"] for event in events if event["kind"] == "metrics"]
-    told["apart"] = [one[_LOGP_DIFFERENCE] for one in values if _LOGP_DIFFERENCE in one]
-    out.write_text(json.dumps(told))
+    record["apart"] = [one[_LOGP_DIFFERENCE] for one in values if _LOGP_DIFFERENCE in one]
+    out.write_text(json.dumps(record))
 
 
 def generate_with_vllm(trainer: Any, prompts: list[list[int]]) -> list[list[int]]:
@@ -76,8 +76,8 @@ def load_in_4bit() -> None:
     modules.has_avx512bf16 = lambda: False
     how: dict[str, Any] = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
     how |= {"bnb_4bit_use_double_quant": True, "bnb_4bit_compute_dtype": torch.float32}
-    told = {"quantization_config": BitsAndBytesConfig(**how), "device_map": {"": "cpu"}}
-    loading.quantized.quantization_arguments = lambda quantize: told if quantize == "nf4" else {}
+    arguments = {"quantization_config": BitsAndBytesConfig(**how), "device_map": {"": "cpu"}}
+    model_loader.quantization.quantization_arguments = lambda quantize: arguments if quantize == "nf4" else {}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,11 @@ import pytest
 
 from posttrain.runtime.distributed import extension_cache
 
-LOCK_HOLDER_SCRIPT = "from posttrain.runtime.distributed.extension_cache import may_build; may_build(); print('here', flush=True); input()"
+LOCK_HOLDER_SCRIPT = (
+    "from posttrain.runtime.distributed.extension_cache import use_extension_cache;"
+    " use_extension_cache(); print('here',"
+    " flush=True); input()"
+)
 
 
 @pytest.fixture

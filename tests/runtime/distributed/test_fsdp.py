@@ -1,4 +1,4 @@
-"""FSDP2 in two processes on a CPU; `divided.py` says what of it is real."""
+"""FSDP2 in two processes on a CPU; `fsdp_on_cpu.py` says what of it is real."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 
 _ROWS = "max_steps: 6, learning_rate: 5.0e-3, batch_size: 16, max_length: 64, save_steps: 2"
 _PROMPTS = (
-    "max_steps: 6, num_prompts: 16, num_generations: 4, learning_rate: 2.0e-3, max_completion_length: 6, save_steps: 2,"
-    " beta: 0.1"
+    "max_steps: 6, num_prompts: 16, num_generations: 4, learning_rate: 2.0e-3, max_completion_length: 6,"
+    " save_steps: 2, beta: 0.1"
 )
 CASES = {
     "sft": f"train: sft, params: {{{_ROWS}}}",
@@ -54,8 +54,8 @@ def test_divided_weights_are_trained_saved_and_exact_when_killed(case: str, benc
     alone = run_again(bench, plan, plan.step("it"))
     together = run_again(bench, plan, step)
     if "dropout" not in case and case != "grpo":  # what is drawn, each process draws for itself
-        wanted = pytest.approx(metrics(alone, "loss"), rel=2e-3, abs=1e-4)
-        assert metrics(together, "loss") == wanted
+        expected = pytest.approx(metrics(alone, "loss"), rel=2e-3, abs=1e-4)
+        assert metrics(together, "loss") == expected
     assert together.facts["parameters"] == alone.facts["parameters"]
     assert set(together.manifest["files"]) == set(alone.manifest["files"])
     undisturbed = together.content_digest

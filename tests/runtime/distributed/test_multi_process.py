@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 
 _SFT = "max_steps: 8, learning_rate: 5.0e-3, batch_size: 16, max_length: 64, save_steps: 2"
 _GRPO = (
-    "max_steps: 8, num_prompts: 16, num_generations: 4, learning_rate: 2.0e-3, max_completion_length: 6, save_steps: 2,"
-    " beta: 0.1"
+    "max_steps: 8, num_prompts: 16, num_generations: 4, learning_rate: 2.0e-3, max_completion_length: 6,"
+    " save_steps: 2, beta: 0.1"
 )
 
 
@@ -44,7 +44,7 @@ def compile_placed(text: str, strategy: str, processes: int = 2) -> tuple[Plan, 
 
 
 def run_again(bench: StageHarness, plan: Plan, step: Step) -> Product:
-    """Run a step anew: processes are no part of a key."""
+    """Run a step again: processes are no part of a key."""
     bench.reset_step(step)
     return bench.run_step(plan, step)
 
@@ -201,9 +201,9 @@ def test_an_unknown_strategy_fails_before_it_trains(bench: StageHarness) -> None
 def test_what_became_of_the_plan_is_looked_at(bench: StageHarness) -> None:
     """On a CPU, accelerate makes DDP of FSDP without a word."""
     plan, step = compile_placed(stage("sft"), "fsdp")
-    told = step_failure(bench, plan, step)["message"]
-    assert "the stage does not run as planned" in told
-    assert "strategy ddp instead of fsdp" in told
+    message = step_failure(bench, plan, step)["message"]
+    assert "the stage does not run as planned" in message
+    assert "strategy ddp instead of fsdp" in message
 
 
 _CHECK = (
@@ -211,9 +211,10 @@ _CHECK = (
     " sampling: {max_tokens: 6, temperature: 0.8}}"
 )
 _EVALUATED = (
-    "it: {train: sft, model: sft, data: sums.train, evaluate: {eval_steps: 1, evals: [check], metric_for_best_model: check.score,"
-    " keep: best, early_stopping_patience: 2}, params: {max_steps: 12, learning_rate: 1.0e-4, lr_scheduler_type: constant_with_warmup, warmup_steps: 0,"
-    " batch_size: 16, max_length: 64, save_steps: 3, save_total_limit: 1}}"
+    "it: {train: sft, model: sft, data: sums.train, evaluate: {eval_steps: 1, evals: [check],"
+    " metric_for_best_model: check.score, keep: best, early_stopping_patience: 2}, params: {max_steps: 12,"
+    " learning_rate: 1.0e-4, lr_scheduler_type: constant_with_warmup, warmup_steps: 0, batch_size: 16,"
+    " max_length: 64, save_steps: 3, save_total_limit: 1}}"
 )
 
 
@@ -281,6 +282,6 @@ def test_a_checkpoint_of_another_placement_is_refused(bench: StageHarness) -> No
     alone = plan.step("it")
     bench.prepare_step(plan, alone)
     assert bench.wait(alone) == 1
-    told = bench.failure(alone)
-    assert "was made by 2 processes (ddp), and the plan now has 1 (single)" in told["message"]
-    assert "placement: {num_processes: 2, strategy: ddp}" in told["advice"]
+    failure = bench.failure(alone)
+    assert "was made by 2 processes (ddp), and the plan now has 1 (single)" in failure["message"]
+    assert "placement: {num_processes: 2, strategy: ddp}" in failure["advice"]

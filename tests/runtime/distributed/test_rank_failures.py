@@ -29,7 +29,9 @@ def run_two_ranks(
 ) -> StepError:
     """How a step of two processes fails, which do not even have to meet."""
     monkeypatch.setattr(
-        rank_launcher, "join", lambda rank, _meeting, _step: os.environ.update(RANK=str(rank))
+        rank_launcher,
+        "join_process_group",
+        lambda rank, _rendezvous, _step: os.environ.update(RANK=str(rank)),
     )
     step = Step(
         id="it", kind="sft", entry="", params={}, place=SourceLocation(file="recipe.yaml", line=1, column=1),
@@ -38,11 +40,11 @@ def run_two_ranks(
     (work / "record").mkdir()
     events = EventWriter(work / "record" / "events.jsonl")
     context = StepContext(step=step, inputs={}, files={}, out=work / "files", work=work, events=events)
-    with pytest.raises(StepError) as told:
+    with pytest.raises(StepError) as raised:
         rank_launcher.run_ranks(
             context, run, rank_launcher.ProcessHooks(die_with_parent, exit_process, lambda: None)
         )
-    return told.value
+    return raised.value
 
 
 @pytest.mark.parametrize("hurry", ["the killed one is gone first", "the killed one is gone last"])
@@ -69,7 +71,7 @@ def test_a_process_that_waits_for_ever_for_a_failed_one_is_ended(
     def run(_: StepContext) -> None:
         if process_group.is_rank_zero():
             signal.pause()
-        raise StepError("the reward raised", "mend it")
+        raise StepError("the reward raised", "correct it")
 
     assert str(run_two_ranks(tmp_path, run, monkeypatch)) == "the reward raised (process 1 of 2)"
 
@@ -77,16 +79,16 @@ def test_a_process_that_waits_for_ever_for_a_failed_one_is_ended(
 def test_the_first_to_say_something_is_the_cause(tmp_path: Path) -> None:
     rank_failures.record_failure(tmp_path, 1, ValueError("a bad row"))
     rank_failures.record_failure(tmp_path, 0, _CONNECTION_LOST)
-    told = rank_failures.first_failure(tmp_path, {0: FAILED, 1: FAILED}, 2)
-    assert str(told) == "ValueError: a bad row (process 1 of 2)"
+    failure = rank_failures.first_failure(tmp_path, {0: FAILED, 1: FAILED}, 2)
+    assert str(failure) == "ValueError: a bad row (process 1 of 2)"
 
 
 def test_one_that_could_say_nothing_was_before_all_that_could(tmp_path: Path) -> None:
     rank_failures.record_failure(tmp_path, 0, _CONNECTION_LOST)
-    told = rank_failures.first_failure(tmp_path, {0: FAILED, 1: -signal.SIGKILL}, 2)
-    assert "process 1 of 2 was ended by signal 9" in str(told)
-    assert "rank-1.log" in told.advice
-    assert told.retriable
+    failure = rank_failures.first_failure(tmp_path, {0: FAILED, 1: -signal.SIGKILL}, 2)
+    assert "process 1 of 2 was ended by signal 9" in str(failure)
+    assert "rank-1.log" in failure.advice
+    assert failure.retriable
 
 
 def test_one_that_a_library_aborts_is_blamed_when_no_other_is(tmp_path: Path) -> None:
@@ -95,10 +97,10 @@ def test_one_that_a_library_aborts_is_blamed_when_no_other_is(tmp_path: Path) ->
     assert "process 1 of 2 was ended by signal 9" in str(
         rank_failures.first_failure(tmp_path, {**aborted, 1: -9}, 2)
     )
-    rank_failures.record_failure(tmp_path, 1, StepError("the reward raised", "mend it"))
-    told = rank_failures.first_failure(tmp_path, {**aborted, 1: FAILED}, 2)
-    assert str(told) == "the reward raised (process 1 of 2; process 0 was ended by signal 6)"
-    assert told.advice == "mend it"
+    rank_failures.record_failure(tmp_path, 1, StepError("the reward raised", "correct it"))
+    failure = rank_failures.first_failure(tmp_path, {**aborted, 1: FAILED}, 2)
+    assert str(failure) == "the reward raised (process 1 of 2; process 0 was ended by signal 6)"
+    assert failure.advice == "correct it"
 
 
 def test_what_an_earlier_attempt_said_is_no_cause(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The arithmetic of several processes, and what TRL's trainers are told of strategies and engines."""
+"""The batch over several processes, and the arguments of TRL's trainers for strategies and engines."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ def step(strategy: str, processes: int = 2, gpus: int = 0) -> Step:
 
 
 @pytest.mark.parametrize(
-    ("size", "times", "processes", "wanted"),
+    ("size", "times", "processes", "expected"),
     [
         (16, 1, 1, (16, 1)),
         (16, 1, 2, (8, 1)),  # nothing was said of memory: each takes its share
@@ -42,11 +42,11 @@ def step(strategy: str, processes: int = 2, gpus: int = 0) -> Step:
     ],
 )
 def test_the_batch_is_the_same_over_all_processes(
-    size: int, times: int, processes: int, wanted: tuple[int, int]
+    size: int, times: int, processes: int, expected: tuple[int, int]
 ) -> None:
     found = split_batch(batch(size, times), processes)
-    assert (found["per_device_train_batch_size"], found["gradient_accumulation_steps"]) == wanted
-    assert wanted[0] * wanted[1] * processes == size * times
+    assert (found["per_device_train_batch_size"], found["gradient_accumulation_steps"]) == expected
+    assert expected[0] * expected[1] * processes == size * times
 
 
 @pytest.mark.parametrize(("size", "times", "processes"), [(16, 1, 3), (4, 3, 2)])
@@ -65,9 +65,9 @@ def test_completions_written_at_once_are_shared_by_whole_groups() -> None:
 
 
 def test_deepspeed_is_told_the_batch_of_all_processes() -> None:
-    told = strategy_arguments(step("zero3"), batch(4, 2))["deepspeed"]
-    assert told["train_batch_size"] == 16
-    assert told["zero_optimization"] == {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
+    arguments = strategy_arguments(step("zero3"), batch(4, 2))["deepspeed"]
+    assert arguments["train_batch_size"] == 16
+    assert arguments["zero_optimization"] == {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
     assert strategy_arguments(step("zero2"), batch(4, 2))["deepspeed"]["zero_optimization"] == {"stage": 2}
 
 
@@ -82,16 +82,17 @@ def test_a_cpu_is_said_to_the_trainer_and_gpus_are_not() -> None:
 @pytest.mark.parametrize("kind", ["GRPOConfig", "RLOOConfig"])
 def test_trl_has_the_arguments_of_vllm_that_are_given(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm_rollouts, "find_spec", lambda _: "there")
-    how = {"mode": "colocate", "gpus": 0, "utilisation": 0.35, "tensor_parallel": 2, "sleep": True}
-    told = vllm_engine_arguments(Launch(processes=2, strategy="ddp", engine="vllm", rollouts=how))
-    assert told == {
+    how: dict[str, Any] = {"mode": "colocate", "gpus": 0, "gpu_memory_utilization": 0.35}
+    how |= {"tensor_parallel_size": 2, "enable_sleep_mode": True}
+    arguments = vllm_engine_arguments(Launch(processes=2, strategy="ddp", engine="vllm", rollouts=how))
+    assert arguments == {
         "use_vllm": True,
         "vllm_mode": "colocate",
         "vllm_gpu_memory_utilization": 0.35,
         "vllm_tensor_parallel_size": 2,
         "vllm_enable_sleep_mode": True,
     }
-    assert told.keys() <= config_arguments(kind).keys()
+    assert arguments.keys() <= config_arguments(kind).keys()
 
 
 def test_engines_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,10 @@ from posttrain.spec.plan import Plan, Step
 __all__ = ["vllm_path"]
 pytestmark = pytest.mark.slow
 
-_PARAMS = "max_steps: 6, num_prompts: 8, num_generations: 4, learning_rate: 2.0e-3, max_completion_length: 8, save_steps: 2"
+_PARAMS = (
+    "max_steps: 6, num_prompts: 8, num_generations: 4, learning_rate: 2.0e-3, max_completion_length: 8,"
+    " save_steps: 2"
+)
 _LORA = "lora: {train: sft, model: base, data: sums.train, adapter: {r: 4}, params: {max_steps: 4}}"
 _VLLM = "placement: {rollouts: {engine: vllm}}"
 # A chance of a token that vLLM and the trainer compute, in float32, from the same weights.
@@ -125,28 +128,28 @@ def test_vllm_has_the_weights_of_every_step(bench: StageHarness) -> None:
 
 def sampling_metrics(product: Product) -> tuple[set[str], set[str]]:
     events = read_events(product.record / "events.jsonl")
-    figures = {name for event in events if event["kind"] == "metrics" for name in event["values"]}
-    return {event["kind"] for event in events}, figures
+    names = {name for event in events if event["kind"] == "metrics" for name in event["values"]}
+    return {event["kind"] for event in events}, names
 
 
 def test_what_is_told_is_what_transformers_tell_and_how_near_vllm_is(bench: StageHarness) -> None:
     plan = compile_plan(stage(keys="placement: {rollouts: {engine: transformers}}"))
-    kinds, figures = sampling_metrics(bench.run_step(plan, plan.step("it")))
-    kinds_here, figures_here = sampling_metrics(bench.run_step(*compile_case("grpo")))
+    kinds, names = sampling_metrics(bench.run_step(plan, plan.step("it")))
+    kinds_here, names_here = sampling_metrics(bench.run_step(*compile_case("grpo")))
     assert kinds <= kinds_here | {"resumed"}
-    assert figures <= figures_here
-    assert {name.partition("/")[0] for name in figures_here - figures} == {"sampling"}
+    assert names <= names_here
+    assert {name.partition("/")[0] for name in names_here - names} == {"sampling"}
 
 
 @pytest.mark.parametrize("case", ["grpo", "grpo, an adapter that goes on"])
 def test_vllm_writes_greedily_what_the_model_does_that_is_trained(
     case: str, bench: StageHarness, vllm_path: str, tmp_path: Path
 ) -> None:
-    told = greedy_generations(case, bench, vllm_path, tmp_path / "told.json")
-    assert len(told["vllm"]) == 6
-    assert told["vllm"] == told["trained"]
-    assert len({str(written) for written in told["vllm"]}) > 2, "training has changed what is written"
-    assert (told["seed that vLLM left"], told["seed"]) == (0, compile_case(case)[1].params["seed"])
+    record = greedy_generations(case, bench, vllm_path, tmp_path / "record.json")
+    assert len(record["vllm"]) == 6
+    assert record["vllm"] == record["trained"]
+    assert len({str(written) for written in record["vllm"]}) > 2, "training has changed what is written"
+    assert (record["seed that vLLM left"], record["seed"]) == (0, compile_case(case)[1].params["seed"])
 
 
 @pytest.mark.parametrize("case", FOUR_BITS)
@@ -157,12 +160,14 @@ def test_so_it_does_for_a_model_in_four_bits(
     require_service(
         "bitsandbytes", find_spec("bitsandbytes"), "put it beside vLLM's build for CPUs", apart=True
     )
-    told = greedy_generations(case, bench, vllm_path, tmp_path / "told.json", "nf4")
-    assert told["apart"][0] < _TOLERANCE
-    assert max(told["apart"]) < _BFLOAT16_TOLERANCE
-    pairs = [pair for by in zip(told["vllm"], told["trained"], strict=True) for pair in zip(*by, strict=True)]
+    record = greedy_generations(case, bench, vllm_path, tmp_path / "record.json", "nf4")
+    assert record["apart"][0] < _TOLERANCE
+    assert max(record["apart"]) < _BFLOAT16_TOLERANCE
+    pairs = [
+        pair for by in zip(record["vllm"], record["trained"], strict=True) for pair in zip(*by, strict=True)
+    ]
     assert sum(one == other for one, other in pairs) >= 0.9 * len(pairs)
-    assert len({str(written) for written in told["vllm"]}) > 2, "training has changed what is written"
+    assert len({str(written) for written in record["vllm"]}) > 2, "training has changed what is written"
 
 
 def greedy_generations(

@@ -1,4 +1,4 @@
-"""How vLLM is set up for a trainer and what it draws by, without vLLM: test_colocate.py has it with it."""
+"""How vLLM is set up for a trainer and what it draws by, without vLLM; test_vllm_colocate.py runs vLLM."""
 
 import random
 from dataclasses import replace
@@ -31,8 +31,8 @@ SERVER = Launch(engine="vllm", rollouts={"mode": "server", "gpus": 1})
 class FakeEngine:
     """Draws from the state of the process, as vLLM does in it."""
 
-    def __init__(self, mode: str = "colocate", parallel: int = 1, **told: Any) -> None:
-        self.mode, self.tensor_parallel_size, self.generation_kwargs = mode, parallel, told
+    def __init__(self, mode: str = "colocate", parallel: int = 1, **generation_kwargs: Any) -> None:
+        self.mode, self.tensor_parallel_size, self.generation_kwargs = mode, parallel, generation_kwargs
         self.model: Any = torch.nn.Linear(1, 1)
         self.accelerator = SimpleNamespace(state=SimpleNamespace(distributed_type="NO"))
 
@@ -158,9 +158,9 @@ def test_trl_has_what_a_method_is_told() -> None:
     assert vllm_trainer_arguments(COLOCATE, {}, 512) == {"vllm_max_model_length": 512}
     assert vllm_trainer_arguments(SERVER, {}, 512) == {}
     assert vllm_trainer_arguments(replace(COLOCATE, engine="transformers"), {"loss_type": "vespo"}, 512) == {}
-    told = vllm_trainer_arguments(COLOCATE, {"loss_type": "vespo"}, 512)
-    assert told == {"vllm_max_model_length": 512, "vllm_importance_sampling_mode": "token_truncate"}
-    assert told.keys() <= config_arguments("GRPOConfig").keys()
+    arguments = vllm_trainer_arguments(COLOCATE, {"loss_type": "vespo"}, 512)
+    assert arguments == {"vllm_max_model_length": 512, "vllm_importance_sampling_mode": "token_truncate"}
+    assert arguments.keys() <= config_arguments("GRPOConfig").keys()
     assert "vllm_max_model_length" in config_arguments("RLOOConfig")
 
 
@@ -182,8 +182,8 @@ def test_weights_under_an_adapter_are_handed_on_merged_and_stay_as_they_are(dtyp
     base: Any = Qwen2ForCausalLM(shape)
     base = base.to(dtype)
     names = {name for name, _ in base.named_parameters()}
-    wanted = LoraConfig(r=4, target_modules=["q_proj", "up_proj"], modules_to_save=["lm_head"])
-    model: Any = get_peft_model(base, wanted)
+    config = LoraConfig(r=4, target_modules=["q_proj", "up_proj"], modules_to_save=["lm_head"])
+    model: Any = get_peft_model(base, config)
     for name, weight in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(weight)

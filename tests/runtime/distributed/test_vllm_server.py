@@ -1,6 +1,6 @@
 """The vLLM server of a stage, its life with a stand-in.
 
-test_served.py has it with vLLM itself, where that is there.
+test_vllm_server_live.py has it with vLLM itself, where that is there.
 """
 
 import json
@@ -92,7 +92,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
     def use(program: str) -> None:
         (tmp_path / "stand_in.py").write_text(program)
-        monkeypatch.setattr(vllm_server, "command", line)
+        monkeypatch.setattr(vllm_server, "server_command", line)
 
     return use
 
@@ -141,9 +141,9 @@ def test_it_is_up_while_the_stage_runs_and_gone_after_it(
     kind: str, context: StepContext, stand_in: Callable[[str], None]
 ) -> None:
     stand_in(HEALTHY_SERVER)
-    with vllm_server.run_vllm_server(context, ROOM, 0) as told:
-        assert told.keys() == {"vllm_server_base_url", "vllm_group_port"}
-        assert told.keys() <= config_arguments(kind).keys()
+    with vllm_server.run_vllm_server(context, ROOM, 0) as arguments:
+        assert arguments.keys() == {"vllm_server_base_url", "vllm_group_port"}
+        assert arguments.keys() <= config_arguments(kind).keys()
         assert not is_gone(child_pid(context.work))
     assert is_running(child_pid(context.work))
 
@@ -153,11 +153,11 @@ def test_a_server_that_does_not_start_is_told_with_its_last_words(
 ) -> None:
     stand_in(FAILING_SERVER)
     with (
-        pytest.raises(StepError, match="the vLLM server ended with status 3") as told,
+        pytest.raises(StepError, match="the vLLM server ended with status 3") as raised,
         vllm_server.run_vllm_server(context, ROOM, 0),
     ):
         pass
-    assert "no kernel image for this GPU" in told.value.advice
+    assert "no kernel image for this GPU" in raised.value.advice
 
 
 def request_until_lost(how: str = "") -> None:
@@ -185,14 +185,14 @@ WAITING_TRAINER = """\
 import os, sys
 from dataclasses import replace
 from pathlib import Path
-from tests.runtime.distributed import test_serving as here
-from posttrain.runtime.distributed import serving
+from tests.runtime.distributed import test_vllm_server as here
+from posttrain.runtime.distributed import vllm_server
 
 work = Path(sys.argv[1])
-serving._GRACE_SECONDS = 0.5
-serving.command = lambda *_: ["stand_in", str(_[1])]
-with serving.serving(here.context_in(work), here.ROOM, 0):
-    here.lose_the_server()
+vllm_server._GRACE_SECONDS = 0.5
+vllm_server.server_command = lambda *_: ["stand_in", str(_[1])]
+with vllm_server.run_vllm_server(here.context_in(work), here.ROOM, 0):
+    here.request_until_lost()
     os.read(os.pipe()[0], 1)  # as NCCL waits for one that is gone: for good
 """
 
@@ -206,9 +206,9 @@ def test_a_server_that_dies_while_the_trainer_waits_for_it_ends_the_stage(tmp_pa
     given = {**os.environ, "PYTHONPATH": found, "CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}
     done = subprocess.run(line, env=given, timeout=120, check=False)
     assert done.returncode == 1
-    told = json.loads((tmp_path / "failure.json").read_text())
-    assert told["message"] == "the vLLM server ended by signal 9"
-    assert told["retriable"] is True
+    failure = json.loads((tmp_path / "failure.json").read_text())
+    assert failure["message"] == "the vLLM server ended by signal 9"
+    assert failure["retriable"] is True
     assert is_running(child_pid(tmp_path))
 
 
@@ -218,11 +218,11 @@ def test_a_server_that_ends_by_itself_says_that_its_engine_did(
     """As vLLM ends, with status 0, some seconds after a process of its engine is gone."""
     stand_in("pass")
     with (
-        pytest.raises(StepError, match="the vLLM server ended because its engine did") as told,
+        pytest.raises(StepError, match="the vLLM server ended because its engine did") as raised,
         vllm_server.run_vllm_server(context, ROOM, 0),
     ):
         pass
-    assert told.value.retriable
+    assert raised.value.retriable
 
 
 def test_a_stage_that_is_asked_to_stop_waits_for_no_server(
@@ -240,8 +240,8 @@ def test_a_stage_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     (tmp_path / "record").mkdir()
     script = (
         "import os, signal, sys\nfrom pathlib import Path\n"
-        "from posttrain.runtime.distributed.vllm_server import start\n"
-        "server = start(['http.server', '0'], os.environ, 0, Path(sys.argv[1]))\n"
+        "from posttrain.runtime.distributed.vllm_server import start_server\n"
+        "server = start_server(['http.server', '0'], os.environ, 0, Path(sys.argv[1]))\n"
         "print(server.process.pid, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, check=False)
@@ -251,5 +251,5 @@ def test_a_stage_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
 
 def test_other_plans_have_no_server(context: StepContext) -> None:
     step = replace(context.step, launch=replace(LAUNCH, rollouts={"mode": "colocate"}))
-    with vllm_server.run_vllm_server(replace(context, step=step), ROOM, 0) as told:
-        assert told == {}
+    with vllm_server.run_vllm_server(replace(context, step=step), ROOM, 0) as arguments:
+        assert arguments == {}

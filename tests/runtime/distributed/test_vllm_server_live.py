@@ -27,7 +27,7 @@ ROOM = 64
 
 def context_in(work: Path, model: Path) -> StepContext:
     context = unserved.context_in(work)
-    how = {"mode": "server", "gpus": 1, "tensor_parallel": 1, "utilisation": 0.5}
+    how = {"mode": "server", "gpus": 1, "tensor_parallel_size": 1, "gpu_memory_utilization": 0.5}
     step = replace(context.step, launch=replace(context.step.launch, rollouts=how))
     return replace(context, step=step, inputs={"model": model})
 
@@ -52,9 +52,9 @@ def test_vllm_serves_by_our_command_what_trl_asks_of_it(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")  # of which there is none
     monkeypatch.setenv("VLLM_HOST_IP", "")
     context = context_in(tmp_path, tiny_model)
-    with vllm_server.run_vllm_server(context, ROOM, 0) as told:
+    with vllm_server.run_vllm_server(context, ROOM, 0) as arguments:
         client: Any = import_module("trl.generation.vllm_client").VLLMClient(
-            base_url=told["vllm_server_base_url"], group_port=told["vllm_group_port"]
+            base_url=arguments["vllm_server_base_url"], group_port=arguments["vllm_group_port"]
         )
         model = client.get_server_info()["model_config"]
         assert (model["max_model_len"], model["logprobs_mode"]) == (ROOM, "processed_logprobs")
@@ -90,12 +90,12 @@ def generate_with_transformers(folder: Path, tokens: int) -> list[list[int]]:
 KILL_ENGINE_SCRIPT = """\
 import os, signal, sys, threading, urllib.request
 from pathlib import Path
-from posttrain.runtime.distributed import serving
+from posttrain.runtime.distributed import vllm_server
 from tests.runtime.distributed.test_vllm_server_live import ROOM, context_in
 
 work = Path(sys.argv[1])
-serving._GRACE_SECONDS = 0.5
-with serving.serving(context_in(work, Path(sys.argv[2])), ROOM, 0) as told:
+vllm_server._GRACE_SECONDS = 0.5
+with vllm_server.run_vllm_server(context_in(work, Path(sys.argv[2])), ROOM, 0):
     for place in Path("/proc").glob("[0-9]*"):
         if (place / "comm").read_text().startswith("VLLM::Engine"):
             session = int((place / "stat").read_text().rpartition(")")[2].split()[3])
@@ -113,7 +113,7 @@ def test_a_server_that_loses_its_engine_ends_the_stage(
     line = [sys.executable, "-c", KILL_ENGINE_SCRIPT, str(tmp_path), str(tiny_model)]
     done = subprocess.run(line, env=given, timeout=600, check=False)
     assert done.returncode == 1
-    told = json.loads((tmp_path / "failure.json").read_text())
-    assert told["message"] == "the vLLM server ended because its engine did"
-    assert told["retriable"] is True
+    failure = json.loads((tmp_path / "failure.json").read_text())
+    assert failure["message"] == "the vLLM server ended because its engine did"
+    assert failure["retriable"] is True
     wait_until(lambda: server_processes(tmp_path) == [], "the end of the server's processes")

@@ -77,7 +77,7 @@ def test_what_the_trainer_does_not_lend_vllm_is_not_handed_on(tmp_path: Path) ->
     assert {name for name, _ in merged_weights(model)} == names
 
 
-def test_weights_merged_before_they_are_quantised_name_a_folder_that_stays(
+def test_weights_merged_before_they_are_quantized_name_a_folder_that_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """vLLM starts from the folder that the trainer's model names."""
@@ -86,14 +86,14 @@ def test_weights_merged_before_they_are_quantised_name_a_folder_that_stays(
     whole = Qwen2ForCausalLM.from_pretrained(tmp_path / "base")
     adapted = PeftModel.from_pretrained(whole, tmp_path / "adapter")
     monkeypatch.setattr(model_loader, "load_model", lambda _: adapted)
-    monkeypatch.setattr(quantization, "arguments", lambda _: nf4_arguments(torch.float32))
+    monkeypatch.setattr(quantization, "quantization_arguments", lambda _: nf4_arguments(torch.float32))
     made = model_loader._load_merged(tmp_path / "adapter", CAUSAL_LM, "nf4")
     assert made.is_loaded_in_4bit
     assert Path(made.name_or_path) == tmp_path / "base"
 
 
-def test_trl_asks_of_bitsandbytes_only_how_vllm_is_to_quantise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that telling it of none leaves all else as it is."""
+def test_trl_asks_of_bitsandbytes_only_how_vllm_is_to_quantize(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that hiding it leaves all else as it is."""
     name = "is_bitsandbytes_available"
     whole, started = (
         inspect.getsource(part)

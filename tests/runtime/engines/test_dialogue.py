@@ -24,8 +24,8 @@ RECIPE = """\
 recipe: 1
 name: questions
 endpoints:
-  guesser: {provider: openai, model: guesser, url: "URL", concurrency: 2}
-  knower: {provider: anthropic, model: knower, url: "URL", concurrency: 4}
+  guesser: {provider: openai, model: guesser, base_url: "URL", concurrency: 2}
+  knower: {provider: anthropic, model: knower, base_url: "URL", concurrency: 4}
 datasets:
   secrets: {from: {rows: {rows: [{word: cat}, {word: dog}, {word: emu}, {word: yak}]}}}
   talks:
@@ -39,7 +39,7 @@ stages:
     sampling: {temperature: 0.7, max_tokens: 20}
     dialogue:
       with: knower
-      turns: 3
+      max_turns: 3
       system: You guess an animal.
       with_system: "The word is {word}. Say DONE when it is named."
       opening: I think of a word of length 3.

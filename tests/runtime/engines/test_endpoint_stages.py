@@ -24,8 +24,9 @@ RECIPE = """\
 recipe: 1
 name: asking
 endpoints:
-  writer: {provider: openai, model: m, url: "URL", api_key: {env: WRITER_KEY}, concurrency: 3, max_retries: 1}
-  other: {provider: vllm, model: n, url: "URL"}
+  writer: {provider: openai, model: m, base_url: "URL", api_key: {env: WRITER_KEY}, concurrency: 3,
+      max_retries: 1}
+  other: {provider: vllm, model: n, base_url: "URL"}
 datasets:
   words:
     from: {files: words.jsonl}
@@ -39,7 +40,7 @@ stages:
 STAGES
 """
 EVAL = "  check: {eval: writer, data: words, reward: loud, metrics: {loud: right}}"
-GENERATE = "  more: {generate: writer, data: words, reward: loud, keep: {above: 0.5}}"
+GENERATE = "  more: {generate: writer, data: words, reward: loud, keep: {min_score: 0.5}}"
 COUNT = 40
 
 
@@ -121,7 +122,7 @@ def test_rows_that_never_came_fail_the_step_and_are_asked_for_alone(tmp_path: Pa
     assert "4 of 40 completions never came" in found.stdout + found.stderr
     asked = len(wild.requests)
     path.write_text(
-        path.read_text().replace("keep: {above: 0.5}", "keep: {above: 0.5}, max_failed_ratio: 0.1")
+        path.read_text().replace("keep: {min_score: 0.5}", "keep: {min_score: 0.5}, max_failed_ratio: 0.1")
     )
     run(path, home)
     assert len(wild.requests) == asked + 8  # the four, twice each

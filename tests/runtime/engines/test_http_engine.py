@@ -23,13 +23,23 @@ from posttrain.runtime.engines.http import HttpGenerator
 from posttrain.runtime.errors import Interrupted, StepError
 from posttrain.runtime.step_context import StopRequest
 
-SAMPLING = {"temperature": 0.0, "top_p": 1.0, "max_tokens": 9, "samples": 1, "stop": [], "continuous": False}
+SAMPLING = {
+    "temperature": 0.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "max_tokens": 9,
+    "n": 1,
+    "stop": [],
+    "continuous_batching": False,
+}
 WORDS = [f"word {number}" for number in range(12)]
 
 
 def endpoint(wild: FakeServer, **more: Any) -> dict[str, Any]:
-    given = {"provider": "openai", "model": "m", "url": wild.url, "key": None, "concurrency": 4}
-    return {**given, "timeout_seconds": 20.0, "attempts": 4, **more}
+    given = {"provider": "openai", "model": "m", "base_url": wild.url, "api_key": None, "concurrency": 4}
+    return {**given, "timeout_seconds": 20.0, "max_retries": 3, **more}
 
 
 def asked(
@@ -41,7 +51,7 @@ def asked(
 ) -> list[list[Completion]]:
     prompts: list[Prompt] = [[{"role": "user", "content": text}] for text in texts]
     drawn = {**SAMPLING, **sampling}
-    kept = CompletionLog(path, prompts, drawn["samples"])
+    kept = CompletionLog(path, prompts, drawn["n"])
     order = GenerationRequest(
         prompts=prompts,
         sampling=drawn,
@@ -69,7 +79,7 @@ def test_each_reply_stands_at_its_prompt():
 
 def test_samples_are_asked_for_one_by_one_with_seeds_of_their_own():
     with run_server(FakeServer(echo)) as wild:
-        found = asked(endpoint(wild), ["a", "a"], samples=3, temperature=1.0)
+        found = asked(endpoint(wild), ["a", "a"], n=3, temperature=1.0)
     assert texts(found) == ["A"] * 6
     assert len({body["seed"] for body in wild.requests}) == 6
 
@@ -134,7 +144,7 @@ def test_what_never_comes_is_told_apart_and_not_kept(tmp_path: Path):
 
     path = tmp_path / "replies.jsonl"
     with run_server(FakeServer(behave)) as wild:
-        where = endpoint(wild, attempts=2, timeout_seconds=2.0)
+        where = endpoint(wild, max_retries=1, timeout_seconds=2.0)
         found = asked(where, ["good", "late", "ill", "odd"], path)
     ends = [completions[0].finish for completions in found]
     assert ends == ["stop", "timeout", "error", "refused"]
@@ -175,7 +185,7 @@ def test_a_busy_server_is_asked_less_at_a_time():
             echo(wild, exchange, body, number)
 
     with run_server(FakeServer(behave)) as wild:
-        found = asked(endpoint(wild, concurrency=32, attempts=20), [f"w{n}" for n in range(80)])
+        found = asked(endpoint(wild, concurrency=32, max_retries=19), [f"w{n}" for n in range(80)])
         limit = limiter_for(wild.url, "m", 32).limit
     assert None not in texts(found)
     assert limit < 16
@@ -186,7 +196,7 @@ def test_a_key_that_opens_nothing_ends_the_step_and_is_not_shown(monkeypatch: py
     monkeypatch.setenv("THE_KEY", "s3cret")
     with run_server(FakeServer(lambda w, e, b, n: send_response(e, 401, b"wrong key: s3cret"))) as wild:
         with pytest.raises(StepError, match=r"openai answers 401: wrong key: \*\*\*") as raised:
-            asked(endpoint(wild, key="THE_KEY"), WORDS)
+            asked(endpoint(wild, api_key="THE_KEY"), WORDS)
         assert len(wild.requests) < len(WORDS)
     assert not raised.value.retriable
 
@@ -195,7 +205,7 @@ def test_a_key_that_opens_nothing_ends_the_step_and_is_not_shown(monkeypatch: py
 def test_a_key_that_is_none_is_not_shown(monkeypatch: pytest.MonkeyPatch, value: str):
     monkeypatch.setenv("THE_KEY", value)
     with pytest.raises(StepError, match="THE_KEY") as raised:
-        HttpGenerator(endpoint(FakeServer(echo, url="http://127.0.0.1:9/v1"), key="THE_KEY"))
+        HttpGenerator(endpoint(FakeServer(echo, url="http://127.0.0.1:9/v1"), api_key="THE_KEY"))
     assert not value or value not in str(raised.value)
 
 
@@ -220,7 +230,7 @@ def test_an_endpoint_that_is_gone_ends_the_step_for_now(tmp_path: Path):
     path, many = tmp_path / "replies.jsonl", [f"w{n}" for n in range(200)]
     with run_server(FakeServer(behave)) as wild:
         with pytest.raises(StepError, match="20 requests in a row") as raised:
-            asked(endpoint(wild, attempts=1), many, path)
+            asked(endpoint(wild, max_retries=0), many, path)
         assert raised.value.retriable
         kept = len(path.read_text().splitlines())
         assert kept >= 26
@@ -297,7 +307,7 @@ def test_further_fields_are_sent_as_they_are_and_null_takes_one_away():
     with run_server(
         FakeServer(lambda w, e, b, n: send_response(e, 200, chat_response("x", "max_tokens")))
     ) as wild:
-        found = asked(endpoint(wild, extra={"reasoning": {"effort": "low"}, "temperature": None}), ["a"])
+        found = asked(endpoint(wild, extra_body={"reasoning": {"effort": "low"}, "temperature": None}), ["a"])
     assert wild.requests[0]["reasoning"] == {"effort": "low"}
     assert "temperature" not in wild.requests[0]
     assert found[0][0].finish == "length"

@@ -15,13 +15,16 @@ from posttrain.runtime.step_context import StopRequest
 GREEDY = {
     "temperature": 0.0,
     "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
     "max_tokens": 12,
-    "samples": 1,
-    "batch": 4,
+    "n": 1,
+    "batch_size": 4,
     "stop": [],
-    "continuous": False,
+    "continuous_batching": False,
 }
-DRAWN = {**GREEDY, "temperature": 1.0, "samples": 2}
+DRAWN = {**GREEDY, "temperature": 1.0, "n": 2}
 TEXTS: list[Prompt] = [f"{n}+{n * 7 % 13}=" for n in range(14)]
 
 
@@ -40,7 +43,7 @@ def written(
     stop: StopRequest | None = None,
     seed: int = 5,
 ) -> list[list[Completion]]:
-    kept = CompletionLog(path, TEXTS, sampling["samples"])
+    kept = CompletionLog(path, TEXTS, sampling["n"])
     order = GenerationRequest(
         prompts=TEXTS,
         sampling=sampling,
@@ -56,7 +59,7 @@ def written(
 
 
 def test_the_size_of_a_batch_changes_no_greedy_text(writer: TransformersGenerator):
-    assert written(writer, GREEDY) == written(writer, {**GREEDY, "batch": 1})
+    assert written(writer, GREEDY) == written(writer, {**GREEDY, "batch_size": 1})
 
 
 def test_the_same_seed_draws_the_same_and_another_does_not(writer: TransformersGenerator):
@@ -116,9 +119,9 @@ def test_a_completion_ends_after_the_first_text_that_ends_it(writer: Transformer
 
 
 def test_continuous_batching_writes_the_same_greedy_text(writer: TransformersGenerator):
-    several = {**GREEDY, "continuous": True}
+    several = {**GREEDY, "continuous_batching": True}
     assert written(writer, several) == written(writer, GREEDY)
-    drawn = {**DRAWN, "continuous": True}
+    drawn = {**DRAWN, "continuous_batching": True}
     assert written(writer, drawn) == written(writer, drawn)
 
 

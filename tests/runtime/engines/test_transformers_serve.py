@@ -22,11 +22,14 @@ from posttrain.runtime.step_context import StopRequest
 SAMPLING = {
     "temperature": 0.0,
     "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
     "max_tokens": 8,
-    "samples": 1,
-    "batch": 8,
+    "n": 1,
+    "batch_size": 8,
     "stop": [],
-    "continuous": False,
+    "continuous_batching": False,
 }
 
 
@@ -91,10 +94,10 @@ def test_it_writes_what_the_model_writes_here(tiny_model: Path, served: str, tmp
     where = {
         "provider": "openai",
         "model": str(tiny_model),
-        "url": served,
-        "key": None,
+        "base_url": served,
+        "api_key": None,
         "concurrency": 2,
-        "attempts": 2,
+        "max_retries": 1,
         "timeout_seconds": 60.0,
     }
     chat: list[Prompt] = [[{"role": "user", "content": text}] for text in texts]

@@ -25,11 +25,14 @@ from posttrain.spec.plan import Launch
 SAMPLING = {
     "temperature": 0.0,
     "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
     "max_tokens": 8,
-    "samples": 1,
-    "batch": 8,
+    "n": 1,
+    "batch_size": 8,
     "stop": [],
-    "continuous": False,
+    "continuous_batching": False,
 }
 PROMPTS: list[Prompt] = [[{"role": "user", "content": text}] for text in ("1+2", "3+4", "5+6", "a b c")]
 
@@ -73,7 +76,7 @@ def test_vllm_has_what_the_engine_gives_it(
     assert len(given) == 8
     assert given.keys() <= named(known)
     kept = CompletionLog(None, PROMPTS, 1)
-    order: Any = SimpleNamespace(sampling=SAMPLING, seed=5, kept=kept)
+    order: Any = SimpleNamespace(sampling=SAMPLING, seed=5, log=kept)
     told = sampling_kwargs(order, 0)
     made = vllm.SamplingParams(**told)
     assert {name: getattr(made, name) for name in told if name != "stop"} == {
@@ -142,7 +145,7 @@ def test_it_writes_what_transformers_writes(
 
     def there(path: Path | None = None, **sampling: Any) -> list[list[Completion]]:
         drawn: dict[str, Any] = {**SAMPLING, **sampling}
-        kept = CompletionLog(path, PROMPTS, drawn["samples"])
+        kept = CompletionLog(path, PROMPTS, drawn["n"])
         order = GenerationRequest(
             prompts=PROMPTS,
             sampling=drawn,
@@ -151,7 +154,7 @@ def test_it_writes_what_transformers_writes(
             progress=lambda _done, _total: None,
             stop=StopRequest(),
         )
-        return writer.write(order)
+        return writer.generate(order)
 
     def here(**sampling: Any) -> list[list[Completion]]:
         return generate(model, tokenizer, PROMPTS, {**SAMPLING, **sampling}, 5, lambda _done, _total: None)
@@ -160,8 +163,8 @@ def test_it_writes_what_transformers_writes(
     assert there(path) == here()
     word = (here()[0][0].text or "")[1:3]
     assert there(stop=[word]) == here(stop=[word])
-    drawn = there(temperature=1.0, samples=3)
-    assert drawn == there(temperature=1.0, samples=3)
+    drawn = there(temperature=1.0, n=3)
+    assert drawn == there(temperature=1.0, n=3)
     assert len({one.text for one in drawn[0]}) > 1
     writer._model = None  # nothing is left to be written
     assert there(path) == here()

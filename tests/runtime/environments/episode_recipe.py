@@ -6,7 +6,8 @@ name: guesses
 seed: 5
 models:
   base:
-    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 32, initializer_range: 0.06, tie_word_embeddings: false}
+    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2,
+        max_position_embeddings: 32, initializer_range: 0.06, tie_word_embeddings: false}
     tokenizer: {init: characters, alphabet: "123?<>"}CHAT
 datasets:
   numbers:
@@ -19,9 +20,9 @@ rewards:
   found:
     reads: {completion: text}
     nodes:
-      solved: {environment: {figure: solved}}
-      turns: {environment: {figure: turns}}
-      score: {environment: {figure: score}}
+      solved: {environment: {metric: solved}}
+      turns: {environment: {metric: turns}}
+      score: {environment: {metric: score}}
     returns: score
 stages:
   before: {eval: base, environment: hidden, data: numbers, reward: found, METRICS}
@@ -29,8 +30,8 @@ stages:
   after: {eval: grpo, environment: hidden, data: numbers, reward: found, METRICS}
 """
 GUESS = (
-    "{kind: guess, params: {low: 1, high: 3, below: '<', above: '>', unread: '?'}, turns: 2,"
-    " turn_tokens: TOKENS, reply: '{observation}'}"
+    "{type: guess, params: {low: 1, high: 3, below: '<', above: '>', invalid_message: '?'}, max_turns: 2,"
+    " max_turn_tokens: TOKENS, observation_template: '{observation}'}"
 )
 PARAMS = "max_steps: 40, num_prompts: 8, num_generations: 8, learning_rate: 1.0e-2, max_completion_length: 8"
 METRICS = (

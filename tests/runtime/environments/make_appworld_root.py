@@ -1,4 +1,4 @@
-"""Makes a root for AppWorld with one small task of our own: `PYTHON appworld_root.py ROOT`.
+"""Makes a root for AppWorld with one small task of our own: `PYTHON make_appworld_root.py ROOT`.
 
 AppWorld's own tasks are data that it downloads. Its apps need none: here their databases are empty but
 for one person, who asks for a note. Runs in AppWorld's interpreter, and needs nothing of ours.

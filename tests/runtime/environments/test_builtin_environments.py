@@ -29,7 +29,7 @@ def test_a_target_out_of_reach_is_no_game() -> None:
 
 
 def test_the_calculator_reckons_and_the_last_turn_is_the_answer() -> None:
-    place = CalculatorEpisode(Calculator(told=False))
+    place = CalculatorEpisode(Calculator(show_instructions=False))
     assert place.reset({"answer": "1,250"}, seed=0) == ""
     call = {"name": "calculate", "arguments": {"expression": "50 * (20 + 5)"}}
     assert place.step(call) == ("1250", False)
@@ -45,8 +45,8 @@ def test_the_reward_op_tells_how_the_episodes_went() -> None:
         {"score": None, "solved": None, "turns": 1, "reason": "it fell over"},
     ]
     batch = Batch(count=2, episodes=played)
-    for figure, values in (("score", [1.0, None]), ("solved", [True, None]), ("turns", [2, 1])):
-        found = reward.run(parse_declaration(reward.Environment, {"figure": figure}), {}, batch)
+    for metric, values in (("score", [1.0, None]), ("solved", [True, None]), ("turns", [2, 1])):
+        found = reward.run(parse_declaration(reward.Environment, {"metric": metric}), {}, batch)
         assert found.values == values
         assert found.reasons == [None, "it fell over"]
     nothing = reward.run(reward.Environment(), {}, Batch(count=1))

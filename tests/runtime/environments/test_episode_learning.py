@@ -15,7 +15,10 @@ def measured(product: Product, metric: str) -> float:
     return json.loads((product.files / "metrics.json").read_text())[metric]["value"]
 
 
-_PPO = "max_steps: 80, batch_size: 64, num_iterations: 2, learning_rate: 1.0e-2, max_completion_length: 8, beta: 0.01"
+_PPO = (
+    "max_steps: 80, batch_size: 64, num_ppo_epochs: 2, learning_rate: 1.0e-2, max_completion_length: 8,"
+    " kl_coef: 0.01"
+)
 
 
 @pytest.mark.parametrize(("method", "params"), [("grpo", PARAMS), ("rloo", PARAMS), ("ppo", _PPO)])

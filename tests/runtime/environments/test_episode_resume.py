@@ -8,10 +8,13 @@ from tests.runtime.methods.stage_harness import StageHarness, compile_plan
 
 pytestmark = pytest.mark.slow
 
-_SHORT = "max_steps: 8, num_prompts: 8, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 12, save_steps: 2"
+_SHORT = (
+    "max_steps: 8, num_prompts: 8, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 12,"
+    " save_steps: 2"
+)
 OWN = (
-    "{kind: python, params: {call: 'game.py:Game', with: {high: 3}, columns: {target: integer}},"
-    " turns: 2, turn_tokens: TOKENS, reply: '{observation}'}"
+    "{type: python, params: {call: 'game.py:Game', with: {high: 3}, columns: {target: integer}},"
+    " max_turns: 2, max_turn_tokens: TOKENS, observation_template: '{observation}'}"
 )
 GAME = '''\
 """Guessing, as a user writes it."""
@@ -33,12 +36,24 @@ class Game:
     def score(self):
         return float(self.found)
 '''
-_PPO = "max_steps: 8, batch_size: 32, num_iterations: 2, learning_rate: 1.0e-3, max_completion_length: 12, save_steps: 2"
+_PPO = (
+    "max_steps: 8, batch_size: 32, num_ppo_epochs: 2, learning_rate: 1.0e-3, max_completion_length: 12,"
+    " save_steps: 2"
+)
+_BUFFERED = f"{_SHORT}, optimizer_steps_per_generation: 2"
 CASES = {
     "grpo, guess": ("grpo", GUESS, _SHORT),
-    "grpo, guess, buffer and iterations": ("grpo", GUESS, f"{_SHORT}, buffer: 2, iterations: 2"),
+    "grpo, guess, buffer and iterations": (
+        "grpo",
+        GUESS,
+        f"{_BUFFERED}, num_iterations: 2",
+    ),
     "grpo, python": ("grpo", OWN, _SHORT),
-    "rloo, guess, buffer and micro-batches": ("rloo", GUESS, f"{_SHORT}, buffer: 2, micro_batch_size: 16"),
+    "rloo, guess, buffer and micro-batches": (
+        "rloo",
+        GUESS,
+        f"{_BUFFERED}, micro_batch_size: 16",
+    ),
     "ppo, guess": ("ppo", GUESS, _PPO),
     "ppo, python, micro-batches": ("ppo", OWN, f"{_PPO}, num_mini_batches: 2, micro_batch_size: 8"),
 }

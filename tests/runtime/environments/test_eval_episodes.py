@@ -88,10 +88,8 @@ def test_the_longest_completion_is_that_of_the_episode(bench: StageHarness) -> N
         .replace("turns: 2,", "turns: 30,")
         .replace("'{observation}'", "'?{observation}?'")
     )
-    text = text.replace(
-        "temperature: 1.0, max_completion_length: 16", "temperature: 1.0, max_completion_length: 11"
-    )
-    assert "max_completion_length: 11" in text
+    text = text.replace("temperature: 1.0, max_tokens: 16", "temperature: 1.0, max_tokens: 11")
+    assert "max_tokens: 11" in text
     for row in rows_of(bench.run_step(compile_plan(text), compile_plan(text).step("before"))):
         told = row["transcript"]
         spoken = sum(len(turn["content"]) for turn in told if turn["role"] == "assistant")
@@ -103,12 +101,15 @@ def test_the_longest_completion_is_that_of_the_episode(bench: StageHarness) -> N
 
 
 def test_a_model_is_measured_in_the_environment_while_it_learns(bench: StageHarness) -> None:
-    short = "max_steps: 4, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-2, max_completion_length: 8, on_constant_reward: warn"
+    short = (
+        "max_steps: 4, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-2, max_completion_length: 8,"
+        " on_constant_reward: warn"
+    )
     plain = episode_recipe(params=short)
     measured = plain.replace(
-        "reward: found, params: {steps",
-        "reward: found, evaluate: {eval_steps: 2, evals: [before], metric_for_best_model: before.success, keep: best},"
-        " params: {steps",
+        "reward: found, params: {max_steps",
+        "reward: found, evaluate: {eval_steps: 2, evals: [before], metric_for_best_model: before.success,"
+        " keep: best}, params: {max_steps",
     )
     plan = compile_plan(measured)
     grpo = bench.run_step(plan, plan.step("grpo"))

@@ -38,7 +38,7 @@ def apps(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     how = "an interpreter with appworld==0.1.3.post1, after `appworld install`"
     python = interpreter("AppWorld", "POSTTRAIN_TEST_APPWORLD", how)
     root = tmp_path_factory.mktemp("appworld")
-    maker = Path(__file__).with_name("appworld_root.py")
+    maker = Path(__file__).with_name("make_appworld_root.py")
     subprocess.run([python, str(maker), str(root)], check=True, cwd=root)
     return python, str(root)
 

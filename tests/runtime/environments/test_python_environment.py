@@ -14,7 +14,7 @@ from posttrain.runtime.environments.python import Python, run
 from posttrain.runtime.errors import StepError
 from posttrain.spec.validation import parse_declaration
 
-_FILE = Path(__file__).with_name("worlds.py")
+_FILE = Path(__file__).with_name("fake_environments.py")
 ROWS = [{"name": "first", "secret": 1}, {"name": "second", "secret": 2}]
 
 
@@ -30,9 +30,11 @@ def world(
     acts: str = "text",
 ) -> Iterator[EnvironmentSession]:
     params = parse_declaration(
-        Python, {"call": f"worlds.py:{name}", "with": given or {}, "processes": processes}
+        Python, {"call": f"fake_environments.py:{name}", "with": given or {}, "processes": processes}
     )
-    place: EpisodeFactory = run(params, EpisodeResources(files={"worlds.py": _FILE}, seconds=seconds))
+    place: EpisodeFactory = run(
+        params, EpisodeResources(files={"fake_environments.py": _FILE}, seconds=seconds)
+    )
     try:
         yield EnvironmentSession(
             factory=place,

@@ -20,8 +20,8 @@ class Asker:
 _WORLD = """\
 environments:
   asker:
-    kind: python
-    turns: 1
+    type: python
+    max_turns: 1
     params: {call: "asker.py:Asker", columns: {prompt: text}}
 stages:
 """
@@ -33,9 +33,10 @@ stages:
 """
 _STAGES = {
     "grpo": "it: {train: grpo, model: sft, data: sums.train, reward: scored, environment: asker, params:"
-    " {steps: 2, prompts: 4, num_generations: 4, max_tokens: 8, on_constant_reward: warn}}",
+    " {max_steps: 2, num_prompts: 4, num_generations: 4, max_completion_length: 8,"
+    " on_constant_reward: warn}}",
     "ppo": "it: {train: ppo, model: sft, data: sums.train, reward: scored, environment: asker, params:"
-    " {steps: 2, batch: 8, iterations: 1, max_tokens: 8, on_constant_reward: warn}}",
+    " {max_steps: 2, batch_size: 8, num_ppo_epochs: 1, max_completion_length: 8, on_constant_reward: warn}}",
     "eval": "it: {eval: sft, data: sums.test, reward: scored, environment: asker,"
     " metrics: {score: {mean: returns}}, sampling: {max_tokens: 8}}",
 }

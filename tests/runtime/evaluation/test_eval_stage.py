@@ -128,7 +128,10 @@ def _prompts(bench: StageHarness, plan: Any, made: dict[str, Product]) -> list[s
 
 @pytest.mark.slow
 def test_a_row_is_no_shot_of_its_own(bench: StageHarness):
-    stage = f"check: {{eval: base, {EVAL}, {SHORT}, prompts: plain, few_shot: {{data: sums.test, num_fewshot: 16}}}}"
+    stage = (
+        f"check: {{eval: base, {EVAL}, {SHORT}, prompts: plain, few_shot: {{data: sums.test, num_fewshot:"
+        " 16}}"
+    )
     made = bench.run(recipe(stage))
     for row, prompt in zip(
         rows(made["datasets.sums"], "test"), _prompts(bench, compile_plan(recipe(stage)), made), strict=True

@@ -40,7 +40,7 @@ def test_pairs_train_a_model_by_preference(bench: StageHarness):
     text = recipe(
         f"pairs: {{generate: sft, data: sums.train, reward: solution, keep: pair, {DRAWN}}}",
         "liked: {train: dpo, model: sft, data: liked_rows, params: {max_steps: 2, batch_size: 4}}",
-        f"good: {{generate: sft, data: sums.train, reward: solution, keep: {{above: 1.0}}, {DRAWN}}}",
+        f"good: {{generate: sft, data: sums.train, reward: solution, keep: {{min_score: 1.0}}, {DRAWN}}}",
     ).replace(
         "rewards:", "  liked_rows: {from: pairs, steps: [{select: [prompt, chosen, rejected]}]}\nrewards:"
     )
@@ -60,7 +60,7 @@ def test_a_model_talks_with_itself(bench: StageHarness):
     made = bench.run(
         recipe(
             "talk: {generate: sft, data: sums.test, sampling: {max_tokens: 4, temperature: 1.0, n: 2},"
-            " dialogue: {with: base, turns: 2, opening: '{prompt}', begin: '0'}}"
+            " dialogue: {with: base, max_turns: 2, opening: '{prompt}', begin: '0'}}"
         )
     )
     rows = parquet.read_table(made["talk"].files / "all.parquet").to_pylist()

@@ -7,7 +7,7 @@ import pytest
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.prompts import _build_prompt
 
-HOW = {"joint": " ", "between": "\n\n"}
+FEW_SHOT = {"target_delimiter": " ", "fewshot_delimiter": "\n\n"}
 SHOTS = [("1+1=", "2"), ("2+2=", "4")]
 
 
@@ -33,15 +33,15 @@ SHOTS = [("1+1=", "2"), ("2+2=", "4")]
 def test_text_is_filled_in_and_shots_stand_before(
     template: str, shots: list[tuple[str, str]], chat: bool, expected: Any
 ):
-    assert _build_prompt("3+3=", template, shots, HOW, chat) == expected
+    assert _build_prompt("3+3=", template, shots, FEW_SHOT, chat) == expected
 
 
 def test_a_conversation_is_taken_as_it_is():
     turns = [{"role": "system", "content": "s", "name": None}, {"role": "user", "content": "u", "name": "x"}]
     bare = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
-    assert _build_prompt(turns, "{prompt}", [], HOW, True) == bare
+    assert _build_prompt(turns, "{prompt}", [], FEW_SHOT, True) == bare
 
 
 def test_a_row_without_a_prompt_is_said():
     with pytest.raises(StepError, match="a row has no prompt"):
-        _build_prompt(None, "{prompt}", [], HOW, False)
+        _build_prompt(None, "{prompt}", [], FEW_SHOT, False)

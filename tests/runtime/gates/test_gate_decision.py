@@ -124,7 +124,7 @@ def test_chance_among_several_conditions_fails_no_gate(tmp_path: Path):
     nearly = write_eval_product(tmp_path / "nearly", right=rate(71, 100), **fine)
     conditions = [at_least(0.8), *(at_least(0.8, name) for name in fine)]
     alone = run_gate(tmp_path / "alone", {"after": nearly}, conditions[0])
-    assert alone["verdict"] == "inconclusive" or alone["conditions"][0]["against"] <= 0.025
+    assert alone["verdict"] == "inconclusive" or alone["conditions"][0]["p_against"] <= 0.025
     plain = run_gate(tmp_path / "plain", {"after": nearly}, *conditions, correction="none")
     corrected = run_gate(tmp_path / "corrected", {"after": nearly}, *conditions)
     assert plain["verdict"] == "fail"

@@ -1,4 +1,4 @@
-"""One warm process and one store for all tests of training methods."""
+"""One fork server and one store for all tests of training methods."""
 
 from collections.abc import Iterator
 

@@ -34,8 +34,9 @@ name: tiny
 seed: 3
 models:
   base:
-    init: {model_type: FAMILY, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 64, initializer_range: 0.06, tie_word_embeddings: false}
-    tokenizer: {init: characters, alphabet: "0123456789+=?", words: [<answer>, </answer>]}
+    init: {model_type: FAMILY, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2,
+        max_position_embeddings: 64, initializer_range: 0.06, tie_word_embeddings: false}
+    tokenizer: {init: characters, alphabet: "0123456789+=?", added_tokens: [<answer>, </answer>]}
     chat_template: chat.jinja
 datasets:
   sums:
@@ -53,7 +54,8 @@ rewards:
       right: {score: {when: {equal: {of: tagged, to: answer}}, then: 3.0}}
     returns: {sum: [format, right]}
 stages:
-  sft: {train: sft, model: base, data: sums.train, params: {max_steps: 12, learning_rate: 1.0e-2, batch_size: 16}}
+  sft: {train: sft, model: base, data: sums.train, params: {max_steps: 12, learning_rate: 1.0e-2,
+      batch_size: 16}}
 STAGES
 """
 
@@ -71,7 +73,7 @@ def compile_plan(text: str, beside: Mapping[str, str] | None = None) -> Plan:
 
 
 def compile_or_errors(text: str, beside: Mapping[str, str] | None = None) -> tuple[Plan | None, list[str]]:
-    """The plan of a recipe, or else what the compiler has against it."""
+    """The plan of a recipe, or else the errors of the compiler."""
     files = {name: content.encode() for name, content in {"chat.jinja": TEMPLATE, **(beside or {})}.items()}
     request = CompileRequest(
         source=SourceFile("recipe.yaml", text.encode()),
@@ -114,9 +116,9 @@ class StageHarness:
         return self.home.workdir(run_key(step, "test"))
 
     def prepare_step(self, plan: Plan, step: Step) -> None:
-        """Prepare a step's workplace, after the steps that it reads."""
+        """Prepare the working directory of a step, after the steps that it reads."""
         inputs = {
-            role: self.run_step(plan, plan.step(given.step)).files for role, given in step.inputs.items()
+            role: self.run_step(plan, plan.step(source.step)).files for role, source in step.inputs.items()
         }
         workdir.prepare(self.work(step), step, inputs, self.root)
 
@@ -161,13 +163,13 @@ class StageHarness:
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def failure(self, step: Step) -> Mapping[str, Any]:
-        told = self.work(step) / "failure.json"
+        failure = self.work(step) / "failure.json"
         log = self.work(step) / "record" / "log"
-        found = json.loads(told.read_text()) if told.exists() else {"message": "no failure.json"}
+        found = json.loads(failure.read_text()) if failure.exists() else {"message": "no failure.json"}
         return {**found, "log": log.read_text()[-3000:] if log.exists() else ""}
 
     def reset_step(self, step: Step) -> None:
-        """Clear a step's workplace and product, so that it can be run again from nothing."""
+        """Clear the working directory of a step and product, so that it can be run again from nothing."""
         workdir.clear(self.work(step))
         shutil.rmtree(self.home.root / "store" / run_key(step, "test"), ignore_errors=True)
 
@@ -178,7 +180,7 @@ def _has_checkpoint(events: list[dict[str, Any]], step: int) -> bool:
 
 
 def metrics(product: Product, name: str) -> list[float]:
-    """A figure of every step of a training stage, in order."""
+    """A metric of every step of a training stage, in order."""
     events = read_events(product.record / "events.jsonl")
     return [e["values"][name] for e in events if e["kind"] == "metrics" and name in e["values"]]
 

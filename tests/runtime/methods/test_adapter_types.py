@@ -35,7 +35,7 @@ def test_a_rank_stable_adapter_is_scaled_by_the_root_of_its_rank(bench: StageHar
 
 def test_it_is_in_the_key_only_where_it_is_asked_for() -> None:
     plain, off, on = (
-        compile_plan(stage_recipe(f"rank: 16{more}")).step("it").key
+        compile_plan(stage_recipe(f"r: 16{more}")).step("it").key
         for more in ("", ", use_rslora: false", ", use_rslora: true")
     )
     assert plain == off != on

@@ -22,8 +22,8 @@ _LORA = (
     " params: {max_steps: 20, learning_rate: 3.0e-2, batch_size: 16}}"
 )
 _GRPO = (
-    f"train: grpo, model: lora, {_SUMS}, reward: solution,"
-    " params: {max_steps: 4, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-2, max_completion_length: 6, beta: 0.1"
+    f"train: grpo, model: lora, {_SUMS}, reward: solution, params: {{max_steps: 4, num_prompts: 4,"
+    " num_generations: 4, learning_rate: 1.0e-2, max_completion_length: 6, beta: 0.1"
 )
 
 
@@ -147,12 +147,12 @@ def test_an_adapter_is_exported_with_where_its_base_is(bench: StageHarness) -> N
 
 def test_a_merge_that_changes_the_answers_fails(bench: StageHarness) -> None:
     made = bench.run(recipe(_LORA))
-    wanted, other = logits(made["lora"].files), logits(made["models.base"].files)
-    assert check_merged_logits(wanted, wanted.clone(), "torch.float32") == 0
+    expected, other = logits(made["lora"].files), logits(made["models.base"].files)
+    assert check_merged_logits(expected, expected.clone(), "torch.float32") == 0
     with pytest.raises(StepError, match="differ from the adapter's"):
-        check_merged_logits(wanted, other, "torch.float32")
+        check_merged_logits(expected, other, "torch.float32")
     with pytest.raises(StepError, match="differ from the adapter's"):
-        check_merged_logits(wanted, wanted * float("nan"), "torch.bfloat16")
+        check_merged_logits(expected, expected * float("nan"), "torch.bfloat16")
 
 
 def test_an_adapter_in_half_precision_is_merged(bench: StageHarness) -> None:
@@ -170,14 +170,14 @@ def test_a_base_that_is_gone_is_told(bench: StageHarness, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("gpu", "told"), [(False, "need a CUDA GPU"), (True, "need bitsandbytes, which is not installed")]
+    ("gpu", "message"), [(False, "need a CUDA GPU"), (True, "need bitsandbytes, which is not installed")]
 )
 def test_four_bits_need_a_gpu_and_their_library(
-    gpu: bool, told: str, monkeypatch: pytest.MonkeyPatch
+    gpu: bool, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(StepError, match=told):
+    with pytest.raises(StepError, match=message):
         quantization.quantization_arguments("nf4")
     assert quantization.quantization_arguments("none") == {}
 
@@ -194,10 +194,10 @@ def test_a_stage_in_four_bits_says_so_before_its_first_step(bench: StageHarness)
 def test_unknown_modules_are_told_with_those_that_exist(bench: StageHarness) -> None:
     model = load_model(bench.run(recipe())["models.base"].files)
     assert peft_adapters.resolve_target_modules("auto", model) == ["q_proj", "k_proj", "v_proj", "o_proj"]
-    with pytest.raises(StepError, match="no modules named c_attn") as told:
+    with pytest.raises(StepError, match="no modules named c_attn") as raised:
         peft_adapters.resolve_target_modules(["c_attn", "q_proj"], model)
-    assert "gate_proj" in told.value.advice
-    assert "lm_head" not in told.value.advice
+    assert "gate_proj" in raised.value.advice
+    assert "lm_head" not in raised.value.advice
     model.config.model_type = "unheard_of"
     with pytest.raises(StepError, match="knows no modules"):
         peft_adapters.resolve_target_modules("auto", model)

@@ -1,4 +1,4 @@
-"""Whoever gets something wrong is told what, where and what to do, by the command, before a step is taken."""
+"""Errors of users: the command says what, where and what to do, before a step is taken."""
 
 import json
 import re
@@ -14,7 +14,8 @@ pytestmark = pytest.mark.slow
 
 Rows = list[dict[str, Any]]
 _BASE = """\
-    init: {model_type: FAMILY, num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, max_position_embeddings: 32, tie_word_embeddings: false}
+    init: {model_type: FAMILY, num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2,
+        max_position_embeddings: 32, tie_word_embeddings: false}
     tokenizer: {init: characters, alphabet: "0123456789+=? abcdef"}
 """
 _MODELS = f"""\
@@ -47,7 +48,10 @@ def wrong(completion):
 """
 _FEW = "params: {max_steps: 2, batch_size: 4, max_length: 24}"
 _FAST = "max_steps: 3, batch_size: 4, max_length: 24, learning_rate: 1.0e+30, max_grad_norm: 1.0e+30"
-_WRITTEN = "params: {max_steps: 2, num_prompts: 2, num_generations: 4, max_completion_length: 4, on_constant_reward: warn}"
+_WRITTEN = (
+    "params: {max_steps: 2, num_prompts: 2, num_generations: 4, max_completion_length: 4, on_constant_reward:"
+    " warn}"
+)
 
 
 def turns(*roles: str) -> list[dict[str, str]]:
@@ -148,7 +152,8 @@ CASES: Mapping[str, Case] = {
         "mend the cause, or let the node abstain",
     ),
     "broken_at_the_end": Case(
-        "dpo, params: {max_steps: 1, batch_size: 4, max_length: 24, learning_rate: 1.0e+39, max_grad_norm: 1.0e+30}",
+        "dpo, params: {max_steps: 1, batch_size: 4, max_length: 24, learning_rate: 1.0e+39, max_grad_norm:"
+        " 1.0e+30}",
         pairs(),
         "the trained weights are no numbers",
         "lower the learning rate",
@@ -214,30 +219,30 @@ def parse_diagnostics(printed: str) -> dict[str, Said]:
     found: dict[str, Said] = {}
     last = Said()
     for line in printed.splitlines():
-        told = re.match(r"([x+!-]) (\S+) +(failed|done|warning|blocked)  ?(.*)", line)
-        if told is None:
+        match = re.match(r"([x+!-]) (\S+) +(failed|done|warning|blocked)  ?(.*)", line)
+        if match is None:
             last.advice = last.advice or line.strip() if line.startswith("    ") else last.advice
             continue
-        last = found.setdefault(told[2], Said())
-        if told[3] == "warning":
-            last.warnings.append(told[4])
+        last = found.setdefault(match[2], Said())
+        if match[3] == "warning":
+            last.warnings.append(match[4])
             last = Said()  # the advice below is the warning's
         else:
-            last.state, last.message = told[3], told[4]
+            last.state, last.message = match[3], match[4]
     return found
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_wrong_is_told(name: str, said: dict[str, Said]) -> None:
-    case, told = CASES[name], said[name]
+    case, output = CASES[name], said[name]
     if case.warned:
-        assert told.state == "done"
-        assert [message for message in told.warnings if case.message in message], told.warnings
+        assert output.state == "done"
+        assert [message for message in output.warnings if case.message in message], output.warnings
         return
-    assert told.state == "failed"
-    assert case.message in told.message
-    assert case.advice in told.advice
-    assert told.advice
+    assert output.state == "failed"
+    assert case.message in output.message
+    assert case.advice in output.advice
+    assert output.advice
 
 
 def test_what_stands_before_a_failure_is_kept(folder: Path, said: dict[str, Said]) -> None:
@@ -252,9 +257,9 @@ def test_what_stands_before_a_failure_is_kept(folder: Path, said: dict[str, Said
 
 def test_what_cannot_be_probed_says_why(folder: Path, said: dict[str, Said]) -> None:
     assert said["some_alike"].state == "done"
-    told = run_command("probe", "some_alike", "--home", folder / "home")
-    assert told.returncode == 1
-    assert "`reward_model` trains a scorer: it gives numbers, and writes nothing" in told.stderr
+    ended = run_command("probe", "some_alike", "--home", folder / "home")
+    assert ended.returncode == 1
+    assert "`reward_model` trains a scorer: it gives numbers, and writes nothing" in ended.stderr
 
 
 _WRONG_BEFORE: Mapping[str, tuple[Case, str, str]] = {
@@ -290,7 +295,7 @@ _WRONG_BEFORE: Mapping[str, tuple[Case, str, str]] = {
 def test_what_the_files_show_is_told_before_anything_runs(name: str, tmp_path: Path) -> None:
     case, code, help = _WRONG_BEFORE[name]
     lay_out(tmp_path, {name: case})
-    told = run_command("validate", tmp_path)
-    assert told.returncode == 1
-    assert f"error[{code}]" in told.stderr
-    assert help in told.stderr
+    ended = run_command("validate", tmp_path)
+    assert ended.returncode == 1
+    assert f"error[{code}]" in ended.stderr
+    assert help in ended.stderr

@@ -19,7 +19,10 @@ _ASK = "model: sft, data: sums.train, reward: brief"
 _SAMPLING = f"sampling: {{max_tokens: {LONGEST}, temperature: 1.0, n: 2}}"
 _LOOK = f"look: {{eval: sft, data: sums.test, reward: brief, metrics: {{size: {{mean: size}}}}, {_SAMPLING}}}"
 _GENERATE = f"made: {{generate: sft, data: sums.test, reward: brief, keep: all, {_SAMPLING}}}"
-_PARAMS = f"params: {{max_steps: 3, learning_rate: 1.0e-3, max_completion_length: {LONGEST}, on_constant_reward: warn"
+_PARAMS = (
+    f"params: {{max_steps: 3, learning_rate: 1.0e-3, max_completion_length: {LONGEST}, on_constant_reward:"
+    " warn"
+)
 
 
 def training_stage(method: str, params: str) -> str:
@@ -58,7 +61,7 @@ def test_training_counts_all_but_the_end(method: str, bench: StageHarness) -> No
 
 @pytest.mark.slow
 def test_ppo_counts_too(bench: StageHarness) -> None:
-    made = bench.run(stages_recipe(training_stage("ppo", "batch_size: 16, num_iterations: 1")))["it"]
+    made = bench.run(stages_recipe(training_stage("ppo", "batch_size: 16, num_ppo_epochs: 1")))["it"]
     sizes = metrics(made, "reward/size")
     assert len(sizes) == 3
     assert all(0 < size <= LONGEST for size in sizes)

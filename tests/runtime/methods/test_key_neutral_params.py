@@ -37,7 +37,7 @@ def test_the_micro_batch_is_in_the_key_where_the_loss_looks_across_it(
     assert (keys[0] == keys[1]) is neutral
 
 
-@pytest.mark.parametrize("switch", ["liger", "compile"])
+@pytest.mark.parametrize("switch", ["use_liger_kernel", "torch_compile"])
 def test_other_kernels_are_in_the_key_only_where_they_are_used(switch: str) -> None:
     keys = [compile_plan(stage_recipe("dpo", more)).step("it").key for more in ("", f", {switch}: true")]
     assert keys[0] != keys[1]
@@ -50,8 +50,8 @@ def test_other_kernels_are_in_the_key_only_where_they_are_used(switch: str) -> N
 def test_how_often_checkpoints_are_written_is_never_in_the_key(name: str) -> None:
     method = CATALOG.find("method", name)
     assert isinstance(method, Method)
-    needed = {"steps": 1} if method.needs_reward else {}
-    assert {"checkpoint_every", "keep_checkpoints"} < set(method.neutral(method.params(**needed)))
+    needed = {"max_steps": 1} if method.needs_reward else {}
+    assert {"save_steps", "save_total_limit"} < set(method.neutral(method.params(**needed)))
 
 
 @pytest.mark.slow

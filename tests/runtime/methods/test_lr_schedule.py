@@ -1,4 +1,4 @@
-"""The learning rate over a run: its shape, warm-up and floor, also where the run was killed."""
+"""The learning rate over a run: its shape, warm-up and minimum, also where the run was killed."""
 
 from itertools import pairwise
 
@@ -42,45 +42,53 @@ def rates(**params: object) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("schedule", ["linear", "cosine", "wsd"])
-@pytest.mark.parametrize("floor", [0.0, 0.25])
-def test_a_schedule_ends_at_its_floor(schedule: str, floor: float) -> None:
-    found = rates(schedule=schedule, floor=floor, warmup_steps=4)
-    first = floor if schedule == "wsd" else 0.0
+@pytest.mark.parametrize("kind", ["linear", "cosine", "warmup_stable_decay"])
+@pytest.mark.parametrize("minimum", [0.0, 0.25])
+def test_a_schedule_ends_at_its_minimum(kind: str, minimum: float) -> None:
+    found = rates(lr_scheduler_type=kind, min_lr_ratio=minimum, warmup_steps=4)
+    first = minimum if kind == "warmup_stable_decay" else 0.0
     assert found[:5] == pytest.approx([first + (1 - first) * step / 4 for step in range(5)])
-    assert found[-1] == pytest.approx(floor)
+    assert found[-1] == pytest.approx(minimum)
     assert all(before >= after for before, after in pairwise(found[4:]))
 
 
 @pytest.mark.slow
-def test_wsd_stays_at_the_highest_until_its_last_steps() -> None:
-    found = rates(schedule="wsd", warmup=0.1, decay=0.25)
+def test_warmup_stable_decay_stays_at_the_highest_until_its_last_steps() -> None:
+    found = rates(lr_scheduler_type="warmup_stable_decay", warmup_steps=0.1, decay_ratio=0.25)
     assert found[2:16] == pytest.approx([1] * 14)
     assert found[16] < 1
-    assert rates(schedule="wsd")[:19] == pytest.approx([1] * 19)
+    assert rates(lr_scheduler_type="warmup_stable_decay")[:19] == pytest.approx([1] * 19)
 
 
 @pytest.mark.slow
 def test_the_others_go_as_their_names_say() -> None:
-    assert rates(schedule="constant", warmup_steps=2) == pytest.approx([0, 0.5] + [1] * 19)
-    assert rates(schedule="inverse_sqrt", warmup_steps=4)[16] == pytest.approx(0.5)
-    assert rates(schedule="linear", floor=0.2)[10] == pytest.approx(0.6)
-    assert rates(schedule="linear", warmup=0.2) == rates(schedule="linear", warmup_steps=4)
+    assert rates(lr_scheduler_type="constant_with_warmup", warmup_steps=2) == pytest.approx(
+        [0, 0.5] + [1] * 19
+    )
+    assert rates(lr_scheduler_type="inverse_sqrt", warmup_steps=4)[16] == pytest.approx(0.5)
+    assert rates(lr_scheduler_type="linear", min_lr_ratio=0.2)[10] == pytest.approx(0.6)
+    assert rates(lr_scheduler_type="constant") == pytest.approx([1] * 21)
+    by_share = rates(lr_scheduler_type="linear", warmup_steps=0.2)
+    assert by_share == rates(lr_scheduler_type="linear", warmup_steps=4)
 
 
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ("warmup_steps: 0.1, warmup_steps: 2", "warmup and warmup_steps say the same"),
+        ("warmup_steps: 1.5", "write an integer for steps, or a decimal below 1"),
+        ("lr_scheduler_type: constant, warmup_steps: 2", "write constant_with_warmup"),
         (
             "lr_scheduler_type: constant_with_warmup, min_lr_ratio: 0.1",
-            "floor has no effect on `schedule: constant`",
+            "min_lr_ratio has no effect with `lr_scheduler_type: constant_with_warmup`",
         ),
         (
             "lr_scheduler_type: inverse_sqrt, min_lr_ratio: 0.1",
-            "floor has no effect on `schedule: inverse_sqrt`",
+            "min_lr_ratio has no effect with `lr_scheduler_type: inverse_sqrt`",
         ),
-        ("lr_scheduler_type: cosine, decay_ratio: 0.1", "decay has no effect on `schedule: cosine`"),
+        (
+            "lr_scheduler_type: cosine, decay_ratio: 0.1",
+            "decay_ratio has no effect with `lr_scheduler_type: cosine`",
+        ),
         (
             "lr_scheduler_type: warmup_stable_decay, warmup_steps: 0.6, decay_ratio: 0.5",
             "more than all steps",
@@ -101,17 +109,23 @@ def test_methods_with_checks_of_their_own_check_this_too(name: str) -> None:
         f"it: {{train: {name}, model: base, data: sums.train, params: {{max_steps: 4, decay_ratio: 0.1}}}}"
     )
     _, errors = compile_or_errors(recipe(stage))
-    assert any("decay has no effect on `schedule: linear`" in error for error in errors)
+    assert any("decay_ratio has no effect with `lr_scheduler_type: linear`" in error for error in errors)
 
 
 @pytest.mark.parametrize("name", CATALOG.names("method"))
 def test_left_out_they_are_not_in_the_key(name: str) -> None:
     method = CATALOG.find("method", name)
     assert isinstance(method, Method)
-    needed = {"steps": 9} if method.needs_reward else {}
-    names = {"warmup_steps", "floor", "decay"}
+    needed = {"max_steps": 9} if method.needs_reward else {}
+    names = {"warmup_steps", "min_lr_ratio", "decay_ratio"}
     assert names < set(method.neutral(method.params(**needed)))
-    given = method.params(schedule="wsd", warmup_steps=2, floor=0.1, decay=0.2, **needed)
+    given = method.params(
+        lr_scheduler_type="warmup_stable_decay",
+        warmup_steps=2,
+        min_lr_ratio=0.1,
+        decay_ratio=0.2,
+        **needed,
+    )
     assert not names & set(method.neutral(given))
 
 

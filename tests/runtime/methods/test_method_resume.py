@@ -7,7 +7,7 @@ epoch; every file of the product must then be the same. docs/resume.md tells use
 import json
 
 import pytest
-from benchmarks import resume as measured
+from perf import resume as measured
 from perf.resume_tables import MARKS, PAGE, STRATEGIES, tables
 from tests.runtime.methods.stage_harness import StageHarness, compile_or_errors, compile_plan, recipe
 
@@ -17,7 +17,10 @@ pytestmark = pytest.mark.slow
 
 # The 64 rows last for four steps: the checkpoint that a killed run goes on from is in its second epoch.
 _ROWS = "max_steps: 12, learning_rate: 1.0e-3, batch_size: 16, max_length: 64, save_steps: 3"
-_PROMPTS = "max_steps: 12, num_prompts: 16, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6, save_steps: 3"
+_PROMPTS = (
+    "max_steps: 12, num_prompts: 16, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6,"
+    " save_steps: 3"
+)
 _KILLED_AT = 6
 _LORA = "lora: {train: sft, model: base, data: sums.train, adapter: {r: 4}, params: {max_steps: 4}}"
 
@@ -33,7 +36,7 @@ def prompts(method: str, more: str = "", model: str = "sft", keys: str = "") -> 
     )
 
 
-def written(more: str = "num_iterations: 2", model: str = "sft", keys: str = "") -> str:
+def written(more: str = "num_ppo_epochs: 2", model: str = "sft", keys: str = "") -> str:
     params = "max_steps: 12, batch_size: 16, learning_rate: 1.0e-3, max_completion_length: 6, save_steps: 3"
     return (
         f"it: {{train: ppo, model: {model}, data: sums.train, reward: solution, {keys}"
@@ -71,7 +74,7 @@ CASES = {
     "rloo, iterations and buffer": prompts("rloo", ", num_iterations: 2, optimizer_steps_per_generation: 2"),
     "ppo": written(),
     "ppo, minibatches and iterations": written(
-        "num_mini_batches: 2, num_iterations: 2, micro_batch_size: 4, kl_target: 1.0"
+        "num_mini_batches: 2, num_ppo_epochs: 2, micro_batch_size: 4, kl_target: 1.0"
     ),
     "ppo, values from the policy's layers": written("value_model: shared, entropy_coef: 1.0e-2"),
     "ppo, a new adapter with dropout": written(keys="adapter: {r: 4, lora_dropout: 0.1},"),
@@ -100,14 +103,14 @@ def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: StageHarness)
 def test_the_documentation_has_this_table() -> None:
     lines = PAGE.read_text().partition("\n## ")[0].splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")][1:]
-    told = {f"{method}, {how}".removesuffix(", all weights"): exact for method, how, exact in rows}
-    assert told == dict.fromkeys(CASES, "yes")
+    documented = {f"{method}, {how}".removesuffix(", all weights"): exact for method, how, exact in rows}
+    assert documented == dict.fromkeys(CASES, "yes")
 
 
 def test_the_documentation_has_what_was_measured_under_every_strategy() -> None:
     record = json.loads(measured.RECORD.read_text())
-    told = PAGE.read_text().partition(MARKS[0])[2].partition(MARKS[1])[0]
-    assert told.strip().splitlines() == tables(record, measured.CASES)
+    documented = PAGE.read_text().partition(MARKS[0])[2].partition(MARKS[1])[0]
+    assert documented.strip().splitlines() == tables(record, measured.CASES)
     assert set(CATALOG.names("method")) <= record.keys() == measured.CASES.keys()
     for case, cells in record.items():
         refused = {one for one in STRATEGIES if compile_or_errors(measured.recipe_text(case, one))[0] is None}

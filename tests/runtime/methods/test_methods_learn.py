@@ -19,7 +19,7 @@ def stage(method: str, params: str, keys: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("method", "figure", "least"),
+    ("method", "metric", "least"),
     [
         ("dpo", "preference/margin", 0.3),
         ("ipo", "preference/margin", 0.3),
@@ -29,9 +29,9 @@ def stage(method: str, params: str, keys: str = "") -> str:
         ("cpo", "preference/margin", 0.1),
     ],
 )
-def test_a_method_learns_from_pairs(method: str, figure: str, least: float, bench: StageHarness) -> None:
+def test_a_method_learns_from_pairs(method: str, metric: str, least: float, bench: StageHarness) -> None:
     product = bench.run(recipe(stage(method, _ROWS)))["it"]
-    found = metrics(product, figure)
+    found = metrics(product, metric)
     assert found[-1] - found[0] > least
     assert warnings(product) == []
 
@@ -70,9 +70,9 @@ def test_a_method_learns_from_a_reward(method: str, bench: StageHarness) -> None
     ],
 )
 def test_every_loss_of_dpo_runs(loss: str, bench: StageHarness) -> None:
-    product = bench.run(recipe(stage("dpo", f"steps: 3, learning_rate: 2.0e-3, batch: 8, loss: {loss}")))[
-        "it"
-    ]
+    product = bench.run(
+        recipe(stage("dpo", f"max_steps: 3, learning_rate: 2.0e-3, batch_size: 8, loss_type: {loss}"))
+    )["it"]
     losses = metrics(product, "loss")
     assert len(losses) == 3
     assert losses[-1] != losses[0]
@@ -80,10 +80,22 @@ def test_every_loss_of_dpo_runs(loss: str, bench: StageHarness) -> None:
 
 @pytest.mark.parametrize(
     "loss",
-    ["grpo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo, ratio: sequence", "vespo", "grpo, ratio: sequence"],
+    [
+        "grpo",
+        "dr_grpo",
+        "bnpo",
+        "cispo",
+        "sapo",
+        "luspo, importance_sampling_level: sequence",
+        "vespo",
+        "grpo, importance_sampling_level: sequence",
+    ],
 )
 def test_every_loss_of_grpo_runs(loss: str, bench: StageHarness) -> None:
-    params = f"steps: 2, prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_tokens: 6, loss: {loss}"
+    params = (
+        "max_steps: 2, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6,"
+        f" loss_type: {loss}"
+    )
     product = bench.run(recipe(stage("grpo", params, "reward: solution,")))["it"]
     assert len(metrics(product, "loss")) == 2
 

@@ -17,8 +17,11 @@ from posttrain.runtime.store.runs import run_key
 
 pytestmark = pytest.mark.slow
 
-_PARAMS = "max_steps: 48, batch_size: 64, num_iterations: 4, learning_rate: 3.0e-3, critic_learning_rate: 5.0e-3, max_completion_length: 6"
-_SHORT = "max_steps: 2, batch_size: 16, num_iterations: 2, learning_rate: 1.0e-3, max_completion_length: 6"
+_PARAMS = (
+    "max_steps: 48, batch_size: 64, num_ppo_epochs: 4, learning_rate: 3.0e-3, critic_learning_rate: 5.0e-3,"
+    " max_completion_length: 6"
+)
+_SHORT = "max_steps: 2, batch_size: 16, num_ppo_epochs: 2, learning_rate: 1.0e-3, max_completion_length: 6"
 _LORA = (
     "lora: {train: sft, model: sft, data: sums.train, adapter: {r: 4},"
     " params: {max_steps: 4, learning_rate: 1.0e-2, batch_size: 16}}"
@@ -63,37 +66,44 @@ def test_it_learns_from_a_reward_after_sft(bench: StageHarness) -> None:
 def test_its_figures_tell_what_goes_on(bench: StageHarness) -> None:
     product = bench.run(recipe(ppo()))["it"]
     assert metrics(product, "kl")[0] == pytest.approx(0.0, abs=1e-6)  # the reference is where it began
-    assert metrics(product, "kl_of_completion")[-1] > 0.1
+    assert metrics(product, "kl_per_completion")[-1] > 0.1
     assert metrics(product, "clip_ratio")[0] == 0.0  # nothing has moved in the first step of a set
     assert max(metrics(product, "clip_ratio")) > 0.0
-    assert metrics(product, "kl/moved")[0] == pytest.approx(0.0, abs=1e-6)
-    assert metrics(product, "values/mean")[0] == 0.0  # and nothing is foretold by chance
-    losses = metrics(product, "loss/values")
+    assert metrics(product, "policy/approx_kl")[0] == pytest.approx(0.0, abs=1e-6)
+    assert metrics(product, "values/mean")[0] == 0.0  # and nothing is predicted by chance
+    losses = metrics(product, "loss/value")
     assert mean(losses[-8:]) < mean(losses[:8])
     assert all(0 <= share <= 1 for share in metrics(product, "completions/clipped_ratio"))
     assert all(1 <= length <= 6 for length in metrics(product, "completions/mean_length"))
-    for name in ("entropy", "values/explained", "reward/right", "reward/format", "beta", "reward_std"):
+    for name in (
+        "entropy",
+        "values/explained_variance",
+        "reward/right",
+        "reward/format",
+        "kl_coef",
+        "reward_std",
+    ):
         assert len(metrics(product, name)) == 12
-    for name in ("gradient_norm", "values/gradient_norm", "loss/policy", "entropy/now"):
+    for name in ("gradient_norm", "values/gradient_norm", "loss/policy", "policy/entropy"):
         assert len(metrics(product, name)) == 48
     samples = [e for e in read_events(product.record / "events.jsonl") if e["kind"] == "sample"]
     assert samples
 
 
-def test_a_larger_beta_keeps_it_near_the_reference(bench: StageHarness) -> None:
-    near = bench.run(recipe(ppo(_PARAMS + ", beta: 1.0")))["it"]
-    far = bench.run(recipe(ppo(_PARAMS + ", beta: 0.0")))["it"]
+def test_a_larger_kl_coef_keeps_it_near_the_reference(bench: StageHarness) -> None:
+    near = bench.run(recipe(ppo(_PARAMS + ", kl_coef: 1.0")))["it"]
+    far = bench.run(recipe(ppo(_PARAMS + ", kl_coef: 0.0")))["it"]
     free = bench.run(recipe(ppo()))["it"]
-    assert mean(metrics(near, "kl_of_completion")[-3:]) < mean(metrics(free, "kl_of_completion")[-3:])
+    assert mean(metrics(near, "kl_per_completion")[-3:]) < mean(metrics(free, "kl_per_completion")[-3:])
     assert metrics(far, "kl") == []  # without a weight there is no reference
     assert mean(metrics(far, "reward")[-3:]) > mean(metrics(far, "reward")[:3]) + 0.3
 
 
-def test_beta_follows_its_target(bench: StageHarness) -> None:
+def test_kl_coef_follows_its_target(bench: StageHarness) -> None:
     product = bench.run(recipe(ppo(_PARAMS + ", kl_target: 1.0e-3, kl_horizon: 64")))["it"]
-    betas = metrics(product, "beta")
-    assert betas[0] == 0.05
-    assert betas[-1] > 0.1
+    coefficients = metrics(product, "kl_coef")
+    assert coefficients[0] == 0.05
+    assert coefficients[-1] > 0.1
 
 
 @pytest.mark.parametrize(
@@ -102,7 +112,7 @@ def test_beta_follows_its_target(bench: StageHarness) -> None:
 def test_what_is_in_memory_at_once_changes_nothing_but_rounding(more: str, bench: StageHarness) -> None:
     text = recipe(ppo(_SHORT + ", entropy_coef: 0.01"))
     whole = weights(bench.run(text)["it"])
-    plan = compile_plan(recipe(ppo(f"{_SHORT}, entropy: 0.01, {more}")))
+    plan = compile_plan(recipe(ppo(f"{_SHORT}, entropy_coef: 0.01, {more}")))
     step = plan.step("it")
     bench.reset_step(step)  # what is neutral is no part of the key
     parts = weights(bench.run_step(plan, step))
@@ -125,7 +135,7 @@ def test_values_from_the_policy_s_own_layers(bench: StageHarness) -> None:
         "kl_estimator: k2",
         "kl_estimator: k3",
         "whiten_advantages: false",
-        "epsilon_high: 0.4",
+        "cliprange_high: 0.4",
         "num_mini_batches: 2",
     ],
 )
@@ -173,7 +183,7 @@ def test_other_methods_go_on_from_it(bench: StageHarness) -> None:
 
 
 def test_completions_without_a_score_are_told_and_the_others_learnt_from(bench: StageHarness) -> None:
-    params = _PARAMS.replace("max_steps: 48", "max_steps: 24") + ", beta: 0.0"
+    params = _PARAMS.replace("max_steps: 48", "max_steps: 24") + ", kl_coef: 0.0"
     text = recipe(ppo(params)).replace("returns: {sum: [format, right]}", "returns: {number: tagged}")
     product = bench.run(text)["it"]
     assert 0.2 < metrics(product, "unscored")[0] < 1.0
@@ -183,21 +193,21 @@ def test_completions_without_a_score_are_told_and_the_others_learnt_from(bench: 
 
 def test_cut_completions_can_be_left_out_and_charged_for(bench: StageHarness) -> None:
     params = _SHORT.replace("max_completion_length: 6", "max_completion_length: 1")
-    told = bench.run(
-        recipe(ppo(params + ", mask_truncated_completions: true, beta: 0.0, on_constant_reward: warn"))
+    masked = bench.run(
+        recipe(ppo(params + ", mask_truncated_completions: true, kl_coef: 0.0, on_constant_reward: warn"))
     )["it"]
-    cut = metrics(told, "completions/clipped_ratio")[0]
+    cut = metrics(masked, "completions/clipped_ratio")[0]
     assert cut > 0.5
     charged = bench.run(
-        recipe(ppo(params + ", missing_eos_penalty: 5.0, beta: 0.0, on_constant_reward: warn"))
+        recipe(ppo(params + ", missing_eos_penalty: 5.0, kl_coef: 0.0, on_constant_reward: warn"))
     )["it"]
-    losses = metrics(charged, "loss/values")[0], metrics(told, "loss/values")[0]
+    losses = metrics(charged, "loss/value")[0], metrics(masked, "loss/value")[0]
     assert losses[0] > losses[1]
 
 
 def test_asked_to_stop_it_keeps_what_it_has(bench: StageHarness) -> None:
     """It stops where it can resume, and goes on to the same bytes."""
-    plan = compile_plan(recipe(ppo(_PARAMS + ", epsilon: 0.21")))
+    plan = compile_plan(recipe(ppo(_PARAMS + ", cliprange: 0.21")))
     step = plan.step("it")
     undisturbed = bench.run_step(plan, step).content_digest
     bench.reset_step(step)
@@ -229,17 +239,20 @@ def test_a_checkpoint_holds_the_values_and_the_product_does_not(bench: StageHarn
     kept = sorted((bench.work(step) / "checkpoints").iterdir())[-1]
     names = {path.name for path in kept.iterdir()}
     assert {"model.safetensors", "value.safetensors", "ppo.json", "optimizer.pt"} <= names
-    assert json.loads((kept / "ppo.json").read_text())["beta"] != 0.05
+    assert json.loads((kept / "ppo.json").read_text())["kl_coef"] != 0.05
     assert not any("value" in path.name for path in bench.commit(step).files.iterdir())
 
 
 def test_it_is_measured_on_its_way_and_its_best_weights_are_the_product(bench: StageHarness) -> None:
-    """With `better: lower` the best are some of the first; the check is made on what was kept."""
+    """With `greater_is_better: false` the best are some of the first; the check is made on what was kept."""
     check = (
         "check: {eval: it, data: sums.test, reward: solution, metrics: {score: {mean: returns}},"
         " sampling: {max_tokens: 6, temperature: 0.7}}"
     )
-    keys = "evaluate: {eval_steps: 8, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false},"
+    keys = (
+        "evaluate: {eval_steps: 8, evals: [check], metric_for_best_model: check.score, keep: best,"
+        " greater_is_better: false},"
+    )
     made = bench.run(recipe(ppo(_PARAMS.replace("max_steps: 48", "max_steps: 24"), keys=keys), check))
     found = metrics(made["it"], "eval/check.score")
     assert len(found) == 3

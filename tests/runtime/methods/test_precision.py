@@ -7,7 +7,10 @@ pytestmark = pytest.mark.slow
 
 STAGES = {
     "sft": "data: sums.train, params: {max_steps: 2, batch_size: 8, precision: %s}",
-    "ppo": "data: sums.train, reward: solution, params: {max_steps: 2, batch_size: 8, max_completion_length: 6, precision: %s}",
+    "ppo": (
+        "data: sums.train, reward: solution, params: {max_steps: 2, batch_size: 8, max_completion_length: 6,"
+        " precision: %s}"
+    ),
 }
 
 

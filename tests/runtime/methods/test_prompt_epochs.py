@@ -1,4 +1,4 @@
-"""Methods that learn from their own completions may be told how often they go over the prompts."""
+"""Methods that learn from their own completions take the number of epochs over the prompts."""
 
 import pytest
 from tests.runtime.methods.stage_harness import StageHarness, compile_or_errors, compile_plan, recipe
@@ -11,7 +11,7 @@ from posttrain.runtime.training.rollout_training import rollout_schedule
 _PARAMS = {
     "grpo": "num_prompts: 16, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6",
     "rloo": "num_prompts: 16, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6",
-    "ppo": "batch_size: 16, num_iterations: 1, learning_rate: 1.0e-3, max_completion_length: 6",
+    "ppo": "batch_size: 16, num_ppo_epochs: 1, learning_rate: 1.0e-3, max_completion_length: 6",
 }
 
 
@@ -42,8 +42,8 @@ def test_each_set_of_prompts_makes_its_steps() -> None:
 @pytest.mark.parametrize(
     ("length", "said"),
     [
-        ("", "say how long: `steps`, or `epochs`"),
-        (", max_steps: 2, epochs: 1", "steps and epochs say the same"),
+        ("", "say how long: `max_steps`, or `epochs`"),
+        (", max_steps: 2, epochs: 1", "max_steps and epochs both set the length"),
         (", epochs: 1, warmup_steps: 4", "warmup_steps is 4, and there are 4 steps in all"),
     ],
 )

@@ -18,7 +18,10 @@ pytestmark = pytest.mark.slow
 # Set where the recipe says nothing, and left to it where it does.
 YIELDING = {"dataloader_num_workers", "dataloader_pin_memory"}
 _ROWS = "params: {max_steps: 2, batch_size: 8%s}"
-_PROMPTS = "reward: solution, params: {max_steps: 2, num_prompts: 4, num_generations: 4, max_completion_length: 6, beta: 0.1%s}"
+_PROMPTS = (
+    "reward: solution, params: {max_steps: 2, num_prompts: 4, num_generations: 4, max_completion_length: 6,"
+    " beta: 0.1%s}"
+)
 _MOVING = ", ref_model_sync_steps: 1"
 STAGES = {
     "sft": _ROWS % "",

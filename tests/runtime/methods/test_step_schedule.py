@@ -64,9 +64,9 @@ def test_a_boundary_of_one_moves_nothing() -> None:
 def test_the_usual_rate_is_the_one_that_is_documented(method: Method) -> None:
     params = method.params
     assert issubclass(params, TrainingParams)
-    told = fields_of(TrainingParams)["learning_rate"].description
+    description = fields_of(TrainingParams)["learning_rate"].description
     rate = f"{params.default_learning_rate:g}".replace("e-0", "e-")
-    assert f"{method.name} {rate}" in told or (rate == "1e-6" and f"{method.name} " not in told)
+    assert f"{method.name} {rate}" in description or (rate == "1e-6" and f"{method.name} " not in description)
 
 
 def test_a_rate_that_is_written_is_taken() -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong in a training stage is told before or at the first step, in words that help."""
+"""What goes wrong in a training stage is reported before or at the first step, with advice."""
 
 import sys
 from collections.abc import Mapping
@@ -45,25 +45,25 @@ def derived(text: str, **columns: str) -> str:
 )
 def test_rows_that_are_cut_are_counted(method: str, column: str, bench: StageHarness) -> None:
     text = derived(recipe(_SFT.replace("sft", method) % 20), **{column: _LONG})
-    told = [message for message in warnings(bench.run(text)["it"]) if "are cut" in message]
+    found = [message for message in warnings(bench.run(text)["it"]) if "are cut" in message]
     rows = 128 if method == "kto" else 64
-    assert len(told) == 1
-    assert f"of {rows} rows are cut to 20 tokens" in told[0]
+    assert len(found) == 1
+    assert f"of {rows} rows are cut to 20 tokens" in found[0]
 
 
 def test_rows_that_are_dropped_are_counted(bench: StageHarness) -> None:
     text = derived(recipe(_SFT % 20), prompt=_LONG.replace("completion", "prompt"))
-    told = [message for message in warnings(bench.run(text)["it"]) if "were dropped" in message]
-    assert len(told) == 1
-    assert "of 64 rows were dropped: they do not fit into 20 tokens" in told[0]
+    found = [message for message in warnings(bench.run(text)["it"]) if "were dropped" in message]
+    assert len(found) == 1
+    assert "of 64 rows were dropped: they do not fit into 20 tokens" in found[0]
 
 
 @pytest.mark.parametrize("method", ["orpo", "simpo"])
 def test_rows_whose_prompt_leaves_nothing_to_learn_are_dropped(method: str, bench: StageHarness) -> None:
     """By itself the trainer keeps them, and their loss is no number."""
     text = derived(recipe(_SFT.replace("sft", method) % 20), prompt=_LONG.replace("completion", "prompt"))
-    told = [message for message in warnings(bench.run(text)["it"]) if "were dropped" in message]
-    assert len(told) == 1
+    found = [message for message in warnings(bench.run(text)["it"]) if "were dropped" in message]
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("method", ["sft", "dpo", "reward_model", "orpo", "cpo"])
@@ -74,20 +74,20 @@ def test_rows_of_which_none_fits_fail(method: str, bench: StageHarness) -> None:
 
 def test_rows_with_nothing_in_them_fail(bench: StageHarness) -> None:
     text = derived(recipe(_SFT % 20), completion="case when answer = '7' then null else completion end")
-    told = failed(bench, text)
-    assert "rows have nothing in the column `completion`" in told["message"]
-    assert "where: completion IS NOT NULL" in told["advice"]
+    found = failed(bench, text)
+    assert "rows have nothing in the column `completion`" in found["message"]
+    assert "where: completion IS NOT NULL" in found["advice"]
 
 
 def test_a_template_without_an_end_is_warned_of(bench: StageHarness) -> None:
     endless = TEMPLATE.replace("{{ eos_token }}", "")
-    told = warnings(bench.run(recipe(_SFT % 20), {"chat.jinja": endless})["it"])
-    assert ["the model does not learn to stop" in message for message in told] == [True]
+    found = warnings(bench.run(recipe(_SFT % 20), {"chat.jinja": endless})["it"])
+    assert ["the model does not learn to stop" in message for message in found] == [True]
 
 
 _GRPO = (
-    "it: {train: grpo, model: base, data: sums.train, reward: only_right, params: {max_steps: 6, num_prompts: 4,"
-    " num_generations: 4, max_completion_length: 2, constant_reward_steps: 2%s}}"
+    "it: {train: grpo, model: base, data: sums.train, reward: only_right, params: {max_steps: 6, num_prompts:"
+    " 4, num_generations: 4, max_completion_length: 2, constant_reward_steps: 2%s}}"
 )
 
 
@@ -99,33 +99,33 @@ def rewarded(params: str = "") -> str:
 
 
 def test_a_reward_that_nothing_earns_fails(bench: StageHarness) -> None:
-    told = failed(bench, rewarded())
-    assert "in 2 steps no prompt had two completions with different rewards" in told["message"]
-    assert "on_constant_reward: warn" in told["advice"]
+    found = failed(bench, rewarded())
+    assert "in 2 steps no prompt had two completions with different rewards" in found["message"]
+    assert "on_constant_reward: warn" in found["advice"]
 
 
 def test_a_reward_that_nothing_earns_may_be_warned_of(bench: StageHarness) -> None:
-    told = warnings(bench.run(rewarded(", on_constant_reward: warn"))["it"])
-    assert len([message for message in told if "in 2 steps no prompt" in message]) == 1
+    found = warnings(bench.run(rewarded(", on_constant_reward: warn"))["it"])
+    assert len([message for message in found if "in 2 steps no prompt" in message]) == 1
 
 
 def test_a_run_that_blows_up_fails(bench: StageHarness) -> None:
     text = recipe(_SFT % 20).replace(
         "batch_size: 8", "batch_size: 8, max_grad_norm: 1.0e+30, learning_rate: 1.0e+30"
     )
-    told = failed(bench, text)
-    assert "the loss is" in told["message"] or "the gradient norm is" in told["message"]
-    assert "lower the learning rate" in told["advice"]
+    found = failed(bench, text)
+    assert "the loss is" in found["message"] or "the gradient norm is" in found["message"]
+    assert "lower the learning rate" in found["advice"]
 
 
 def test_rows_that_run_short_when_they_are_made_fail(bench: StageHarness) -> None:
     text = rewarded().replace(_SPLIT, "- where: answer = '7'\n      - split: {test: 1}")
-    told = failed(bench, text.replace("num_prompts: 4", "num_prompts: 16"))
-    assert "16 prompts are wanted at once, and the data has 5" in told["message"]
+    found = failed(bench, text.replace("num_prompts: 4", "num_prompts: 16"))
+    assert "16 prompts are wanted at once, and the data has 5" in found["message"]
 
 
 @pytest.fixture
-def watch(tmp_path) -> AnomalyMonitor:
+def monitor(tmp_path) -> AnomalyMonitor:
     return AnomalyMonitor(EventWriter(tmp_path / "events.jsonl"), SftParams(), Schedule(steps=1))
 
 
@@ -135,46 +135,46 @@ def start(bench: StageHarness) -> tuple[Any, Any]:
     return load_model(folder), load_tokenizer(folder)
 
 
-def test_a_tokenizer_that_cannot_pad_is_warned_of(start: tuple[Any, Any], watch: AnomalyMonitor) -> None:
+def test_a_tokenizer_that_cannot_pad_is_warned_of(start: tuple[Any, Any], monitor: AnomalyMonitor) -> None:
     model, tokenizer = start
     tokenizer.pad_token = None
-    check_tokenizer(model, tokenizer, watch)
+    check_tokenizer(model, tokenizer, monitor)
     assert tokenizer.pad_token == tokenizer.eos_token
-    assert "has no padding token" in watch.state_dict()["told"][0]
+    assert "has no padding token" in monitor.state_dict()["warned"][0]
 
 
-def test_a_tokenizer_that_cannot_end_fails(start: tuple[Any, Any], watch: AnomalyMonitor) -> None:
+def test_a_tokenizer_that_cannot_end_fails(start: tuple[Any, Any], monitor: AnomalyMonitor) -> None:
     model, tokenizer = start
     tokenizer.eos_token = None
     with pytest.raises(StepError, match="no end token"):
-        check_tokenizer(model, tokenizer, watch)
+        check_tokenizer(model, tokenizer, monitor)
 
 
-def test_a_tokenizer_that_knows_no_words_fails(start: tuple[Any, Any], watch: AnomalyMonitor) -> None:
+def test_a_tokenizer_that_knows_no_words_fails(start: tuple[Any, Any], monitor: AnomalyMonitor) -> None:
     """Which is what the library makes of a folder without a tokenizer's files."""
     model, tokenizer = start
     words = dict.fromkeys(tokenizer.all_special_tokens, 0)
     tokenizer.get_vocab = lambda: words
     with pytest.raises(StepError, match="the tokenizer knows no words"):
-        check_tokenizer(model, tokenizer, watch)
+        check_tokenizer(model, tokenizer, monitor)
 
 
-def test_a_tokenizer_of_another_model_fails(start: tuple[Any, Any], watch: AnomalyMonitor) -> None:
+def test_a_tokenizer_of_another_model_fails(start: tuple[Any, Any], monitor: AnomalyMonitor) -> None:
     model, tokenizer = start
     tokenizer.add_tokens(["<more>"])
     with pytest.raises(StepError, match="and the model knows"):
-        check_tokenizer(model, tokenizer, watch)
+        check_tokenizer(model, tokenizer, monitor)
 
 
-def test_prompts_that_leave_no_room_are_counted(start: tuple[Any, Any], watch: AnomalyMonitor) -> None:
+def test_prompts_that_leave_no_room_are_counted(start: tuple[Any, Any], monitor: AnomalyMonitor) -> None:
     model, tokenizer = start
     assert context_length(model) == 64
-    check_prompts(["1+1="] * 3, tokenizer, model, 60, watch)
-    assert watch.state_dict()["told"] == []
-    check_prompts(["1+1=", "1" * 10], tokenizer, model, 60, watch)
-    assert "1 of 2 prompts leave no room for 60 tokens" in watch.state_dict()["told"][0]
+    check_prompts(["1+1="] * 3, tokenizer, model, 60, monitor)
+    assert monitor.state_dict()["warned"] == []
+    check_prompts(["1+1=", "1" * 10], tokenizer, model, 60, monitor)
+    assert "1 of 2 prompts leave no room for 60 tokens" in monitor.state_dict()["warned"][0]
     with pytest.raises(StepError, match="2 of 2 prompts"):
-        check_prompts([[{"role": "user", "content": "1" * 10}]] * 2, tokenizer, model, 60, watch)
+        check_prompts([[{"role": "user", "content": "1" * 10}]] * 2, tokenizer, model, 60, monitor)
 
 
 def test_a_method_that_trl_has_dropped_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

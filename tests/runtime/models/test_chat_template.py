@@ -26,10 +26,10 @@ def check_template_text(template: str) -> None:
     ],
 )
 def test_a_template_that_cannot_serve_is_refused(template: str, said: str) -> None:
-    with pytest.raises(StepError) as told:
+    with pytest.raises(StepError) as raised:
         check_template_text(template)
-    assert said in str(told.value)
-    assert told.value.advice
+    assert said in str(raised.value)
+    assert raised.value.advice
 
 
 @pytest.mark.parametrize("template", ["{{ messages[0].content }}", "{{ raise_exception('no system') }}"])

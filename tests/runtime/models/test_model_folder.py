@@ -20,8 +20,9 @@ recipe: 1
 name: first
 models:
   base:
-    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 64}
-    tokenizer: {init: characters, words: [<answer>, </answer>]}
+    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2,
+        max_position_embeddings: 64}
+    tokenizer: {init: characters, added_tokens: [<answer>, </answer>]}
 stages:
   export: {export: base}
 """

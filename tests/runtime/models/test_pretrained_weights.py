@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (layers(3), "the model's files lack 12 weights: model.layers.2.input_layernorm.weight"),
         (layers(1), "config.json has no place for 12 weights: model.layers.1.input_layernorm.weight"),
@@ -45,10 +45,12 @@ def folder(tmp_path: Path) -> Path:
     ],
     ids=["deeper", "shallower", "of another shape", "cut short"],
 )
-def test_weights_that_do_not_fit_are_named(damage: Callable[[Path], None], told: str, folder: Path) -> None:
+def test_weights_that_do_not_fit_are_named(
+    damage: Callable[[Path], None], message: str, folder: Path
+) -> None:
     assert load_model(folder).config.num_hidden_layers == 2
     damage(folder)
-    with pytest.raises(StepError, match=told) as fault:
+    with pytest.raises(StepError, match=message) as fault:
         load_model(folder)
     assert "save the model again" in fault.value.advice
 

@@ -19,7 +19,8 @@ recipe: 1
 name: published
 models:
   base:
-    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2, max_position_embeddings: 64}
+    init: {model_type: qwen2, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 2,
+        max_position_embeddings: 64}
     tokenizer: {init: characters}
     dtype: bfloat16
 stages:

@@ -34,12 +34,12 @@ def test_what_is_learnt_goes_on_from_the_prompt(opening: str) -> None:
 def test_the_end_is_learnt_and_the_prompt_is_not() -> None:
     tokenizer = build_character_tokenizer("0123456789+= ", [OPEN, CLOSE])
     tokenizer.chat_template = tag_chat_template(TAGS)
-    told = tokenizer.apply_chat_template(
+    encoded = tokenizer.apply_chat_template(
         [*ASKED, {"role": "assistant", "content": "3"}],
         return_assistant_tokens_mask=True,
         return_dict=True,
     )
-    learnt = [i for i, mask in zip(told["input_ids"], told["assistant_masks"], strict=True) if mask]
+    learnt = [i for i, mask in zip(encoded["input_ids"], encoded["assistant_masks"], strict=True) if mask]
     assert tokenizer.decode(learnt) == "3<|end|>"
 
 

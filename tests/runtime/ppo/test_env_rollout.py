@@ -23,7 +23,9 @@ ROWS = [{"prompt": "1+2=", "target": 1 + row % 3} for row in range(6)]
 def stage(tmp_path: Path) -> EpisodeSetup:
     kind = CATALOG.find("environment", "guess")
     assert isinstance(kind, Environment)
-    params = parse_declaration(kind.params, {"low": 1, "high": 3, "below": "1", "above": "2", "unread": "0"})
+    params = parse_declaration(
+        kind.params, {"low": 1, "high": 3, "below": "1", "above": "2", "invalid_message": "0"}
+    )
     world = EnvironmentSession(
         factory=CATALOG.run("environment", "guess")(params, EpisodeResources(files={}, seconds=5.0)),
         kind="guess",
@@ -49,21 +51,25 @@ def run_rollout(stage: EpisodeSetup, seed: int, longest: int = 24) -> tuple[Any,
 @pytest.mark.parametrize("longest", [24, 5])
 def test_what_the_policy_was_told_is_read_and_not_learnt_from(stage: EpisodeSetup, longest: int) -> None:
     found, outcomes, tokenizer = run_rollout(stage, 7, longest)
-    assert found.count <= longest
+    assert found.completion_length <= longest
     for row, outcome in enumerate(outcomes):
-        attended = found.attention[row, -found.count :].bool()
+        attended = found.attention[row, -found.completion_length :].bool()
         own = found.mask[row].bool()
         assert not bool((own & ~attended).any())
         said = tokenizer.decode(found.completions[row][own].tolist(), skip_special_tokens=True)
         assert said == outcome["words"].replace("\n", "")
         # The prompt stands right before, whole.
-        prompt = found.tokens[row, : -found.count][found.attention[row, : -found.count].bool()].tolist()
+        prompt = found.tokens[row, : -found.completion_length][
+            found.attention[row, : -found.completion_length].bool()
+        ].tolist()
         assert tokenizer.decode(prompt) == "1+2="
         assert bool(found.ended[row]) == (outcome["end"] != "length")
     if longest == 5:
         assert not bool(found.ended.all())
     else:
-        assert bool((found.attention[:, -found.count :] > found.mask).any())  # something was told
+        assert bool(
+            (found.attention[:, -found.completion_length :] > found.mask).any()
+        )  # something was observed
 
 
 def test_what_is_drawn_depends_on_the_seed_alone(stage: EpisodeSetup) -> None:

@@ -44,7 +44,7 @@ def gae_by_definition(rewards: list[float], values: list[float], gamma: float, l
 
 
 def test_the_score_is_paid_at_the_last_token_of_the_policy_s_own() -> None:
-    """In an episode the policy's tokens stand between those that it was told."""
+    """In an episode the policy's tokens stand between observations."""
     mask = rows([1, 1, 0, 0, 1, 0], [1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0])
     found = token_rewards(rows([2.0], [3.0], [4.0]).squeeze(1), mask, 0.5, mask)
     assert found.tolist() == [[-0.5, -0.5, 0, 0, 1.5, 0], [-0.5, -0.5, 2.5, 0, 0, 0], [0.0] * 6]
@@ -75,9 +75,9 @@ def test_advantages_are_what_they_are_defined_as(
     found, returns = gae_advantages(rewards, values, mask, gamma, lam)
     for row in range(len(mask)):
         kept = mask[row].bool()
-        wanted = gae_by_definition(rewards[row][kept].tolist(), values[row][kept].tolist(), gamma, lam)
-        assert found[row][kept].tolist() == pytest.approx(wanted)
-        assert returns[row][kept].tolist() == pytest.approx((values[row][kept] + rows(wanted)[0]).tolist())
+        expected = gae_by_definition(rewards[row][kept].tolist(), values[row][kept].tolist(), gamma, lam)
+        assert found[row][kept].tolist() == pytest.approx(expected)
+        assert returns[row][kept].tolist() == pytest.approx((values[row][kept] + rows(expected)[0]).tolist())
     assert (found[mask == 0] == 0).all()
     assert (returns[mask == 0] == 0).all()
 
@@ -157,8 +157,8 @@ def test_k3_by_hand_and_never_negative() -> None:
 def test_whitened_as_numpy_has_it() -> None:
     values, mask = rows([1, 2, 9], [4, 8, 9]), rows([1, 1, 0], [1, 1, 0])
     kept = np.array([1.0, 2.0, 4.0, 8.0])
-    wanted = (kept - kept.mean()) / kept.std(ddof=1)
-    assert masked_whiten(values, mask)[mask.bool()].numpy() == pytest.approx(wanted)
+    expected = (kept - kept.mean()) / kept.std(ddof=1)
+    assert masked_whiten(values, mask)[mask.bool()].numpy() == pytest.approx(expected)
     assert masked_whiten(values, mask)[:, 2].tolist() == [0, 0]
 
 
@@ -177,8 +177,8 @@ def test_whitened_over_several_processes_is_as_over_one() -> None:
 
     both = [one + other for one, other in zip(sums(0), sums(1), strict=True)]
     for half in (0, 1):
-        told = iter(both)
-        found = masked_whiten(*halves[half], lambda _, told=told: next(told))
+        totals = iter(both)
+        found = masked_whiten(*halves[half], lambda _, totals=totals: next(totals))
         torch.testing.assert_close(found, masked_whiten(values, mask)[half * 3 :][:3])
 
 

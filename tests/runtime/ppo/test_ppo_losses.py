@@ -25,7 +25,9 @@ def row(*given: float) -> torch.Tensor:
 )
 def test_the_worse_of_two_readings_counts(ratio: float, advantage: float, loss: float, clipped: bool) -> None:
     now = row(math.log(ratio))
-    found, cut = policy_loss(now, torch.zeros(1), torch.tensor([advantage]), low=0.2, high=0.3)
+    found, cut = policy_loss(
+        now, torch.zeros(1), torch.tensor([advantage]), cliprange=0.2, cliprange_high=0.3
+    )
     assert float(found.detach()) == pytest.approx(loss)
     assert bool(cut) is clipped
     found.sum().backward()
@@ -58,7 +60,7 @@ def test_a_ratio_beyond_all_bounds_stays_a_number() -> None:
 )
 def test_a_value_moves_so_far_and_no_further(value: float, loss: float, clipped: bool) -> None:
     now = row(value)
-    found, held = value_loss(now, torch.zeros(1), torch.tensor([2.0]), epsilon=0.5)
+    found, held = value_loss(now, torch.zeros(1), torch.tensor([2.0]), cliprange=0.5)
     assert float(found.detach()) == pytest.approx(loss)
     assert bool(held) is clipped
     if clipped:

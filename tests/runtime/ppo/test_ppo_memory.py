@@ -14,9 +14,9 @@ from posttrain.runtime.ppo.actor_critic import build_actor_critic, frozen_copy
 from posttrain.runtime.ppo.ppo_losses import policy_loss, value_loss
 
 
-def step(workload: Workload, pair: Any) -> Any:
+def step(workload: Workload, actor_critic: Any) -> Any:
     """One step of the trainer's: both losses, each part clipped by itself."""
-    parts = pair.parts()
+    parts = actor_critic.trainable_parameters()
     optimizer = torch.optim.AdamW([weight for part in parts for weight in part], fused=True)
     tokens = torch.zeros(workload.rows, workload.length, dtype=torch.long)
     attention, count = torch.ones_like(tokens), workload.length // 2
@@ -24,7 +24,7 @@ def step(workload: Workload, pair: Any) -> Any:
 
     def run() -> None:
         with torch.autocast("cpu", torch.bfloat16, enabled=workload.autocast):
-            logprobs, values, _ = pair(tokens, attention, count)
+            logprobs, values, _ = actor_critic(tokens, attention, count)
         policy, _ = policy_loss(logprobs, one, one, 0.2, 0.2)
         value, _ = value_loss(values, one, one, 0.5)
         loss = policy.mean() + 0.1 * value.mean()
@@ -41,28 +41,30 @@ def step(workload: Workload, pair: Any) -> Any:
 
 def peak_memory(tracer: Any, workload: Workload) -> int:
     """The peak of the second step, when the optimizer has its states."""
-    with tracer.as_on_a_gpu(workload):
+    with tracer.emulate_gpu(workload):
         policy = tracer.model_of(workload)
         with torch.device("meta"):
-            pair = build_actor_critic(policy, "own" if workload.value else "shared", 1.0, False).train()
-            held = torch.nn.ModuleList([pair, frozen_copy(policy)])
+            actor_critic = build_actor_critic(
+                policy, "separate" if workload.value_model else "shared", 1.0, False
+            ).train()
+            held = torch.nn.ModuleList([actor_critic, frozen_copy(policy)])
         with FakeTensorMode(), tracer.Tracker() as tracker:
             tracer.fill(held)
             if workload.checkpointing:
                 how = {"preserve_rng_state": False, "use_reentrant": False}
-                pair.gradient_checkpointing_enable(gradient_checkpointing_kwargs=how)
-            run = step(workload, pair)
+                actor_critic.gradient_checkpointing_enable(gradient_checkpointing_kwargs=how)
+            run = step(workload, actor_critic)
             run()
             tracker.peak = tracker.now
             run()
             peak = tracker.peak
-        del policy, pair, held, run
+        del policy, actor_critic, held, run
         gc.collect()
     return peak
 
 
 @pytest.mark.parametrize(
-    ("own", "adapter", "options"),
+    ("separate", "adapter", "options"),
     [
         (True, False, {}),
         (True, False, {"checkpointing": True}),
@@ -70,11 +72,11 @@ def peak_memory(tracer: Any, workload: Workload) -> int:
         (False, False, {}),
     ],
 )
-def test_a_step_takes_what_the_compiler_reckons(
-    own: bool, adapter: bool, options: dict[str, Any], tracer: Any
+def test_a_step_takes_what_the_compiler_calculates(
+    separate: bool, adapter: bool, options: dict[str, Any], tracer: Any
 ) -> None:
     """Four layers under the whole vocabulary: the head, whose gradient TRL keeps in fp32 and PPO does
-    not, weighs more here than in any model that is used. The reckoning is never too small."""
+    not, weighs more here than in any model that is used. The prediction is never too small."""
     shape = find_shape("Qwen/Qwen2.5-0.5B")
     assert shape is not None
     shape = shape._replace(layers=4)
@@ -84,7 +86,7 @@ def test_a_step_takes_what_the_compiler_reckons(
         rows=8,
         padded=True,
         loss="chunked",
-        value=shape if own else None,
+        value_model=shape if separate else None,
         adapter=LoraAdapter(target_modules=linear_module_names(shape)) if adapter else None,
         frozen=() if adapter else (FrozenModel("reference", shape, 2, rows=8),),
         **options,

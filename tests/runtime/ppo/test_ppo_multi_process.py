@@ -12,8 +12,8 @@ from posttrain.spec.plan import Step
 pytestmark = pytest.mark.slow
 
 _PARAMS = (
-    "max_steps: 8, batch_size: 16, num_mini_batches: 2, num_iterations: 1, micro_batch_size: 4, learning_rate: 1.0e-3,"
-    " max_completion_length: 6, save_steps: 2, kl_target: 0.5"
+    "max_steps: 8, batch_size: 16, num_mini_batches: 2, num_ppo_epochs: 1, micro_batch_size: 4,"
+    " learning_rate: 1.0e-3, max_completion_length: 6, save_steps: 2, kl_target: 0.5"
 )
 
 

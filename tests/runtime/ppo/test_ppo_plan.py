@@ -27,17 +27,17 @@ def test_it_writes_by_transformers_and_divides_as_it_can() -> None:
 
 
 @pytest.mark.parametrize(
-    ("placement", "told"),
+    ("placement", "message"),
     [
         ("{rollouts: {engine: vllm}}", "cannot write by vllm; it can by transformers"),
         ("{strategy: zero3}", "cannot be divided by `zero3`; it can by single, ddp, zero1, zero2"),
         ("{strategy: fsdp}", "cannot be divided by `fsdp`"),
     ],
 )
-def test_what_it_cannot_do_is_refused(placement: str, told: str) -> None:
+def test_what_it_cannot_do_is_refused(placement: str, message: str) -> None:
     outcome = compile_stage(PPO % ("", f", placement: {placement}"), "{gpus: 8xH100-80GB}", SMALL)
     assert outcome.plan is None
-    assert [told in found.message for found in outcome.diagnostics] == [True]
+    assert [message in found.message for found in outcome.diagnostics] == [True]
 
 
 def test_two_models_are_trained_and_one_is_held() -> None:
@@ -53,7 +53,7 @@ def test_values_from_the_policy_s_own_layers_take_no_model() -> None:
 
 
 def test_without_a_weight_on_the_divergence_there_is_no_reference() -> None:
-    assert "reference model" not in memory_terms(", beta: 0.0")
+    assert "reference model" not in memory_terms(", kl_coef: 0.0")
 
 
 def test_under_an_adapter_the_weights_below_are_held_once() -> None:

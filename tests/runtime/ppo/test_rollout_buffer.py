@@ -40,66 +40,70 @@ def scored_rollouts(scores: list[float | None]) -> ScoredRollouts:
 
 
 def test_scores_less_divergence_less_values() -> None:
-    made, figures = build_rollout_buffer(scored_rollouts([3.0, -1.0]), ADVANTAGE_CONFIG)
+    buffer, metrics = build_rollout_buffer(scored_rollouts([3.0, -1.0]), ADVANTAGE_CONFIG)
     # each token costs 0.5 * 0.2; what follows it is paid to it
-    torch.testing.assert_close(made.returns, torch.tensor([[2.8, 2.9, 0.0], [-1.3, -1.2, -1.1]]))
-    torch.testing.assert_close(made.advantages, torch.tensor([[1.8, 0.9, 0.0], [-1.3, -1.7, -2.1]]))
-    assert figures["reward"] == 1.0
-    assert figures["reward_std"] == 2.0
-    assert figures["frac_reward_zero_std"] == 0.0
-    assert figures["kl"] == pytest.approx(0.2)
-    assert figures["kl_of_completion"] == pytest.approx(0.5)  # 0.4 and 0.6
-    assert figures["completions/mean_length"] == 2.5
-    assert figures["completions/clipped_ratio"] == 0.5
-    assert figures["entropy"] == 1.0
+    torch.testing.assert_close(buffer.returns, torch.tensor([[2.8, 2.9, 0.0], [-1.3, -1.2, -1.1]]))
+    torch.testing.assert_close(buffer.advantages, torch.tensor([[1.8, 0.9, 0.0], [-1.3, -1.7, -2.1]]))
+    assert metrics["reward"] == 1.0
+    assert metrics["reward_std"] == 2.0
+    assert metrics["frac_reward_zero_std"] == 0.0
+    assert metrics["kl"] == pytest.approx(0.2)
+    assert metrics["kl_per_completion"] == pytest.approx(0.5)  # 0.4 and 0.6
+    assert metrics["completions/mean_length"] == 2.5
+    assert metrics["completions/clipped_ratio"] == 0.5
+    assert metrics["entropy"] == 1.0
 
 
 def test_a_completion_without_a_score_is_not_learnt_from() -> None:
-    made, figures = build_rollout_buffer(scored_rollouts([3.0, None]), replace(ADVANTAGE_CONFIG, whiten=True))
-    assert made.mask.tolist() == [[1, 1, 0], [0, 0, 0]]
-    assert made.advantages[1].tolist() == [0, 0, 0]
+    buffer, metrics = build_rollout_buffer(
+        scored_rollouts([3.0, None]), replace(ADVANTAGE_CONFIG, whiten_advantages=True)
+    )
+    assert buffer.mask.tolist() == [[1, 1, 0], [0, 0, 0]]
+    assert buffer.advantages[1].tolist() == [0, 0, 0]
     # whitened over the other's two tokens alone
-    torch.testing.assert_close(made.advantages[0, :2], torch.tensor([0.5, -0.5]) * 2**0.5)
-    assert figures["reward"] == 3.0
+    torch.testing.assert_close(buffer.advantages[0, :2], torch.tensor([0.5, -0.5]) * 2**0.5)
+    assert metrics["reward"] == 3.0
 
 
 def test_without_any_score_there_is_no_reward_to_tell() -> None:
-    made, figures = build_rollout_buffer(scored_rollouts([None, None]), ADVANTAGE_CONFIG)
-    assert made.mask.sum() == 0
-    assert "reward" not in figures
+    buffer, metrics = build_rollout_buffer(scored_rollouts([None, None]), ADVANTAGE_CONFIG)
+    assert buffer.mask.sum() == 0
+    assert "reward" not in metrics
 
 
-def test_equal_scores_are_told_as_flat() -> None:
+def test_equal_scores_have_no_deviation() -> None:
     assert (
         build_rollout_buffer(scored_rollouts([0.1, 0.1]), ADVANTAGE_CONFIG)[1]["frac_reward_zero_std"] == 1.0
     )
 
 
 def test_a_cut_completion_can_be_left_out_or_charged_for() -> None:
-    left_out, _ = build_rollout_buffer(scored_rollouts([3.0, -1.0]), replace(ADVANTAGE_CONFIG, skip_cut=True))
+    left_out, _ = build_rollout_buffer(
+        scored_rollouts([3.0, -1.0]), replace(ADVANTAGE_CONFIG, mask_truncated_completions=True)
+    )
     assert left_out.mask.tolist() == [[1, 1, 0], [0, 0, 0]]
-    charged, figures = build_rollout_buffer(
-        scored_rollouts([3.0, -1.0]), replace(ADVANTAGE_CONFIG, cut_penalty=2.0)
+    charged, metrics = build_rollout_buffer(
+        scored_rollouts([3.0, -1.0]), replace(ADVANTAGE_CONFIG, missing_eos_penalty=2.0)
     )
     torch.testing.assert_close(charged.returns, torch.tensor([[2.8, 2.9, 0.0], [-3.3, -3.2, -3.1]]))
-    assert figures["reward"] == 1.0  # what the reward says is told as it is
+    assert metrics["reward"] == 1.0  # the reward itself is reported as it is
 
 
 def test_without_a_reference_nothing_is_paid_for_divergence() -> None:
-    made, figures = build_rollout_buffer(
-        replace(scored_rollouts([3.0, -1.0]), reference=None), ADVANTAGE_CONFIG
+    buffer, metrics = build_rollout_buffer(
+        replace(scored_rollouts([3.0, -1.0]), ref_logprobs=None), ADVANTAGE_CONFIG
     )
-    torch.testing.assert_close(made.returns, torch.tensor([[3.0, 3.0, 0.0], [-1.0, -1.0, -1.0]]))
-    assert "kl" not in figures
+    torch.testing.assert_close(buffer.returns, torch.tensor([[3.0, 3.0, 0.0], [-1.0, -1.0, -1.0]]))
+    assert "kl" not in metrics
 
 
 def test_rows_are_taken_without_columns_that_are_padding() -> None:
-    made, _ = build_rollout_buffer(scored_rollouts([3.0, -1.0]), ADVANTAGE_CONFIG)
-    first = made.select([0])
+    buffer, _ = build_rollout_buffer(scored_rollouts([3.0, -1.0]), ADVANTAGE_CONFIG)
+    first = buffer.select([0])
     assert first.tokens.tolist() == [[5, 6, 1]]
     assert first.completion_length == 2
-    assert first.returns.tolist() == made.returns[:1, :2].tolist()
-    both = made.select([1, 0])
+    assert first.returns.tolist() == buffer.returns[:1, :2].tolist()
+    both = buffer.select([1, 0])
     assert both.tokens.tolist() == TOKENS[[1, 0]].tolist()
     assert isinstance(both, RolloutBuffer)
     assert both.mask.tolist() == [[1, 1, 1], [1, 1, 0]]

@@ -49,12 +49,12 @@ def test_a_model_s_own_sampling_habits_are_left_aside(writer) -> None:
     """A penalty on repetition in the model's files would draw from another distribution than is learnt."""
     policy, tokenizer = writer
     sampling = {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 8}
-    wanted = generate_completions(policy, tokenizer, ["1+2="] * 4, sampling, 3, DEVICE).tokens
+    expected = generate_completions(policy, tokenizer, ["1+2="] * 4, sampling, 3, DEVICE).tokens
     habits = policy.generation_config
     habits.repetition_penalty, habits.top_k, habits.temperature = 5.0, 1, 0.1
     try:
         assert torch.equal(
-            generate_completions(policy, tokenizer, ["1+2="] * 4, sampling, 3, DEVICE).tokens, wanted
+            generate_completions(policy, tokenizer, ["1+2="] * 4, sampling, 3, DEVICE).tokens, expected
         )
     finally:
         habits.repetition_penalty = habits.top_k = habits.temperature = None

@@ -7,13 +7,20 @@ import pytest
 from posttrain.runtime.ppo.rollout_schedule import RolloutSchedule, derive_seed
 
 
-def turns(**changed: int) -> RolloutSchedule:
-    given = {"seed": 1, "rows": 10, "micro_batch": 2, "accumulation": 2, "minibatches": 3, "iterations": 2}
+def schedule(**changed: int) -> RolloutSchedule:
+    given = {
+        "seed": 1,
+        "num_prompts": 10,
+        "micro_batch_size": 2,
+        "accumulation_steps": 2,
+        "num_mini_batches": 3,
+        "num_ppo_epochs": 2,
+    }
     return RolloutSchedule(**{**given, **changed})
 
 
 def test_every_iteration_learns_once_from_every_completion() -> None:
-    one = turns()
+    one = schedule()
     for generation in range(2):
         for iteration in range(2):
             numbers = range((generation * 2 + iteration) * 6, (generation * 2 + iteration + 1) * 6)
@@ -23,7 +30,7 @@ def test_every_iteration_learns_once_from_every_completion() -> None:
 
 
 def test_micro_batches_make_up_a_step() -> None:
-    one = turns()
+    one = schedule()
     for number in range(0, 24, 2):
         first, second = one.micro_batch_at(number), one.micro_batch_at(number + 1)
         assert first.step == second.step
@@ -31,14 +38,17 @@ def test_micro_batches_make_up_a_step() -> None:
 
 
 def test_a_micro_batch_of_another_size_learns_in_the_same_steps() -> None:
-    whole, parts = turns(micro_batch=4, accumulation=1), turns(micro_batch=1, accumulation=4)
+    whole, parts = (
+        schedule(micro_batch_size=4, accumulation_steps=1),
+        schedule(micro_batch_size=1, accumulation_steps=4),
+    )
     assert [whole.micro_batch_at(n).indices for n in range(12)] == [
         parts.micro_batch_at(n * 4).step_indices for n in range(12)
     ]
 
 
 def test_iterations_have_orders_of_their_own() -> None:
-    one = turns()
+    one = schedule()
     assert [one.micro_batch_at(n).indices for n in range(6)] != [
         one.micro_batch_at(n).indices for n in range(6, 12)
     ]
@@ -46,14 +56,16 @@ def test_iterations_have_orders_of_their_own() -> None:
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_every_prompt_is_answered_once_an_epoch(processes: int) -> None:
-    parts = [turns(rank=rank, processes=processes, rows=72) for rank in range(processes)]
+    parts = [schedule(rank=rank, processes=processes, num_prompts=72) for rank in range(processes)]
     epochs = 72 // processes // parts[0].rollout_size
     answered = Counter(row for part in parts for epoch in range(epochs) for row in part.prompt_rows(epoch))
     assert answered == Counter(range(72))
 
 
 def test_epochs_have_orders_of_their_own_and_seeds_too() -> None:
-    orders = [tuple(turns(rows=12, seed=seed).prompt_rows(epoch)) for seed in (1, 2) for epoch in range(3)]
+    orders = [
+        tuple(schedule(num_prompts=12, seed=seed).prompt_rows(epoch)) for seed in (1, 2) for epoch in range(3)
+    ]
     assert len(set(orders)) == len(orders)
 
 

@@ -42,9 +42,9 @@ REWARD = {
 METRICS = {"accuracy": {"kind": "rate", "node": "right.when"}}
 
 
-def make_step(id: str, kind: str = "train", **given: Any) -> Step:
+def make_step(id: str, kind: str = "train", **fields: Any) -> Step:
     """A step as a plan has it; inputs may be given as the ids of other steps."""
-    inputs = given.pop("inputs", ())
+    inputs = fields.pop("inputs", ())
     if not isinstance(inputs, dict):
         inputs = {name: StepInput(step=name) for name in inputs}
     values = {"kind": kind, "id": id, "environment": {"torch": "2.13.0"}}
@@ -52,22 +52,22 @@ def make_step(id: str, kind: str = "train", **given: Any) -> Step:
         id=id,
         kind=kind,
         entry="posttrain.runtime.verbs.script:run",
-        params=given.pop("params", {}),
+        params=fields.pop("params", {}),
         place=SourceLocation(file="recipe.yaml", line=3, column=1),
         key=digest(values),
         key_parts=key_parts(values),
         key_values=values,
         inputs=inputs,
-        **given,
+        **fields,
     )
 
 
-def make_plan(*steps: Step, **given: Any) -> Plan:
+def make_plan(*steps: Step, **fields: Any) -> Plan:
     about = {"name": "sums", "description": "It learns to add.", "seed": 7, "target": {"nodes": 1}}
-    return Plan(steps=steps, tracking=("tensorboard",), **{**about, **given})
+    return Plan(steps=steps, tracking=("tensorboard",), **{**about, **fields})
 
 
-def make_run(*steps: Step | StepRecord, **given: Any) -> RunRecord:
+def make_run(*steps: Step | StepRecord, **fields: Any) -> RunRecord:
     """A run as the report sees it, without a folder: of plain steps each took ten seconds."""
     records = [
         StepRecord(step=s, key=s.key, state="done", attempt=1, began=10.0 * n, ended=10.0 * n + 10)
@@ -83,7 +83,7 @@ def make_run(*steps: Step | StepRecord, **given: Any) -> RunRecord:
         "ended": 10.0 * len(records),
         "result": "finished",
     }
-    return RunRecord(steps=tuple(records), **{**about, **given})
+    return RunRecord(steps=tuple(records), **{**about, **fields})
 
 
 class RunBuilder:
@@ -103,7 +103,7 @@ class RunBuilder:
         return run_key(self.plan.step(id), self.run.name)
 
     def work(self, id: str, events: list[tuple[str, dict[str, Any]]] = (), log: str = "") -> Path:
-        """The workplace of a step that has said something."""
+        """The working directory of a step with events."""
         work = self.home.workdir(self.key(id))
         workdir.prepare(work, self.plan.step(id), {}, self.run)
         writer = EventWriter(work / "record" / "events.jsonl")
@@ -142,7 +142,7 @@ class RunBuilder:
 
 
 @pytest.fixture
-def workshop(tmp_path: Path) -> RunBuilder:
+def run_builder(tmp_path: Path) -> RunBuilder:
     return RunBuilder(tmp_path / "home")
 
 
@@ -191,18 +191,18 @@ def _pipe() -> tuple[int, int]:
 
 
 class Browser:
-    """Chromium, told what to do over the pipes of its DevTools protocol."""
+    """Chromium, driven over the pipes of its DevTools protocol."""
 
     def __init__(self, program: Path, profile: Path) -> None:
-        (told, tell), (hear, said) = _pipe(), _pipe()
+        (command_in, command_out), (reply_in, reply_out) = _pipe(), _pipe()
         # The protocol is read from descriptor 3 and written to descriptor 4.
-        joined = f'exec "$0" "$@" 3<&{told} 4>&{said}'
+        joined = f'exec "$0" "$@" 3<&{command_in} 4>&{reply_out}'
         command = ["bash", "-c", joined, str(program), *_FLAGS, f"--user-data-dir={profile}"]
         quiet = subprocess.DEVNULL
-        self.process = subprocess.Popen(command, pass_fds=(told, said), stdout=quiet, stderr=quiet)
-        os.close(told)
-        os.close(said)
-        self._tell, self._hear = os.fdopen(tell, "wb"), os.fdopen(hear, "rb")
+        self.process = subprocess.Popen(command, pass_fds=(command_in, reply_out), stdout=quiet, stderr=quiet)
+        os.close(command_in)
+        os.close(reply_out)
+        self._commands, self._replies = os.fdopen(command_out, "wb"), os.fdopen(reply_in, "rb")
         self._rest = b""
         self._number = 0
         self.session: str | None = None
@@ -217,16 +217,16 @@ class Browser:
         self.session = None
         self.call("Browser.close")
         self.process.wait(30)
-        self._tell.close()
-        self._hear.close()
+        self._commands.close()
+        self._replies.close()
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         if self.session:
             message["sessionId"] = self.session
-        self._tell.write(json.dumps(message).encode() + b"\0")
-        self._tell.flush()
+        self._commands.write(json.dumps(message).encode() + b"\0")
+        self._commands.flush()
         while True:
             answer = self._next()
             if answer.get("id") == self._number:
@@ -236,7 +236,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
-            data = os.read(self._hear.fileno(), 1 << 20)
+            data = os.read(self._replies.fileno(), 1 << 20)
             assert data, "the browser is gone"
             self._rest += data
         message, _, self._rest = self._rest.partition(b"\0")
@@ -268,10 +268,10 @@ class Browser:
         return answer["result"].get("value")
 
     def complaints(self) -> list[str]:
-        """What the console was told since the page was opened, of any level, and what was thrown."""
+        """Console messages of any level since the page was opened, and exceptions."""
         self.value("new Promise(requestAnimationFrame)")
-        told = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
-        return [json.dumps(event["params"]) for event in self.events if event.get("method") in told]
+        methods = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        return [json.dumps(event["params"]) for event in self.events if event.get("method") in methods]
 
     def requests(self) -> list[str]:
         sent = [e["params"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]

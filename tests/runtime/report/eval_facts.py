@@ -34,20 +34,22 @@ def make_eval_facts(
     models: Mapping[str, Sequence[Row]], by: Sequence[str] = (), most: int = 100
 ) -> dict[str, Any]:
     """The facts of an eval of these models, named by their model where there are several."""
-    wanted = metric_tables.add_pass_at_k([], {**metric_tables.COMPLETION_RATES, **METRICS})
+    definitions = metric_tables.add_pass_at_k([], {**metric_tables.COMPLETION_RATES, **METRICS})
     metrics: dict[str, Any] = {}
-    broken: list[Any] = []
+    breakdowns: list[Any] = []
     for model, rows in models.items():
-        for name, metric in metric_tables.measure_metrics(rows, wanted, 1).items():
+        for name, metric in metric_tables.measure_metrics(rows, definitions, 1).items():
             if name in METRICS and len(models) > 1:
                 metrics[f"{model}.{name}"] = {**metric, "model": model}
             elif name in METRICS:
                 metrics[name] = metric
-        broken += [{"model": model, **told} for told in metric_tables.compute_breakdowns(rows, wanted, by, 1)]
+        breakdowns += [
+            {"model": model, **one} for one in metric_tables.compute_breakdowns(rows, definitions, by, 1)
+        ]
     return {
         "metrics": metrics,
-        "comparisons": metric_tables.compare_models(models, wanted, 1),
-        "breakdowns": broken[:most],
+        "comparisons": metric_tables.compare_models(models, definitions, 1),
+        "breakdowns": breakdowns[:most],
         "rates": {model: completion_rates(rows) for model, rows in models.items()},
         **completion_rates([row for rows in models.values() for row in rows]),
     }
@@ -56,4 +58,4 @@ def make_eval_facts(
 def completion_rates(rows: Sequence[Row]) -> dict[str, float]:
     late = sum(row["finish"] == "timeout" for row in rows) / len(rows)
     cut = sum(row["finish"] == "length" for row in rows) / len(rows)
-    return {"cut": cut, "unscored": late, "timed_out": late, "failed": 0.0}
+    return {"truncated": cut, "unscored": late, "timed_out": late, "failed": 0.0}

@@ -91,21 +91,21 @@ EVENTS = [
 
 
 @pytest.mark.parametrize(("event", "roles"), EVENTS)
-def test_turns_are_read_from_events_of_every_form(workshop, make, event, roles):
-    workshop.begin(make.step("check", "eval", params=WORLD))
-    path = workshop.work("check") / "record" / "events.jsonl"
+def test_turns_are_read_from_events_of_every_form(run_builder, make, event, roles):
+    run_builder.begin(make.step("check", "eval", params=WORLD))
+    path = run_builder.work("check") / "record" / "events.jsonl"
     path.write_text(json.dumps({"kind": "sample", "step": 0, "prompt": TRANSCRIPT[:1], **event}) + "\n")
-    (sample,) = workshop.record().steps[0].events.samples
+    (sample,) = run_builder.record().steps[0].events.samples
     assert [turn.role for turn in sample.turns] == roles
     assert sample.prompt == "A number from 1 to 9."
     assert sample.model == ""
-    assert "check" in workshop.page()
+    assert "check" in run_builder.page()
 
 
-def test_a_stage_without_an_environment_has_plain_completions(workshop, make):
-    workshop.begin(make.step("check", "eval"))
+def test_a_stage_without_an_environment_has_plain_completions(run_builder, make):
+    run_builder.begin(make.step("check", "eval"))
     said = {"step": 0, "prompt": "p", "completion": "a\nuser\nb", "values": {}}
-    workshop.work("check", [("sample", said)])
-    (sample,) = workshop.record().steps[0].events.samples
+    run_builder.work("check", [("sample", said)])
+    (sample,) = run_builder.record().steps[0].events.samples
     assert sample.turns == ()
     assert sample.completion == "a\nuser\nb"

@@ -6,7 +6,7 @@ from posttrain.runtime.report.expected_vs_measured import estimates_table
 from posttrain.runtime.report.page import render_page
 from posttrain.runtime.report.timeline import timeline_section
 
-EXPECTED = {"seconds": 20, "seconds_least": 8, "seconds_most": 30, "memory_gb": 2.0}
+EXPECTED = {"seconds": 20, "seconds_min": 8, "seconds_max": 30, "memory_gb": 2.0}
 
 
 def measured(make, cost, **estimate):
@@ -36,7 +36,7 @@ def test_the_memory_of_a_gpu_counts_where_one_was_used(make):
     ("seconds", "said"), [(4, "2.5 times"), (400, "less than a tenth"), (20, "as expected")]
 )
 def test_how_far_the_time_is_off_is_said(make, seconds, said):
-    bounds = {"seconds_least": seconds / 2, "seconds_most": seconds * 2}
+    bounds = {"seconds_min": seconds / 2, "seconds_max": seconds * 2}
     assert said in estimates_table(measured(make, {}, seconds=seconds, **bounds))
 
 
@@ -62,14 +62,14 @@ def test_estimates_that_are_not_what_they_should_be_break_nothing(make, odd):
     assert "sft" in render_page(run)
 
 
-def test_estimates_come_from_the_journal_and_else_from_the_plan(workshop, make):
-    workshop.begin(make.step("sft", estimate=EXPECTED), make.step("dpo"))
-    workshop.done("sft")
-    workshop.done("dpo")
-    workshop.end()
-    assert [record.estimate for record in workshop.record().steps] == [EXPECTED, {}]
-    assert "Expected and measured" in workshop.page()
-    assert "Peak memory" in workshop.page()
-    for path in workshop.run.glob("journal.sqlite*"):
+def test_estimates_come_from_the_journal_and_else_from_the_plan(run_builder, make):
+    run_builder.begin(make.step("sft", estimate=EXPECTED), make.step("dpo"))
+    run_builder.done("sft")
+    run_builder.done("dpo")
+    run_builder.end()
+    assert [record.estimate for record in run_builder.record().steps] == [EXPECTED, {}]
+    assert "Expected and measured" in run_builder.page()
+    assert "Peak memory" in run_builder.page()
+    for path in run_builder.run.glob("journal.sqlite*"):
         path.unlink()
-    assert workshop.record().steps[0].estimate == EXPECTED
+    assert run_builder.record().steps[0].estimate == EXPECTED

@@ -141,7 +141,9 @@ def test_conditions_that_are_not_what_they_should_be_break_nothing(make, odd):
 
 def evaluated(make, **metrics):
     run = make.run(*(make.step(name, "eval") for name in metrics))
-    steps = (replace(r, facts={"metrics": {"accuracy": metrics[r.id]}, "cut": 0.015}) for r in run.steps)
+    steps = (
+        replace(r, facts={"metrics": {"accuracy": metrics[r.id]}, "truncated": 0.015}) for r in run.steps
+    )
     return replace(run, steps=tuple(steps))
 
 

@@ -13,16 +13,16 @@ from posttrain.runtime.report.run_summary import summary_cards
 MODELS = {"base": scored_rows(0.2), "sft": scored_rows(0.5, seed=2), "grpo": scored_rows(0.9, seed=3)}
 
 
-def evaluated(make, told):
+def evaluated(make, facts):
     run = make.run(make.step("check", "eval"))
-    return replace(run, steps=(replace(run.steps[0], facts=told),))
+    return replace(run, steps=(replace(run.steps[0], facts=facts),))
 
 
 def test_models_stand_below_each_other_with_their_metrics_and_shares(make):
-    told = make_eval_facts(MODELS)
-    drawn = metrics_section(evaluated(make, told))
+    facts = make_eval_facts(MODELS)
+    drawn = metrics_section(evaluated(make, facts))
     for model in MODELS:
-        found = told["metrics"][f"{model}.accuracy"]
+        found = facts["metrics"][f"{model}.accuracy"]
         assert f'<th scope="row">{model}</th>' in drawn
         assert f"<b>{found['value']:.3f}</b>" in drawn
         assert f"{found['low']:.3f} \u2013 {found['high']:.3f}" in drawn
@@ -41,9 +41,9 @@ def test_every_metric_is_drawn_with_an_interval_for_each_model(make):
 
 
 def test_models_are_compared_pair_by_pair(make):
-    told = make_eval_facts(MODELS)
-    drawn = metrics_section(evaluated(make, told))
-    pairs = [one for one in told["comparisons"] if one["metric"] == "accuracy"]
+    facts = make_eval_facts(MODELS)
+    drawn = metrics_section(evaluated(make, facts))
+    pairs = [one for one in facts["comparisons"] if one["metric"] == "accuracy"]
     assert [(one["model"], one["baseline"]) for one in pairs] == [
         ("sft", "base"),
         ("grpo", "base"),
@@ -59,13 +59,13 @@ def test_models_are_compared_pair_by_pair(make):
 
 
 def test_a_test_of_a_comparison_is_told_where_there_is_one(make):
-    told = make_eval_facts(MODELS)
-    told["comparisons"] = [{**one, "p": 0.0123} for one in told["comparisons"]]
-    drawn = metrics_section(evaluated(make, told))
+    facts = make_eval_facts(MODELS)
+    facts["comparisons"] = [{**one, "p": 0.0123} for one in facts["comparisons"]]
+    drawn = metrics_section(evaluated(make, facts))
     assert ">p</th>" in drawn
     assert ">0.012</td>" in drawn
-    told["comparisons"] = [{k: v for k, v in one.items() if k != "p"} for one in told["comparisons"]]
-    assert ">p</th>" not in metrics_section(evaluated(make, told))
+    facts["comparisons"] = [{k: v for k, v in one.items() if k != "p"} for one in facts["comparisons"]]
+    assert ">p</th>" not in metrics_section(evaluated(make, facts))
 
 
 def test_differences_in_what_was_lost_are_folded_away(make):
@@ -95,10 +95,10 @@ def test_metrics_of_one_model_keep_their_table(make):
 
 def test_a_share_is_told_of_each_model_by_itself(make):
     clipped = [{**row, "finish": "length"} for row in scored_rows(0.5)]
-    told = make_eval_facts({"base": scored_rows(0.5), "clipped": clipped})
-    (mine,) = {m.rate("cut") for m in run_metrics(evaluated(make, told)) if m.model == "clipped"}
+    facts = make_eval_facts({"base": scored_rows(0.5), "clipped": clipped})
+    (mine,) = {m.rate("truncated") for m in run_metrics(evaluated(make, facts)) if m.model == "clipped"}
     assert mine == 1.0
-    assert eval_facts.completion_rates(clipped)["cut"] == 1.0
+    assert eval_facts.completion_rates(clipped)["truncated"] == 1.0
 
 
 def test_the_cards_name_the_model(make):
@@ -124,9 +124,9 @@ def test_an_eval_that_is_not_what_it_should_be_breaks_nothing(make, odd):
 
 
 def test_a_run_of_many_evals_is_one_page_of_bounded_size(make):
-    told = make_eval_facts({f"m{n}": scored_rows(0.5, 120, n) for n in range(4)}, ["item"], 10_000)
+    facts = make_eval_facts({f"m{n}": scored_rows(0.5, 120, n) for n in range(4)}, ["item"], 10_000)
     run = make.run(*(make.step(f"check-{n}", "eval") for n in range(200)))
-    steps = tuple(replace(r, facts=told, breakdowns=tuple(told["breakdowns"])) for r in run.steps)
+    steps = tuple(replace(r, facts=facts, breakdowns=tuple(facts["breakdowns"])) for r in run.steps)
     text = render_page(replace(run, steps=steps))
     assert len(text) < 10_000_000
     assert "140 more evals are not broken down here" in text

@@ -74,9 +74,9 @@ def full(make):
         state="failed",
         reason="it broke",
         advice="mend it",
-        log=("last words",),
+        log_tail=("last words",),
         events=StepEvents(
-            figures={"loss": ((1.0, 2.0), (2.0, math.nan), (3.0, 1.0)), "flat": ((1.0, 0.0), (2.0, 0.0))},
+            metrics={"loss": ((1.0, 2.0), (2.0, math.nan), (3.0, 1.0)), "flat": ((1.0, 0.0), (2.0, 0.0))},
             warnings=(StepWarning(message="careful", advice="look"),),
             phases=(("loading", 13.0),),
         ),
@@ -97,7 +97,7 @@ def test_a_page_has_all_its_parts(full):
     tree = Tree(text)
     sections = [attrs["id"] for tag, attrs in tree.elements if tag == "section" and "id" in attrs]
     assert sections == [
-        "endings",
+        "failures",
         "plan",
         "timeline",
         "gates",
@@ -170,7 +170,7 @@ def hostile(make, words):
     gate = make.step(f"g{words}", "gate", params={"on_fail": words})
     record, gated = make.run(step, gate).steps
     metric = {"kind": words, "node": words, "value": 0.5, "low": 0.1, "high": 0.9, "items": 3}
-    figures = {words: ((1.0, 2.0), (2.0, 3.0)), f"flat{words}": ((1.0, 2.0),)}
+    metrics = {words: ((1.0, 2.0), (2.0, 3.0)), f"flat{words}": ((1.0, 2.0),)}
     said = {"step": 1, "prompt": words, "completion": words}
     values = {words: words, "list": [words]}
     turns = (Turn(role=words, text=words), Turn(role="assistant", text=words))
@@ -184,19 +184,19 @@ def hostile(make, words):
         state="failed",
         reason=words,
         advice=words,
-        log=(words,),
+        log_tail=(words,),
         facts={
             words: 1,
             "metrics": {words: metric, f"{words}.x": {**metric, "model": words}},
             "comparisons": [{**metric, "metric": "x", "model": words, "baseline": words}, {"metric": words}],
-            "rates": {words: {"cut": words}},
-            "cut": words,
+            "rates": {words: {"truncated": words}},
+            "truncated": words,
         },
         breakdowns=({**metric, "column": words, "group": words, "metric": words, "model": words},),
-        estimate={"seconds": 3, "seconds_least": words, words: words},
+        estimate={"seconds": 3, "seconds_min": words, words: words},
         files={words: {"size": words, "sha256": words}},
         events=StepEvents(
-            figures=figures,
+            metrics=metrics,
             samples=samples,
             warnings=(StepWarning(message=words, advice=words),),
             phases=((words, 3.0),),
@@ -206,7 +206,7 @@ def hostile(make, words):
         gated, facts={"verdict": "fail", "conditions": [{"text": words, "kind": words, "verdict": words}]}
     )
     held = replace(gated, state=words, reason=words, step=make.step(f"h{words}", "export", gates=(gated.id,)))
-    run = make.run(record, gated, held, name=words, recipe=words, result=words, troubles=(words,))
+    run = make.run(record, gated, held, name=words, recipe=words, result=words, read_errors=(words,))
     return replace(
         run, plan=replace(run.plan, name=words, description=words, target={words: words}, tracking=(words,))
     )
@@ -230,7 +230,7 @@ def test_a_run_of_a_thousand_steps_is_one_page_of_bounded_size(make):
     names = ["loss", "reward", *(f"reward/node{n}" for n in range(6)), *(f"other{n}" for n in range(20))]
     points = tuple((float(s), math.sin(s) + s / 100) for s in range(120))
     events = StepEvents(
-        figures=dict.fromkeys(names, points),
+        metrics=dict.fromkeys(names, points),
         samples=(Sample(step=1, prompt="p" * 2000, completion="c" * 20_000, values={}),) * 40,
     )
     steps = [make.step("base", "model"), *(make.step(f"sft-{n}", inputs=("base",)) for n in range(999))]
@@ -242,7 +242,7 @@ def test_a_run_of_a_thousand_steps_is_one_page_of_bounded_size(make):
     assert len([tag for tag, _ in tree.elements if tag == "article"]) <= 2000
     points_drawn = sum(len(curve["x"]) for curve in json.loads(tree.scripts[0]))
     assert points_drawn <= 60_000
-    assert "only their main figures are drawn" in text
+    assert "only their main metrics are drawn" in text
 
 
 def test_a_run_of_which_nothing_is_known_is_a_page(make):
@@ -263,7 +263,7 @@ def test_a_step_with_odd_times_is_drawn(make):
 
 
 def test_figures_that_change_are_drawn_and_the_others_told(make):
-    figures = {
+    metrics = {
         "reward": ((1.0, 1.0), (2.0, 2.0)),
         "reward/total": ((1.0, 1.0), (2.0, 2.0)),
         "reward/format": ((1.0, 0.5), (2.0, 0.75)),
@@ -272,7 +272,7 @@ def test_figures_that_change_are_drawn_and_the_others_told(make):
         "lost": ((1.0, math.nan), (2.0, math.inf)),
     }
     run = make.run(make.step("grpo", params={"reward": {"returns": "total"}}))
-    text = render_page(replace(run, steps=(replace(run.steps[0], events=StepEvents(figures=figures)),)))
+    text = render_page(replace(run, steps=(replace(run.steps[0], events=StepEvents(metrics=metrics)),)))
     drawn = re.findall(r"<figcaption><span [^>]*>([^<]*)<", text)
     assert drawn == ["reward \u00b7 total (total)", "reward \u00b7 format", "loss"]
     assert "learning rate <b>0.25</b>" in text

@@ -12,10 +12,10 @@ HOSTILE = "</script><script>console.error(1)</script><img src=x onerror=console.
 
 
 @pytest.fixture
-def report(workshop, make, tmp_path):
+def report(run_builder, make, tmp_path):
     """The report of a run that was made by the real classes, hostile texts in it."""
     params = {"reward": make.reward}
-    workshop.begin(
+    run_builder.begin(
         make.step("base", "model"),
         make.step("grpo", inputs=("base",), params=params, estimate={"seconds": 2, "memory_gb": 0.5}),
         make.step("check", "eval", inputs=("grpo",), params={**params, "metrics": make.metrics}),
@@ -24,13 +24,13 @@ def report(workshop, make, tmp_path):
         make.step("several", "eval", inputs=("base", "grpo")),
         make.step("left", "script"),
     )
-    workshop.done("base", parameters=10)
-    figures = [
+    run_builder.done("base", parameters=10)
+    metrics = [
         ("metrics", {"step": s, "values": {"loss": 2 / s, "reward/right": math.sin(s), HOSTILE: s}})
         for s in range(1, 61)
     ]
-    told = [("warning", {"message": HOSTILE, "advice": HOSTILE}), ("checkpoint", {"step": 30})]
-    workshop.done("grpo", figures + told)
+    others = [("warning", {"message": HOSTILE, "advice": HOSTILE}), ("checkpoint", {"step": 30})]
+    run_builder.done("grpo", metrics + others)
     samples = [
         {
             "step": 0,
@@ -49,17 +49,17 @@ def report(workshop, make, tmp_path):
         "items": 20,
         "unscored": 0,
     }
-    workshop.done("check", [("sample", one) for one in samples], metrics={"accuracy": rate})
+    run_builder.done("check", [("sample", one) for one in samples], metrics={"accuracy": rate})
     condition = {"text": HOSTILE, "kind": "at_least", "verdict": "fail", "threshold": 0.8, "confidence": 0.95}
     condition |= {"value": 0.5, "low": 0.3, "high": 0.7, "items": 20}
-    workshop.done("ship", verdict="fail", conditions=[condition])
-    workshop.settle("export", "held", reason="the gate ship did not open")
+    run_builder.done("ship", verdict="fail", conditions=[condition])
+    run_builder.settle("export", "held", reason="the gate ship did not open")
     models = {"base": scored_rows(0.3), f"org/{HOSTILE}": scored_rows(0.6)}
-    workshop.done("several", **make_eval_facts(models, ["topic", "item"], 10_000))
-    workshop.settle("left", "skipped", reason="not selected")
-    workshop.end()
+    run_builder.done("several", **make_eval_facts(models, ["topic", "item"], 10_000))
+    run_builder.settle("left", "skipped", reason="not selected")
+    run_builder.end()
     path = tmp_path / "report.html"
-    path.write_text(workshop.page(), encoding="utf-8")
+    path.write_text(run_builder.page(), encoding="utf-8")
     return path
 
 
@@ -153,13 +153,13 @@ def test_samples_are_chosen_by_stage_outcome_and_text(browser, report):
     assert browser.complaints() == []
 
 
-def test_samples_are_chosen_by_model(browser, workshop, make, tmp_path):
-    told = {"step": 0, "prompt": "p", "values": {}}
-    events = [{**told, "kind": "sample", "model": m, "completion": m} for m in ("one", "two", "one")]
-    workshop.begin(make.step("check", "eval"))
-    path = workshop.work("check") / "record" / "events.jsonl"
+def test_samples_are_chosen_by_model(browser, run_builder, make, tmp_path):
+    common = {"step": 0, "prompt": "p", "values": {}}
+    events = [{**common, "kind": "sample", "model": m, "completion": m} for m in ("one", "two", "one")]
+    run_builder.begin(make.step("check", "eval"))
+    path = run_builder.work("check") / "record" / "events.jsonl"
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    (tmp_path / "page.html").write_text(workshop.page(), encoding="utf-8")
+    (tmp_path / "page.html").write_text(run_builder.page(), encoding="utf-8")
     browser.look()
     browser.open(tmp_path / "page.html")
     browser.value("""(() => { const box = document.querySelector("#sample-model"); box.value = "one";

@@ -19,11 +19,11 @@ def recipe(*arguments):
 
 
 @pytest.fixture
-def finished(workshop, make):
-    workshop.begin(make.step("sft"))
-    workshop.done("sft", [("metrics", {"step": 1, "values": {"loss": 2.0}})])
-    workshop.end()
-    return workshop
+def finished(run_builder, make):
+    run_builder.begin(make.step("sft"))
+    run_builder.done("sft", [("metrics", {"step": 1, "values": {"loss": 2.0}})])
+    run_builder.end()
+    return run_builder
 
 
 def test_the_report_of_the_newest_run_is_written_into_it(finished):

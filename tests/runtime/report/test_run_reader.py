@@ -15,45 +15,45 @@ def sample(step, completion, **values):
 
 
 @pytest.fixture
-def finished(workshop, make):
+def finished(run_builder, make):
     """A run with a step that was made, one that was there, and one that failed."""
     steps = make.step("sft"), make.step("before", "eval", inputs=("sft",)), make.step("grpo", inputs=("sft",))
-    workshop.begin(*steps)
-    workshop.done("sft", [metrics(1, loss=2.0), metrics(2, loss=1.0, note=3)], steps=2)
-    workshop.done("before", [sample(0, "2", right=True)], metrics={})
-    workshop.cached("before")
-    workshop.work(
+    run_builder.begin(*steps)
+    run_builder.done("sft", [metrics(1, loss=2.0), metrics(2, loss=1.0, note=3)], steps=2)
+    run_builder.done("before", [sample(0, "2", right=True)], metrics={})
+    run_builder.cached("before")
+    run_builder.work(
         "grpo",
         [metrics(1, loss=math.nan), ("warning", {"message": "slow", "advice": "wait"})],
         log="one\ntwo\n",
     )
-    workshop.settle("grpo", "failed", reason="the loss is nan", advice="lower the learning rate")
-    workshop.end()
-    return workshop
+    run_builder.settle("grpo", "failed", reason="the loss is nan", advice="lower the learning rate")
+    run_builder.end()
+    return run_builder
 
 
 def test_a_run_is_read_as_it_happened(finished):
     run = finished.record()
-    assert run.troubles == ()
+    assert run.read_errors == ()
     assert (run.plan.name, run.result) == ("sums", "failed")
     assert run.recipe == "recipes/sums/recipe.yaml"
     assert run.began <= run.ended
     sft, before, grpo = run.steps
     assert [record.state for record in run.steps] == ["done", "cached", "failed"]
-    assert sft.events.figures == {"loss": ((1.0, 2.0), (2.0, 1.0)), "note": ((2.0, 3.0),)}
+    assert sft.events.metrics == {"loss": ((1.0, 2.0), (2.0, 1.0)), "note": ((2.0, 3.0),)}
     assert sft.facts == {"steps": 2}
     assert sft.cost["peak_memory_mb"] == 120.0
     assert 0 <= sft.seconds < 60
     assert sft.files["model.safetensors"]["size"] == len(b"weights")
     assert before.events.samples[0].values == {"right": True}
     assert (grpo.reason, grpo.advice) == ("the loss is nan", "lower the learning rate")
-    assert grpo.log == ("one", "two")
+    assert grpo.log_tail == ("one", "two")
     assert grpo.events.warnings[0].message == "slow"
-    assert math.isnan(grpo.events.figures["loss"][0][1])
+    assert math.isnan(grpo.events.metrics["loss"][0][1])
 
 
-def test_what_an_attempt_did_again_counts_once(workshop, make):
-    workshop.begin(make.step("sft"))
+def test_what_an_attempt_did_again_counts_once(run_builder, make):
+    run_builder.begin(make.step("sft"))
     first = [metrics(step, loss=9.0) for step in (1, 2, 3)] + [("checkpoint", {"step": 2})]
     again = [
         ("started", {"attempt": 2}),
@@ -61,46 +61,46 @@ def test_what_an_attempt_did_again_counts_once(workshop, make):
         metrics(3, loss=1.0),
         metrics(4, loss=1.0),
     ]
-    workshop.done("sft", first + again)
-    workshop.end()
-    events = workshop.record().steps[0].events
-    assert events.figures["loss"] == ((1.0, 9.0), (2.0, 9.0), (3.0, 1.0), (4.0, 1.0))
+    run_builder.done("sft", first + again)
+    run_builder.end()
+    events = run_builder.record().steps[0].events
+    assert events.metrics["loss"] == ((1.0, 9.0), (2.0, 9.0), (3.0, 1.0), (4.0, 1.0))
     assert (events.checkpoints, events.resumed) == ((2,), (2,))
 
 
-def test_a_run_that_goes_on_or_was_cut_short_has_no_result(workshop, make):
-    workshop.begin(make.step("sft"), make.step("grpo", inputs=("sft",)))
-    workshop.work("sft", [metrics(1, loss=2.0)])
-    run = workshop.record()
+def test_a_run_that_goes_on_or_was_cut_short_has_no_result(run_builder, make):
+    run_builder.begin(make.step("sft"), make.step("grpo", inputs=("sft",)))
+    run_builder.work("sft", [metrics(1, loss=2.0)])
+    run = run_builder.record()
     assert (run.result, run.ended) == (None, None)
     assert [record.state for record in run.steps] == ["running", "waiting"]
-    assert run.steps[0].events.figures["loss"] == ((1.0, 2.0),)
+    assert run.steps[0].events.metrics["loss"] == ((1.0, 2.0),)
 
 
-def test_a_step_that_is_not_pinned_is_found_under_the_key_of_its_run(workshop, make):
-    workshop.begin(make.step("sft", pinned=False))
-    workshop.done("sft", [metrics(1, loss=2.0)])
-    workshop.end()
-    record = workshop.record().steps[0]
+def test_a_step_that_is_not_pinned_is_found_under_the_key_of_its_run(run_builder, make):
+    run_builder.begin(make.step("sft", pinned=False))
+    run_builder.done("sft", [metrics(1, loss=2.0)])
+    run_builder.end()
+    record = run_builder.record().steps[0]
     assert record.key != record.step.key
-    assert record.events.figures
+    assert record.events.metrics
 
 
-def test_repeated_warnings_are_counted(workshop, make):
-    workshop.begin(make.step("sft"))
+def test_repeated_warnings_are_counted(run_builder, make):
+    run_builder.begin(make.step("sft"))
     said = ("warning", {"message": "slow", "advice": ""})
-    workshop.done("sft", [said, said, said])
-    assert [(w.message, w.count) for w in workshop.record().steps[0].events.warnings] == [("slow", 3)]
+    run_builder.done("sft", [said, said, said])
+    assert [(w.message, w.count) for w in run_builder.record().steps[0].events.warnings] == [("slow", 3)]
 
 
-def record_of(workshop, id):
-    return workshop.home.store.root / workshop.key(id) / "record"
+def record_of(run_builder, id):
+    return run_builder.home.store.root / run_builder.key(id) / "record"
 
 
 def test_missing_events_are_no_events(finished):
     (record_of(finished, "sft") / "events.jsonl").unlink()
     run = finished.record()
-    assert run.troubles == ()
+    assert run.read_errors == ()
     assert run.steps[0].events == StepEvents()
 
 
@@ -108,8 +108,8 @@ def test_lines_that_are_damaged_are_left_out(finished):
     path = record_of(finished, "sft") / "events.jsonl"
     path.write_bytes(b'\x00\xff{"kind":\n[1]\n"x"\n' + path.read_bytes() + b'{"at": 1, "kind": "metr')
     run = finished.record()
-    assert run.troubles == ()
-    assert run.steps[0].events.figures["loss"] == ((1.0, 2.0), (2.0, 1.0))
+    assert run.read_errors == ()
+    assert run.steps[0].events.metrics["loss"] == ((1.0, 2.0), (2.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_lines_that_are_damaged_are_left_out(finished):
 def test_events_that_are_not_what_they_should_be_break_nothing(finished, line):
     path = record_of(finished, "sft") / "events.jsonl"
     path.write_text(path.read_text() + line + "\n")
-    figures = finished.record().steps[0].events.figures
-    assert figures["loss"][1] == (2.0, 1.0)
-    assert "ok" not in figures
+    metrics = finished.record().steps[0].events.metrics
+    assert metrics["loss"][1] == (2.0, 1.0)
+    assert "ok" not in metrics
     assert "grpo" in finished.page()
 
 
@@ -142,14 +142,14 @@ def test_events_that_cannot_be_put_in_order_are_named(finished):
     path = record_of(finished, "sft") / "events.jsonl"
     path.write_text('{"kind": "metrics", "step": "x"}\n{"kind": "started"}\n{"kind": "resumed", "step": 1}\n')
     run = finished.record()
-    assert run.troubles == ("The events of sft are damaged: its curves and samples are missing here.",)
+    assert run.read_errors == ("The events of sft are damaged: its curves and samples are missing here.",)
     assert run.steps[0].events == StepEvents()
 
 
 def test_a_product_that_is_gone_is_named(finished):
     (finished.home.store.root / finished.key("sft")).rename(finished.home.root / "elsewhere")
     run = finished.record()
-    assert "sft" in run.troubles[0]
+    assert "sft" in run.read_errors[0]
     assert run.steps[0].state == "done"
     assert "no longer in the store" in finished.page()
 
@@ -164,18 +164,18 @@ def test_a_manifest_that_is_none_is_as_good_as_gone(finished, text):
     assert "sft" in finished.page()
 
 
-def journal_files(workshop):
-    return sorted(workshop.run.glob("journal.sqlite*"))
+def journal_files(run_builder):
+    return sorted(run_builder.run.glob("journal.sqlite*"))
 
 
 def test_without_a_journal_what_stands_in_the_store_is_still_shown(finished):
     for path in journal_files(finished):
         path.unlink()
     run = finished.record()
-    assert "no journal" in run.troubles[0]
+    assert "no journal" in run.read_errors[0]
     assert {record.state for record in run.steps} == {"unknown"}
     assert run.steps[0].facts == {"steps": 2}
-    assert run.steps[0].events.figures["loss"]
+    assert run.steps[0].events.metrics["loss"]
     assert not journal_files(finished)
     assert "no journal" in finished.page()
 
@@ -195,9 +195,9 @@ def test_a_damaged_journal_is_named(finished, damage):
 def test_a_plan_that_cannot_be_read_leaves_the_journal(finished, text):
     (finished.run / "plan.json").write_text(text)
     run = finished.record()
-    assert "plan of this run cannot be read" in run.troubles[0]
+    assert "plan of this run cannot be read" in run.read_errors[0]
     assert [record.id for record in run.steps] == ["sft", "before", "grpo"]
-    assert run.steps[0].events.figures["loss"]
+    assert run.steps[0].events.metrics["loss"]
     assert "grpo" in finished.page()
 
 
@@ -209,19 +209,19 @@ def test_a_run_of_which_nothing_can_be_read_still_has_a_page(finished):
     assert "cannot be read" in page
 
 
-def test_values_of_secrets_are_taken_out(workshop, make):
+def test_values_of_secrets_are_taken_out(run_builder, make):
     secret = 'sk-"1234567890'
-    workshop.begin(make.step("judge", secrets=("JUDGE_KEY",)), make.step("late", inputs=("judge",)))
-    workshop.work(
+    run_builder.begin(make.step("judge", secrets=("JUDGE_KEY",)), make.step("late", inputs=("judge",)))
+    run_builder.work(
         "judge",
         [sample(0, f"I was told {secret}", note=secret), ("warning", {"message": secret, "advice": secret})],
         log=f"key={secret}",
     )
-    workshop.settle(
+    run_builder.settle(
         "judge", "failed", reason=f"401 for {secret}", advice=f"is {secret} right?", facts={"key": secret}
     )
-    workshop.end()
-    page = workshop.page(JUDGE_KEY=secret)
+    run_builder.end()
+    page = run_builder.page(JUDGE_KEY=secret)
     assert "1234567890" not in page
     assert page.count("[secret]") >= 6
     assert "JUDGE_KEY" in page

@@ -85,11 +85,11 @@ def test_a_gate_that_was_skipped_says_so(make):
     assert "This gate was skipped (as asked)." in gates_section(run)
 
 
-def test_what_a_skipped_step_once_said_is_not_of_this_run(workshop, make):
-    workshop.begin(make.step("sft"), make.step("dpo"))
-    workshop.work("sft", [("metrics", {"step": 1, "values": {"loss": 2.0}})])
-    workshop.settle("sft", "skipped", reason="not selected")
-    workshop.done("dpo")
-    workshop.end()
-    assert workshop.record().steps[0].events == StepEvents()
-    assert "1 more step was skipped" in workshop.page()
+def test_what_a_skipped_step_once_said_is_not_of_this_run(run_builder, make):
+    run_builder.begin(make.step("sft"), make.step("dpo"))
+    run_builder.work("sft", [("metrics", {"step": 1, "values": {"loss": 2.0}})])
+    run_builder.settle("sft", "skipped", reason="not selected")
+    run_builder.done("dpo")
+    run_builder.end()
+    assert run_builder.record().steps[0].events == StepEvents()
+    assert "1 more step was skipped" in run_builder.page()

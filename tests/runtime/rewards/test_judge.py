@@ -27,7 +27,7 @@ def judged(
 ) -> Scores:
     node = {"judge": {"of": "completion", "endpoint": "critic", "rubric": "Is it kind?", **params}}
     reward = {"reads": {"completion": "text"}, "nodes": {"node": node}, "returns": {"length": "completion"}}
-    critic = {"provider": "vllm", "model": "judge-1", "url": model.url, **(endpoint or {})}
+    critic = {"provider": "vllm", "model": "judge-1", "base_url": model.url, **(endpoint or {})}
     found = compile_yaml_reward(reward, endpoints={"critic": critic})
     assert found.graph is not None, found.diagnostics
     ready = Graph.from_plan(found.graph.step_params(), {}, found.graph.endpoint_access())
@@ -91,7 +91,7 @@ def test_each_provider_is_asked_in_its_own_form(
     model: FakeJudge, monkeypatch: pytest.MonkeyPatch, provider: str, path: str, header: tuple[str, str]
 ):
     monkeypatch.setenv("JUDGE_KEY", "s3cret")
-    scores = judged(model, ["x"], {"provider": provider, "key": {"env": "JUDGE_KEY"}})
+    scores = judged(model, ["x"], {"provider": provider, "api_key": {"env": "JUDGE_KEY"}})
     assert scores.values["node"] == [7.0]
     assert model.requests[0]["path"] == path
     assert {name.title(): value for name, value in model.requests[0]["headers"].items()}[header[0]] == header[
@@ -131,7 +131,7 @@ def test_what_is_no_verdict_is_what_the_recipe_says(
 ):
     model.answer = lambda body: answer
     model.headers = {"retry-after": "0"}
-    scores = judged(model, ["x"], attempts=2, on_error=on_error)
+    scores = judged(model, ["x"], max_retries=1, on_error=on_error)
     assert scores.values["node"] == [expected]
     assert answer[1] in scores.reasons["node"][0]
 
@@ -147,7 +147,7 @@ def test_a_request_that_will_never_pass_ends_the_step_at_once(model: FakeJudge, 
     model.answer = lambda body: (status, "no such model")
     with pytest.raises(StepError, match=f"vllm answers {status}: .*no such model") as raised:
         judged(model, ["x"], on_error=0.0)
-    assert raised.value.advice == "look at the endpoint's url, model and key"
+    assert raised.value.advice == "look at the endpoint's base_url, model and api_key"
     assert len(model.requests) == 1
 
 
@@ -203,7 +203,7 @@ def test_a_judge_that_fails_now_and_then_is_asked_about_every_text(model: FakeJu
             return (500, "oops") if count[0] % 2 else (200, "VERDICT: 5")
 
     model.answer = answer
-    scores = judged(model, TEXTS[:20], {"concurrency": 4}, attempts=20, timeout_seconds=600)
+    scores = judged(model, TEXTS[:20], {"concurrency": 4}, max_retries=19, timeout_seconds=600)
     assert scores.values["node"] == [5.0] * 20
 
 
@@ -230,7 +230,7 @@ def test_each_batch_asks_anew(model: FakeJudge):
 
 def test_a_server_that_is_not_there_is_an_error_and_not_a_crash():
     nowhere = FakeJudge(url="http://127.0.0.1:9/v1")
-    scores = judged(nowhere, ["x"], attempts=1)
+    scores = judged(nowhere, ["x"], max_retries=0)
     assert scores.values["node"] == [None]
     assert "refused" in scores.reasons["node"][0]
 
@@ -243,20 +243,20 @@ def test_rows_where_when_does_not_hold_are_not_asked_about(model: FakeJudge):
 
 def test_a_missing_key_is_said_by_its_name(model: FakeJudge):
     with pytest.raises(StepError, match="JUDGE_KEY_THAT_IS_NOT_SET is not set"):
-        judged(model, ["x"], {"key": {"env": "JUDGE_KEY_THAT_IS_NOT_SET"}})
+        judged(model, ["x"], {"api_key": {"env": "JUDGE_KEY_THAT_IS_NOT_SET"}})
 
 
 def test_the_plan_names_the_key_and_holds_no_value(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JUDGE_KEY", "s3cret")
     node = {"judge": {"of": "completion", "endpoint": "critic", "rubric": "Kind?", "scale": [0, 1]}}
-    critic = {"provider": "openai", "model": "m", "key": {"env": "JUDGE_KEY"}, "concurrency": 5}
+    critic = {"provider": "openai", "model": "m", "api_key": {"env": "JUDGE_KEY"}, "concurrency": 5}
     found = compile_yaml_reward(
         {"reads": {"completion": "text"}, "returns": node}, endpoints={"critic": critic}
     )
     assert found.graph is not None
     assert found.graph.range == Interval(0.0, 1.0)
     assert found.graph.secrets == ("JUDGE_KEY",)
-    assert found.graph.endpoint_access() == {"critic": {"key": "JUDGE_KEY", "concurrency": 5}}
+    assert found.graph.endpoint_access() == {"critic": {"api_key": "JUDGE_KEY", "concurrency": 5}}
     assert "s3cret" not in canonical_json([found.graph.step_params(), found.graph.endpoint_access()])
     assert "concurrency" not in canonical_json(found.graph.step_params())
 

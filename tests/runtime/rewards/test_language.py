@@ -72,13 +72,13 @@ def test_letters_that_are_no_language_are_in_none():
 def test_expected_languages_settle_what_may_be_several_and_nothing_else():
     texts: list[str | None] = [RUSSIAN, SENTENCES["uk"], SENTENCES["ar"], "The answer is 42."]
     assert told(texts).values["node"] == [None, "uk", "ar", None]
-    assert told(texts, among=["en", "ru"]).values["node"] == ["ru", "uk", "ar", "en"]
+    assert told(texts, languages=["en", "ru"]).values["node"] == ["ru", "uk", "ar", "en"]
 
 
 def test_how_sure_it_has_to_be_is_the_recipe_s_to_say():
     portuguese = "Primeiro somamos os do"
     assert told([portuguese]).values["node"] == [None]
-    assert told([portuguese], least=0.5).values["node"] == ["pt"]
+    assert told([portuguese], min_probability=0.5).values["node"] == ["pt"]
 
 
 def test_formulas_code_tags_and_addresses_do_not_count():

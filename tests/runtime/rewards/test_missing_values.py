@@ -87,7 +87,7 @@ def test_a_pattern_that_never_ends_leaves_its_row_unknown():
         "reads": {"completion": "text"},
         "nodes": {
             "found": {"regex": {"of": "completion", "pattern": ENDLESS, "timeout_seconds": 0.02}},
-            "cut": {"before": {"of": "found", "mark": "b"}},
+            "cut": {"before": {"of": "found", "separator": "b"}},
             "is_a": {"equal": {"of": "cut", "to": {"text": "a"}}},
             "there": {"present": "found"},
         },
@@ -117,7 +117,10 @@ def test_a_batch_of_endless_rows_takes_a_bounded_number_of_searches():
 
 
 def test_a_number_that_is_none_is_no_value():
-    reward = {"reads": {"completion": "text", "x": "number"}, "returns": {"scale": {"of": "x", "by": 1e308}}}
+    reward = {
+        "reads": {"completion": "text", "x": "number"},
+        "returns": {"scale": {"of": "x", "factor": 1e308}},
+    }
     scores = evaluate_graph(
         compiled_graph(reward), {"completion": [""] * 4, "x": [float("nan"), float("inf"), 10.0, 1.0]}
     )

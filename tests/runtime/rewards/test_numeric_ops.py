@@ -23,7 +23,7 @@ CASES: list[tuple[Any, list[Any]]] = [
     ({"mean": ["x", 1, 2]}, [1 / 3, 1.0, 4 / 3, 7 / 3]),
     ({"clip": {"of": "x", "low": -1, "high": 3}}, [-1.0, 0.0, 1.0, 3.0]),
     ({"clip": {"of": "x", "high": 0}}, [-2.0, 0.0, 0.0, 0.0]),
-    ({"scale": {"of": "x", "by": 2, "plus": -1}}, [-5.0, -1.0, 1.0, 7.0]),
+    ({"scale": {"of": "x", "factor": 2, "offset": -1}}, [-5.0, -1.0, 1.0, 7.0]),
     ({"score": {"when": x(above=0), "then": "x", "else": -9}}, [-9.0, -9.0, 1.0, 4.0]),
     ({"gate": {"of": "x", "when": x(at_most=0)}}, [-2.0, 0.0, 0.0, 0.0]),
     ({"gate": {"of": "x", "when": {"not": x(equal=1)}, "otherwise": 7}}, [-2.0, 0.0, 7.0, 4.0]),
@@ -36,7 +36,7 @@ CASES: list[tuple[Any, list[Any]]] = [
     ),
     ({"thresholds": {"of": "x", "steps": STEPS, "otherwise": 3}}, [3.0, 2.0, 2.0, 4.0]),
     ({"normalize": "x"}, [-2.75, -0.75, 0.25, 3.25]),
-    ({"normalize": {"of": "x", "how": "rank"}}, [0.0, 1 / 3, 2 / 3, 1.0]),
+    ({"normalize": {"of": "x", "method": "rank"}}, [0.0, 1 / 3, 2 / 3, 1.0]),
 ]
 
 

@@ -28,7 +28,7 @@ def _ended() -> Iterator[None]:
 def graph_of(tmp_path: Path, code: str, **params: Any) -> tuple[Compiled, Graph]:
     """The graph of one python node over the file `grade.py`, whose text is `code`."""
     (tmp_path / "grade.py").write_text(textwrap.dedent(code))
-    (tmp_path / "words.py").write_text("KNOWN = {'yes': 1.0, 'no': 0.0}\n")
+    (tmp_path / "known_words.py").write_text("KNOWN = {'yes': 1.0, 'no': 0.0}\n")
     beside = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     node = {"python": {"call": "grade.py:score", "with": {"text": "completion"}, **params}}
     reads = {"completion": "text"}
@@ -46,7 +46,7 @@ def score(tmp_path: Path, code: str, completions: list[Any], **params: Any) -> S
 
 def test_a_function_gives_values_with_reasons_or_abstains(tmp_path: Path):
     code = """
-        from words import KNOWN
+        from known_words import KNOWN
         print("loading is no answer")
 
         def score(text):
@@ -55,13 +55,13 @@ def test_a_function_gives_values_with_reasons_or_abstains(tmp_path: Path):
                 return None
             return KNOWN[text], f"{text} is known"
     """
-    scores = score(tmp_path, code, ["yes", "no", "maybe", "yes"], modules=["words.py"])
+    scores = score(tmp_path, code, ["yes", "no", "maybe", "yes"], modules=["known_words.py"])
     assert scores.values["node"] == [1.0, 0.0, None, 1.0]
     assert scores.reasons["node"] == ["yes is known", "no is known", None, "yes is known"]
 
 
 @pytest.mark.parametrize(
-    ("gives", "code", "expected"),
+    ("returns", "code", "expected"),
     [
         ("boolean", "return len(text) > 1", [False, True]),
         ("text", "return text.upper()", ["A", "AB"]),
@@ -69,10 +69,10 @@ def test_a_function_gives_values_with_reasons_or_abstains(tmp_path: Path):
     ],
 )
 def test_a_function_gives_the_type_that_is_declared(
-    tmp_path: Path, gives: str, code: str, expected: list[Any]
+    tmp_path: Path, returns: str, code: str, expected: list[Any]
 ):
-    graph, ready = graph_of(tmp_path, f"def score(text): {code}", gives=gives)
-    assert graph.types["node"] == gives
+    graph, ready = graph_of(tmp_path, f"def score(text): {code}", returns=returns)
+    assert graph.types["node"] == returns
     assert ready.evaluate({"completion": ["a", "ab"]}).values["node"] == expected
 
 
@@ -160,7 +160,7 @@ def test_the_range_is_what_the_recipe_declares(tmp_path: Path):
         -2.0, 3.0
     )
     assert graph_of(tmp_path, code)[0].ranges["node"] == Interval.unbounded()
-    assert graph_of(tmp_path, code, gives="boolean")[0].ranges["node"] == Interval(0.0, 1.0)
+    assert graph_of(tmp_path, code, returns="boolean")[0].ranges["node"] == Interval(0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_the_range_is_what_the_recipe_declares(tmp_path: Path):
         ({"call": "missing.py:score"}, "PT0409"),
         ({"call": "../grade.py:score"}, "PT0409"),
         ({"call": "grade.py:score", "modules": ["none.py"]}, "PT0409"),
-        ({"call": "grade.py:score", "gives": "boolean", "low": 0}, "PT0504"),
+        ({"call": "grade.py:score", "returns": "boolean", "low": 0}, "PT0504"),
         ({"call": "grade.py:score", "low": 1, "high": 0}, "PT0504"),
         ({"call": "grade.py:score", "on_error": True}, "PT0504"),
-        ({"call": "grade.py:score", "gives": "text", "on_timeout": 1}, "PT0504"),
+        ({"call": "grade.py:score", "returns": "text", "on_timeout": 1}, "PT0504"),
         ({"call": "grade.py:score", "with": {}}, "PT0504"),
     ],
 )
@@ -193,8 +193,9 @@ def test_a_hanging_call_ends_with_the_process_that_made_it(tmp_path: Path):
     )
     code = (
         "from pathlib import Path\n"
-        "from posttrain.runtime.rewards.engine.user_function_pool import Function, call_many\n"
-        f"call_many(Function(Path({str(tmp_path / 'grade.py')!r}), 'score'), [{{'text': 'a'}}], 600.0, 1)\n"
+        "from posttrain.runtime.rewards.engine.user_function_pool import UserFunction, call_many\n"
+        f"function = UserFunction(Path({str(tmp_path / 'grade.py')!r}), 'score')\n"
+        "call_many(function, [{'text': 'a'}], 600.0, 1)\n"
     )
     caller = subprocess.Popen([sys.executable, "-c", code])
     wait_until(lambda: started.exists() and started.read_text() != "", "the call", caller)

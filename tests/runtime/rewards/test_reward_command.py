@@ -56,7 +56,7 @@ def test_a_table_for_people(rows: Path):
     assert lines[3].split()[-1] == "-"
     assert lines[4].split()[0] == "mean"
     assert lines[4].split()[-1] == "3"
-    assert lines[-1] == "3 rows; the reward can lie in -6.5 .. +12.5"
+    assert lines[-1] == "3 rows; range of the reward: -6.5 .. +12.5"
 
 
 def test_a_users_function_and_a_setting_are_taken(tmp_path: Path, rows: Path):
@@ -80,9 +80,9 @@ def test_a_users_function_and_a_setting_are_taken(tmp_path: Path, rows: Path):
     ("line", "said"),
     [
         ("{", "rows.jsonl:1 is not JSON"),
-        ("[1]", "rows.jsonl:1 is no JSON object"),
+        ("[1]", "rows.jsonl:1 is not a JSON object"),
         ('{"completion": "a"}', "rows.jsonl:1 has no `answer`, which the reward reads"),
-        ('{"completion": 3, "answer": "4"}', "`completion` is read as text, and is 3"),
+        ('{"completion": 3, "answer": "4"}', "`completion` must be text; got 3"),
         ("", "has no rows"),
     ],
 )

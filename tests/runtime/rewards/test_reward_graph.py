@@ -14,6 +14,8 @@ from posttrain.runtime.rewards.engine.graph import Graph
 from posttrain.runtime.rewards.engine.nodes import Node
 from posttrain.runtime.training.reward_function import prompt_groups, score_statistics
 
+METHODS = ("center", "zscore", "rank")
+
 
 def slow(id: str, run: Any, *reads: str, needs: Sequence[str] = ()) -> Node:
     operands: dict[str, Any] = {name: {"node" if name in needs else "read": name} for name in reads}
@@ -103,7 +105,7 @@ def test_a_fault_names_its_node_and_ends_the_others():
 def test_normalized_values_are_relative_to_their_group(rows: list[tuple[int, float | None]]):
     reward = {
         "reads": {"completion": "text", "x": "number"},
-        "nodes": {how: {"normalize": {"of": "x", "how": how}} for how in ("centre", "deviations", "rank")},
+        "nodes": {method: {"normalize": {"of": "x", "method": method}} for method in METHODS},
         "returns": {"length": "completion"},
     }
     groups = [group for group, _ in rows]
@@ -112,15 +114,15 @@ def test_normalized_values_are_relative_to_their_group(rows: list[tuple[int, flo
     for group in set(groups):
         own = [place for place, (of, x) in enumerate(rows) if of == group and x is not None]
         given_values = [rows[place][1] for place in own]
-        assert sum(values["centre"][place] for place in own) == pytest.approx(0, abs=1e-9)
+        assert sum(values["center"][place] for place in own) == pytest.approx(0, abs=1e-9)
         assert all(0 <= values["rank"][place] <= 1 for place in own)
-        for how in ("centre", "deviations", "rank"):  # order is kept
-            pairs = sorted(zip(given_values, (values[how][place] for place in own), strict=True))
+        for method in METHODS:  # order is kept
+            pairs = sorted(zip(given_values, (values[method][place] for place in own), strict=True))
             assert [b for _, b in pairs] == sorted(b for _, b in pairs)
-        squares = [values["deviations"][place] ** 2 for place in own]
+        squares = [values["zscore"][place] ** 2 for place in own]
         assert not own or sum(squares) / len(own) == pytest.approx(1 if len(set(given_values)) > 1 else 0)
     missing = [place for place, (_, x) in enumerate(rows) if x is None]
-    assert all(values[how][place] is None for how in ("centre", "deviations", "rank") for place in missing)
+    assert all(values[method][place] is None for method in METHODS for place in missing)
 
 
 def test_normalizing_without_prompts_is_refused():
@@ -141,7 +143,7 @@ def test_rows_of_one_prompt_make_a_group():
 def test_what_a_batch_gave_is_summed_up_by_node():
     reward = {
         "reads": {"completion": "text", "x": "number"},
-        "nodes": {"there": {"present": "completion"}, "half": {"scale": {"of": "x", "by": 0.5}}},
+        "nodes": {"there": {"present": "completion"}, "half": {"scale": {"of": "x", "factor": 0.5}}},
         "returns": {"gate": {"of": "half", "when": "there"}},
     }
     graph = compiled_graph(reward)
@@ -149,12 +151,12 @@ def test_what_a_batch_gave_is_summed_up_by_node():
     scores = ready.evaluate({"completion": ["a", "b", "", "d"], "x": [2.0, 4.0, None, None]})
     assert score_statistics(ready, scores) == {
         "reward/there": 0.75,
-        "spread/there": pytest.approx(0.75**0.5 / 2),
+        "reward_std/there": pytest.approx(0.75**0.5 / 2),
         "reward/half": 1.5,
-        "spread/half": 0.5,
-        "abstained/half": 0.5,
+        "reward_std/half": 0.5,
+        "unscored/half": 0.5,
         "reward/returns": 1.0,
-        "spread/returns": pytest.approx((2 / 3) ** 0.5),
+        "reward_std/returns": pytest.approx((2 / 3) ** 0.5),
         "unscored": 0.25,
     }
 

@@ -22,7 +22,7 @@ _LIKED = """\
   liked:
     reads: {completion: text, prompt: text}
     nodes:
-      raw: {reward_model: {of: completion, prompt: prompt, model: scorer, batch: 4}}
+      raw: {reward_model: {of: completion, prompt: prompt, model: scorer, batch_size: 4}}
     returns: {clip: {of: raw, low: -4, high: 4}}
 """
 _SCORER = (
@@ -33,7 +33,8 @@ _LIGHT = _SCORER.replace("scorer:", "light:").replace("params:", "adapter: {r: 4
 _LOOK = "look: {eval: sft, data: sums.test, reward: liked, metrics: {raw: raw}, sampling: {max_tokens: 6}}"
 _GRPO = (
     "rl: {train: grpo, model: sft, data: sums.train, reward: liked, evaluate: {evals: [look], eval_steps: 2},"
-    " params: {max_steps: 2, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6}}"
+    " params: {max_steps: 2, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-3,"
+    " max_completion_length: 6}}"
 )
 
 
@@ -106,7 +107,7 @@ def test_a_model_is_trained_and_measured_by_it(made: dict[str, Product]):
     assert all(share == 0 for share in metrics(made["rl"], "unscored"))
     assert metrics(made["rl"], "eval/look.raw")
     model = load_scorer(made["scorer"].files)
-    (first, *_) = sorted((made["rl"].record / "trace").iterdir())
+    first, *_ = sorted((made["rl"].record / "trace").iterdir())
     for row in parquet.read_table(first).to_pylist():
         assert row["node:raw"] == pytest.approx(by_hand(model, row["prompt"], row["completion"]), abs=1e-4)
 
@@ -116,7 +117,7 @@ def test_a_prompt_may_be_text_or_turns_and_the_model_reads_both_alike(made: dict
     turns = [[{"role": "user", "content": "3+4"}]] * 4
     found = scored(folder, {"completion": texts, "prompt": turns}).values["node"]
     assert found == scored(folder, {"completion": texts, "prompt": ["3+4"] * 4}).values["node"]
-    backwards = scored(folder, {"completion": texts[::-1], "prompt": turns}, batch=1).values["node"]
+    backwards = scored(folder, {"completion": texts[::-1], "prompt": turns}, batch_size=1).values["node"]
     assert found == pytest.approx(backwards[::-1], abs=1e-4)
 
 
@@ -163,7 +164,10 @@ def test_without_a_run_there_is_no_model():
 
 def test_a_killed_stage_goes_on_with_the_same_scores(bench: StageHarness):
     """Loading the scorer again, in the middle of a training, must draw nothing."""
-    params = "{steps: 6, prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_tokens: 6, save_steps: 1}"
+    params = (
+        "{max_steps: 6, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6,"
+        " save_steps: 1}"
+    )
     rl = f"it: {{train: grpo, model: sft, data: sums.train, reward: liked, params: {params}}}"
     plan = compile_plan(recipe(_SCORER, rl).replace("stages:\n", f"{_LIKED}stages:\n"))
     step = plan.step("it")

@@ -23,7 +23,7 @@ rewards:
       digits: {python: {call: grade.py:digits, with: {text: completion}, low: 0, high: 1}}
       liked:
         judge: {of: completion, endpoint: critic, rubric: Short?, scale: [0, 10], with: {answer: answer}}
-    returns: {sum: [digits, {scale: {of: liked, by: 0.1}}]}
+    returns: {sum: [digits, {scale: {of: liked, factor: 0.1}}]}
 stages:
   before: {eval: base, data: sums.test, reward: judged, metrics: {liked: liked}, sampling: {max_tokens: 6}}
   grpo:
@@ -31,7 +31,8 @@ stages:
     model: base
     data: sums.train
     reward: judged
-    params: {max_steps: 3, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-3, max_completion_length: 6}
+    params: {max_steps: 3, num_prompts: 4, num_generations: 4, learning_rate: 1.0e-3,
+        max_completion_length: 6}
 """
 GRADE = """\
 def digits(text):
@@ -51,7 +52,7 @@ def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Pat
     head = recipe.read_text().partition("rewards:\n")[0]
     (tmp_path / "recipe" / "grade.py").write_text(GRADE)
     with run_judge(FakeJudge(answer=by_length)) as model:
-        critic = f"{{provider: vllm, model: m, url: '{model.url}', api_key: {{env: JUDGE_KEY}}}}"
+        critic = f"{{provider: vllm, model: m, base_url: '{model.url}', api_key: {{env: JUDGE_KEY}}}}"
         recipe.write_text(f"{head}endpoints:\n  critic: {critic}\n{NODES}")
         command = [*RECIPE_COMMAND, "run", str(recipe), "--home", str(tmp_path / "home")]
         environment = {**os.environ, "JUDGE_KEY": "s3cret-of-the-judge"}
@@ -76,7 +77,7 @@ def test_a_model_is_measured_and_trained_by_a_judge_and_a_function(tmp_path: Pat
         assert values["reward/returns"] == pytest.approx(
             values["reward/digits"] + 0.1 * values["reward/liked"]
         )
-        assert "spread/liked" in values
+        assert "reward_std/liked" in values
 
     trace = sorted((product_path(tmp_path / "home", "grpo").parent / "record" / "trace").iterdir())
     assert [path.name for path in trace] == [f"step-{step:06}-0-rank-0.parquet" for step in range(3)]

@@ -97,7 +97,7 @@ def test_similarity_is_a_symmetric_share_and_one_only_for_equal_texts(left: str,
 def test_repetition_counts_the_pieces_that_came_before(words: list[str], size: int):
     pieces = [tuple(words[at : at + size]) for at in range(len(words) - size + 1)]
     again = sum(piece in pieces[:place] for place, piece in enumerate(pieces))
-    share = repetition(" ".join(words), Repetition(size=size))
+    share = repetition(" ".join(words), Repetition(ngram_size=size))
     assert share == pytest.approx(again / len(pieces) if pieces else 0.0, abs=1e-12)
 
 

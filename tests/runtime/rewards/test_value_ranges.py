@@ -66,7 +66,7 @@ def combined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             NUMBERS,
         ),
         st.builds(
-            lambda of, by, plus: {"scale": {"of": of, "by": by, "plus": plus}}, inner, NUMBERS, NUMBERS
+            lambda of, by, plus: {"scale": {"of": of, "factor": by, "offset": plus}}, inner, NUMBERS, NUMBERS
         ),
         st.builds(
             lambda of, when, other: {"gate": {"of": of, "when": when, "otherwise": other}},
@@ -118,9 +118,9 @@ def wild(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             inner,
         ),
         st.just(NUMBER),
-        inner.map(lambda of: {"normalize": {"of": of, "how": "centre"}}),
-        inner.map(lambda of: {"normalize": {"of": of, "how": "rank"}}),
-        st.just({"repetition": {"of": "completion", "size": 1}}),
+        inner.map(lambda of: {"normalize": {"of": of, "method": "center"}}),
+        inner.map(lambda of: {"normalize": {"of": of, "method": "rank"}}),
+        st.just({"repetition": {"of": "completion", "ngram_size": 1}}),
         st.just({"length": "completion"}),
     )
 
@@ -248,7 +248,10 @@ def test_a_step_that_is_called_unreachable_is_never_taken(
 def test_unbounded_parts_have_unbounded_sums_but_bounded_clips():
     reads = {"completion": "text"}
     open_ended = compile_yaml_reward(
-        {"reads": reads, "returns": {"scale": {"of": {"length": "completion"}, "by": -0.5, "plus": 1.0}}}
+        {
+            "reads": reads,
+            "returns": {"scale": {"of": {"length": "completion"}, "factor": -0.5, "offset": 1.0}},
+        }
     )
     assert open_ended.graph is not None
     assert open_ended.graph.range == Interval(-math.inf, 1.0)

@@ -1,7 +1,7 @@
-"""What programs try against the sandbox, and how each is met. `docs/sandbox.md` shows this list.
+"""What programs try against the sandbox, and what stops each. `docs/sandbox.md` shows this list.
 
-Every program is told a file of the machine's on its first line of input. None of them can pass: what is
-expected is known to nobody but the test.
+Every program gets the path of a file of the machine on its first line of input. None of them can pass: only
+the test knows what is expected.
 """
 
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ class Attack:
     group: str
     name: str
     program: str
-    # By the box of namespaces, and by landlock's, where it is another; None where it cannot be tried.
+    # In the sandbox of namespaces, and in landlock's where it differs; None where it cannot be tried.
     verdict: Verdict
     landlock: Verdict | None = "passed"  # stands for the same
     stopped_by: str
     limits: Limits = LIMITS
     call: dict[str, Any] | None = None
 
-    def verdict_in(self, box: Sandbox) -> Verdict | None:
-        if isinstance(box, Bubblewrap):
-            return None if self.limits.processes > 1 and not box.counts_processes else self.verdict
+    def verdict_in(self, sandbox: Sandbox) -> Verdict | None:
+        if isinstance(sandbox, Bubblewrap):
+            return None if self.limits.processes > 1 and not sandbox.counts_processes else self.verdict
         return self.landlock_verdict
 
     @property
@@ -70,7 +70,7 @@ PROCESSES = [
         limits=SEVERAL_PROCESSES,
         verdict="timed_out",
         landlock=None,
-        stopped_by="the limit on processes, the time, and the end of the box with all that is in it",
+        stopped_by="the limit on processes, the time, and the end of the sandbox with all that is in it",
     ),
     Attack(
         group="Processes",
@@ -113,7 +113,7 @@ PROCESSES = [
         limits=SEVERAL_PROCESSES,
         verdict="wrong",
         landlock=None,
-        stopped_by="the end of the box with all that is in it",
+        stopped_by="the end of the sandbox with all that is in it",
     ),
     Attack(
         group="Processes",
@@ -142,7 +142,7 @@ PROCESSES = [
         """,
         verdict="wrong",
         landlock="forbidden",
-        stopped_by="its parent is the box's first process, which it cannot harm; or the filter",
+        stopped_by="its parent is the sandbox's first process, which it cannot harm; or the filter",
     ),
     Attack(
         group="Processes",
@@ -150,7 +150,7 @@ PROCESSES = [
         program="import os, signal\nos.kill(-1, signal.SIGKILL)",
         verdict="crashed",
         landlock="forbidden",
-        stopped_by="there is nothing else in the box; or the filter",
+        stopped_by="there is nothing else in the sandbox; or the filter",
     ),
     Attack(
         group="Processes",
@@ -165,7 +165,7 @@ PROCESSES = [
         """,
         verdict="wrong",
         landlock="forbidden",
-        stopped_by="its parent is the box's first process; or the filter",
+        stopped_by="its parent is the sandbox's first process; or the filter",
     ),
     Attack(
         group="Processes",
@@ -179,7 +179,7 @@ PROCESSES = [
         """,
         verdict="wrong",
         landlock="forbidden",
-        stopped_by="its parent is the box's first process; or the filter",
+        stopped_by="its parent is the sandbox's first process; or the filter",
     ),
 ]
 
@@ -235,7 +235,7 @@ TIME = [
         name="a source that takes long to compile",
         program="x = " + "(" * 50_000 + ")" * 50_000,
         verdict="crashed",
-        stopped_by="it is compiled inside the box",
+        stopped_by="it is compiled inside the sandbox",
     ),
 ]
 
@@ -328,11 +328,11 @@ DISK = [
         limits=DISK_SPACE,
         verdict="crashed",
         landlock=None,
-        stopped_by="the size of the box's /tmp, which is memory and goes with it",
+        stopped_by="the size of the sandbox's /tmp, which is memory and goes with it",
     ),
     Attack(
         group="Disk",
-        name="symbolic links out of the box",
+        name="symbolic links out of the sandbox",
         program="""
             import os
             canary = input()
@@ -342,7 +342,7 @@ DISK = [
         limits=DISK_SPACE,
         verdict="crashed",
         landlock=None,
-        stopped_by="the link leads to a name in the box",
+        stopped_by="the link leads to a name in the sandbox",
     ),
     Attack(
         group="Disk",
@@ -356,14 +356,14 @@ DISK = [
         name="write to a file of the machine's",
         program="open(input(), 'w').write('gotcha')",
         verdict="crashed",
-        stopped_by="the file is not in the box; or Landlock",
+        stopped_by="the file is not in the sandbox; or Landlock",
     ),
     Attack(
         group="Disk",
         name="take a file's rights away",
         program="import os\nos.chmod(input(), 0)",
         verdict="crashed",
-        stopped_by="the file is not in the box; or the filter",
+        stopped_by="the file is not in the sandbox; or the filter",
     ),
 ]
 
@@ -373,7 +373,7 @@ SECRETS = [
         name="read a file of the machine's",
         program="print(open(input()).read())",
         verdict="crashed",
-        stopped_by="the file is not in the box; or Landlock",
+        stopped_by="the file is not in the sandbox; or Landlock",
     ),
     Attack(
         group="Secrets",
@@ -388,7 +388,7 @@ SECRETS = [
             raise refused
         """,
         verdict="crashed",
-        stopped_by="they are not in the box; or Landlock",
+        stopped_by="they are not in the sandbox; or Landlock",
     ),
     Attack(
         group="Secrets",
@@ -410,14 +410,14 @@ SECRETS = [
             raise refused
         """,
         verdict="crashed",
-        stopped_by="there is no /proc in the box; or Landlock",
+        stopped_by="there is no /proc in the sandbox; or Landlock",
     ),
     Attack(
         group="Secrets",
         name="network",
         program="import socket\nsocket.create_connection(('1.1.1.1', 53), timeout=1)",
         verdict="forbidden",
-        stopped_by="the filter; and the box has no network",
+        stopped_by="the filter; and the sandbox has no network",
     ),
     Attack(
         group="Secrets",
@@ -451,7 +451,7 @@ ANSWERS = [
         """,
         call=_CALL,
         verdict="crashed",
-        stopped_by="results leave the box as JSON, and are compared outside",
+        stopped_by="results leave the sandbox as JSON, and are compared outside",
     ),
     Attack(
         group="Answers",
@@ -466,7 +466,7 @@ ANSWERS = [
         """,
         call=_CALL,
         verdict="wrong",
-        stopped_by="results leave the box as JSON, and are compared outside",
+        stopped_by="results leave the sandbox as JSON, and are compared outside",
     ),
     Attack(
         group="Answers",
@@ -518,7 +518,7 @@ ANSWERS = [
             print([one for one in gc.get_objects() if isinstance(one, (str, list, dict, tuple))])
         """,
         verdict="wrong",
-        stopped_by="the answer is not in the box",
+        stopped_by="the answer is not in the sandbox",
     ),
     Attack(
         group="Answers",

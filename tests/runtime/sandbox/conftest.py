@@ -1,4 +1,4 @@
-"""The boxes that programs are tried in: every kind that this machine can make."""
+"""The sandboxes that the tests run programs in: every kind that this machine can make."""
 
 import os
 
@@ -8,20 +8,20 @@ from tests.conftest import require_service
 from posttrain.runtime.sandbox.bubblewrap import Bubblewrap
 from posttrain.runtime.sandbox.job import Sandbox
 from posttrain.runtime.sandbox.landlock import landlock_abi_version
-from posttrain.runtime.sandbox.sandbox_selection import select_sandbox as chosen
+from posttrain.runtime.sandbox.sandbox_selection import select_sandbox
 
 # Root has a way of its own, and can go the others' way.
 _KINDS = ["namespaces", *(["namespaces with users"] if os.getuid() == 0 else []), "landlock"]
 
 
 @pytest.fixture(scope="session", params=_KINDS)
-def box(request: pytest.FixtureRequest) -> Sandbox:
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     if request.param == "landlock":
         require_service(
             "Landlock",
             landlock_abi_version() or None,
             "a kernel of 5.13 or later, with Landlock among its modules",
         )
-        return chosen("landlock")
+        return select_sandbox("landlock")
     request.getfixturevalue("bubblewrap")
-    return chosen("namespaces") if request.param == "namespaces" else Bubblewrap()
+    return select_sandbox("namespaces") if request.param == "namespaces" else Bubblewrap()

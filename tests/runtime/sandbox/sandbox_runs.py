@@ -1,4 +1,4 @@
-"""Runs programs in a box, and looks for what they leave behind."""
+"""Runs programs in a sandbox, and looks for what they leave behind."""
 
 import os
 import tempfile
@@ -21,19 +21,21 @@ from posttrain.runtime.sandbox.program_tests import (
 
 
 def run_in_sandbox(
-    box: Sandbox, program: str, test: dict[str, Any], limits: Limits, **terms: Any
+    sandbox: Sandbox, program: str, test: dict[str, Any], limits: Limits, **settings: Any
 ) -> tuple[RunResult, ProgramTestResult]:
     """How one program ended on one test, and what that amounts to."""
-    (wanted,) = read_tests([test])
+    (parsed,) = read_tests([test])
     job = Job(
         language=load_language("python"),
         program=textwrap.dedent(program).encode(),
-        input_mode=wanted.input_mode,
-        input=wanted.input,
+        input_mode=parsed.input_mode,
+        input=parsed.input,
         limits=limits,
     )
-    ended = run(box, job)
-    return ended, judge_run(ended, wanted, ProgramTestSettings(language=job.language, limits=limits, **terms))
+    ended = run(sandbox, job)
+    return ended, judge_run(
+        ended, parsed, ProgramTestSettings(language=job.language, limits=limits, **settings)
+    )
 
 
 def make_world_readable(folder: Path) -> None:
@@ -45,7 +47,7 @@ def make_world_readable(folder: Path) -> None:
 
 
 def leftover_processes() -> list[str]:
-    """Processes of boxes that have no living parent outside, or whose parent is this one."""
+    """Processes of sandboxes that have no living parent outside, or whose parent is this one."""
     end = time.monotonic() + 5
     while (found := list(_sandbox_processes())) and time.monotonic() < end:
         time.sleep(0.05)

@@ -25,7 +25,7 @@ _SECRET = "a secret of the machine's"
 
 @dataclass(frozen=True)
 class AttackResults:
-    """What became of every attack in one box, and what was there afterwards that was not before."""
+    """The result of every attack in one sandbox, and what it left behind."""
 
     found: dict[str, tuple[RunResult, ProgramTestResult]]
     canary: Path
@@ -34,50 +34,50 @@ class AttackResults:
 
 
 @pytest.fixture(scope="module")
-def met(box: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> AttackResults:
-    """All attacks on one box, several at a time. The canary is a file that everybody may read and write."""
+def attack_results(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> AttackResults:
+    """All attacks on one sandbox, several at a time. The canary is a file that anybody may read and write."""
     folder = tmp_path_factory.mktemp("attacks")
     make_world_readable(folder)
     canary = folder / "canary"
     canary.write_text(_SECRET)
     canary.chmod(0o666)
     before = set(Path(tempfile.gettempdir()).iterdir())
-    attacks = [attack for attack in ATTACKS if attack.verdict_in(box) is not None]
+    attacks = [attack for attack in ATTACKS if attack.verdict_in(sandbox) is not None]
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(4) as pool:
         patch.setenv("POSTTRAIN_TEST_SECRET", _SECRET)
-        found = list(pool.map(lambda attack: _run_attack(box, attack, canary), attacks))
+        found = list(pool.map(lambda attack: _run_attack(sandbox, attack, canary), attacks))
     left = [path.name for path in set(Path(tempfile.gettempdir()).iterdir()) - before]
     return AttackResults(
         found={attack.name: one for attack, one in zip(attacks, found, strict=True)},
         canary=canary,
         processes=leftover_processes(),
-        files=[name for name in left if name.startswith("posttrain-box") or name in ("link", "filler")],
+        files=[name for name in left if name.startswith("posttrain-sandbox") or name in ("link", "filler")],
     )
 
 
-def _run_attack(box: Sandbox, attack: Attack, canary: Path) -> tuple[RunResult, ProgramTestResult]:
+def _run_attack(sandbox: Sandbox, attack: Attack, canary: Path) -> tuple[RunResult, ProgramTestResult]:
     test = {"stdin": f"{canary}\n", "stdout": _ANSWER}
     if attack.call:
         test = {**attack.call, "expected": _ANSWER}
-    return run_in_sandbox(box, _fill_syscall_numbers(attack.program), test, attack.limits)
+    return run_in_sandbox(sandbox, _fill_syscall_numbers(attack.program), test, attack.limits)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_an_attack_is_contained(attack: Attack, box: Sandbox, met: AttackResults):
-    expected = attack.verdict_in(box)
+def test_an_attack_is_contained(attack: Attack, sandbox: Sandbox, attack_results: AttackResults):
+    expected = attack.verdict_in(sandbox)
     if expected is None:
-        return  # this box allows nothing of what it needs: see test_boxes.py
-    ended, found = met.found[attack.name]
+        return  # this sandbox allows nothing of what it needs: see test_sandbox_selection.py
+    ended, found = attack_results.found[attack.name]
     assert found.verdict == expected, (found, ended)
     assert _SECRET.encode() not in ended.output + ended.errors
     assert _ANSWER.encode() not in ended.output + ended.errors
 
 
-def test_nothing_is_left_of_them(met: AttackResults):
-    assert met.processes == []
-    assert met.files == []
-    assert met.canary.read_text() == _SECRET
-    assert met.canary.stat().st_mode & 0o777 == 0o666
+def test_nothing_is_left_of_them(attack_results: AttackResults):
+    assert attack_results.processes == []
+    assert attack_results.files == []
+    assert attack_results.canary.read_text() == _SECRET
+    assert attack_results.canary.stat().st_mode & 0o777 == 0o666
 
 
 def _fill_syscall_numbers(program: str) -> str:
@@ -87,7 +87,7 @@ def _fill_syscall_numbers(program: str) -> str:
     )
 
 
-def test_calls_by_another_numbering(box: Sandbox):
+def test_calls_by_another_numbering(sandbox: Sandbox):
     """The 32-bit calls of x86-64, by the instruction that makes them, and the x32 ones."""
     require_service("x86-64", platform.machine() == "x86_64" or None, "other machines have one numbering")
     by_instruction = """
@@ -99,7 +99,7 @@ def test_calls_by_another_numbering(box: Sandbox):
     """
     by_number = "import ctypes\nprint(ctypes.CDLL(None).syscall(0x40000000 + 39))"
     for program in (by_instruction, by_number):
-        _, found = run_in_sandbox(box, program, {"stdout": _ANSWER}, LIMITS)
+        _, found = run_in_sandbox(sandbox, program, {"stdout": _ANSWER}, LIMITS)
         assert found.verdict == "forbidden"
 
 

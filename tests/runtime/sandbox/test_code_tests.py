@@ -1,4 +1,4 @@
-"""The op: what share of its tests a program passes, and what becomes of rows that cannot be told."""
+"""The op: what share of its tests a program passes, and what becomes of rows that cannot be decided."""
 
 import json
 from typing import Any
@@ -70,7 +70,7 @@ def test_the_share_of_tests_passed():
 def test_all_or_nothing_stops_at_the_first_failure(monkeypatch: pytest.MonkeyPatch):
     runs: list[Any] = []
     real = process_runner.run
-    monkeypatch.setattr(program_tests, "run", lambda *given: runs.append(given) or real(*given))
+    monkeypatch.setattr(program_tests, "run", lambda *arguments: runs.append(arguments) or real(*arguments))
     tests = [{"stdin": "1", "stdout": "2"}, {"stdin": "2", "stdout": "5"}, {"stdin": "3", "stdout": "6"}]
     assert scores([DOUBLE_PROGRAM], [tests], score="all")[0] == [0.0]
     assert len(runs) == 2
@@ -80,9 +80,11 @@ def test_all_or_nothing_stops_at_the_first_failure(monkeypatch: pytest.MonkeyPat
 def test_equal_pairs_and_programs_that_do_not_compile_run_once(monkeypatch: pytest.MonkeyPatch):
     runs: list[Any] = []
     real = process_runner.run
-    monkeypatch.setattr(program_tests, "run", lambda *given: runs.append(given) or real(*given))
+    monkeypatch.setattr(program_tests, "run", lambda *arguments: runs.append(arguments) or real(*arguments))
     values, reasons = scores(
-        [DOUBLE_PROGRAM, DOUBLE_PROGRAM, "print("], [DOUBLE_TESTS, DOUBLE_TESTS, DOUBLE_TESTS * 5], at_once=1
+        [DOUBLE_PROGRAM, DOUBLE_PROGRAM, "print("],
+        [DOUBLE_TESTS, DOUBLE_TESTS, DOUBLE_TESTS * 5],
+        concurrency=1,
     )
     assert values == [1.0, 1.0, 0.0]
     assert len(runs) == 2
@@ -125,7 +127,7 @@ def test_a_test_out_of_time_counts_or_what_is_said():
 
 def test_all_tests_of_a_program_have_one_time():
     tests = [{"stdin": "", "stdout": "x"}] * 3
-    values, reasons = scores(["import time; time.sleep(60)"], [tests], program_seconds=0.5)
+    values, reasons = scores(["import time; time.sleep(60)"], [tests], total_timeout_seconds=0.5)
     assert values == [0.0]
     assert "timed_out" in reasons[0]
 
@@ -138,8 +140,8 @@ def test_the_range_is_told():
 @pytest.mark.parametrize(
     "params",
     [
-        {"containment": "landlock", "processes": 2},
-        {"containment": "landlock", "disk_mb": 1},
+        {"sandbox": "landlock", "processes": 2},
+        {"sandbox": "landlock", "disk_mb": 1},
         {"memory_mb": 128, "processes": 4},
         {"compare": "exact", "tolerance": 0.1},
         {"language": "cobol"},
@@ -150,10 +152,10 @@ def test_parameters_that_do_not_go_together(params: dict[str, Any]):
 
 
 def test_a_box_that_does_not_start_is_no_fault_of_the_program():
-    terms = ProgramTestSettings(language=load_language("python"), limits=Limits())
+    settings = ProgramTestSettings(language=load_language("python"), limits=Limits())
     (test,) = read_tests(DOUBLE_TESTS)
     with pytest.raises(StepError, match="does not start: bwrap: no room") as raised:
-        judge_run(RunResult(outcome="not started", status=1, errors=b"bwrap: no room\n"), test, terms)
+        judge_run(RunResult(outcome="not started", status=1, errors=b"bwrap: no room\n"), test, settings)
     assert raised.value.retriable
 
 
@@ -169,9 +171,9 @@ def test_a_box_that_does_not_start_is_no_fault_of_the_program():
     ],
 )
 def test_what_a_status_means(status: int, verdict: str):
-    terms = ProgramTestSettings(language=load_language("python"), limits=Limits())
+    settings = ProgramTestSettings(language=load_language("python"), limits=Limits())
     (test,) = read_tests(DOUBLE_TESTS)
-    assert judge_run(RunResult(outcome="exited", status=status), test, terms).verdict == verdict
+    assert judge_run(RunResult(outcome="exited", status=status), test, settings).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -211,10 +213,10 @@ def test_results(found: Any, expected: Any, same: bool):
 
 
 def test_tests_of_a_table_have_nulls_for_what_they_lack():
-    given = [
+    rows = [
         {"stdin": "1", "stdout": "2", "call": None, "args": None, "expected": None},
         {"stdin": None, "stdout": None, "call": "f", "args": [1], "expected": 2},
     ]
-    assert [test.input_mode for test in read_tests(given)] == ["stdin", "call"]
+    assert [test.input_mode for test in read_tests(rows)] == ["stdin", "call"]
     with pytest.raises(InvalidTests, match="test 1"):
         read_tests([{"stdin": "1", "stdout": "2", "call": "f", "expected": 1}])

@@ -17,10 +17,10 @@ ROOT = Path(__file__).parents[3]
 CONTAINER_PROGRAM = """
 import json, sys
 sys.path[:0] = sys.argv[1:]
-from posttrain.runtime.errors import StepFault
-from posttrain.runtime.sandbox.sandbox_selection import box
+from posttrain.runtime.errors import StepError
+from posttrain.runtime.sandbox.sandbox_selection import select_sandbox
 from posttrain.runtime.sandbox.job import Job
-from posttrain.runtime.sandbox.languages import language
+from posttrain.runtime.sandbox.languages import load_language
 from posttrain.runtime.sandbox.limits import Limits
 from posttrain.runtime.sandbox.process_runner import run
 PROGRAMS = {
@@ -35,15 +35,15 @@ PROGRAMS = {
 found = {}
 for kind in ("namespaces", "landlock"):
     try:
-        contained = box(kind)
-    except StepFault as fault:
-        found[kind] = [str(fault), fault.advice]
+        sandbox = select_sandbox(kind)
+    except StepError as error:
+        found[kind] = [str(error), error.advice]
         continue
     limits = Limits(seconds=10, cpu_seconds=1)
-    python = language("python")
+    python = load_language("python")
     jobs = {n: Job(language=python, program=p.encode(), limits=limits) for n, p in PROGRAMS.items()}
-    ended = {name: run(contained, job) for name, job in jobs.items()}
-    found[kind] = {name: [one.how, one.status, one.output.decode()] for name, one in ended.items()}
+    ended = {name: run(sandbox, job) for name, job in jobs.items()}
+    found[kind] = {name: [one.outcome, one.status, one.output.decode()] for name, one in ended.items()}
 print(json.dumps(found))
 """
 
@@ -79,11 +79,11 @@ def run_in_container(
     try:
         container.start()
         status = container.wait(timeout=120)["StatusCode"]
-        said = container.logs(stdout=True, stderr=True).decode()
+        logs = container.logs(stdout=True, stderr=True).decode()
     finally:
         container.remove(force=True)
-    assert status == 0, said
-    return json.loads(said.strip().splitlines()[-1])
+    assert status == 0, logs
+    return json.loads(logs.strip().splitlines()[-1])
 
 
 CONTAINED = {
@@ -101,9 +101,9 @@ def test_landlock_holds_where_namespaces_are_not_allowed(
     user: str, docker_engine: "DockerClient", busybox_image: str, tmp_path: Path
 ):
     found = run_in_container(docker_engine, busybox_image, tmp_path, user)
-    fault, advice = found["namespaces"]
-    assert "cannot be contained by namespaces here: bwrap: " in fault
-    assert "containment: landlock" in advice
+    message, advice = found["namespaces"]
+    assert "cannot be contained by namespaces here: bwrap: " in message
+    assert "sandbox: landlock" in advice
     assert found["landlock"] == {**CONTAINED, "kills": ["exited", 159, ""]}
 
 
@@ -112,5 +112,5 @@ def test_namespaces_hold_where_the_engine_allows_them(
 ):
     options = ["no-new-privileges:true", "seccomp=unconfined"]
     found = run_in_container(docker_engine, busybox_image, tmp_path, "54321:54321", security_opt=options)
-    # Its parent is the box's first process, which it cannot harm.
+    # Its parent is the sandbox's first process, which it cannot harm.
     assert found["namespaces"] == {**CONTAINED, "kills": ["exited", 0, ""]}

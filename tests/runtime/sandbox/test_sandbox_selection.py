@@ -1,4 +1,4 @@
-"""Boxes: chosen closed or not at all, and what ordinary programs may do in them."""
+"""Sandboxes: selected only if they isolate, and what ordinary programs may do in them."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.recipe_command import wait_until
 from tests.runtime.sandbox.attacks import LIMITS, SEVERAL_PROCESSES
 from tests.runtime.sandbox.sandbox_runs import leftover_processes, make_world_readable, run_in_sandbox
 
-from posttrain.runtime import sandbox
+from posttrain.runtime import sandbox as sandbox_package
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.rewards.engine.batch import Batch
 from posttrain.runtime.rewards.ops.code_tests import CodeTests, run
@@ -21,7 +21,7 @@ from posttrain.runtime.sandbox import sandbox_selection
 from posttrain.runtime.sandbox.bubblewrap import Bubblewrap
 from posttrain.runtime.sandbox.job import Sandbox
 from posttrain.runtime.sandbox.limits import Limits
-from posttrain.runtime.sandbox.sandbox_selection import select_sandbox as chosen
+from posttrain.runtime.sandbox.sandbox_selection import select_sandbox
 from posttrain.runtime.sandbox.seccomp import Policy, UnsupportedMachine, compile_filter
 from posttrain.runtime.sandbox.syscalls import SYSCALL_NUMBERS
 
@@ -35,50 +35,50 @@ _THREADS = """
 """
 
 
-def test_an_ordinary_program_passes(box: Sandbox):
+def test_an_ordinary_program_passes(sandbox: Sandbox):
     program = "import heapq, math, collections, json, re, decimal, asyncio\nprint(int(input()) * 2)"
-    assert run_in_sandbox(box, program, {"stdin": "21\n", "stdout": "42"}, LIMITS)[1].verdict == "passed"
+    assert run_in_sandbox(sandbox, program, {"stdin": "21\n", "stdout": "42"}, LIMITS)[1].verdict == "passed"
 
 
-def test_a_function_is_called(box: Sandbox):
+def test_a_function_is_called(sandbox: Sandbox):
     program = (
         "class Solution:\n    def add(self, a, b=1):\n        print('noise')\n        return {a: (a, b)}"
     )
     test = {"call": "Solution.add", "args": [1], "kwargs": {"b": 2}, "expected": {"1": [1, 2]}}
-    assert run_in_sandbox(box, program, test, LIMITS)[1].verdict == "passed"
+    assert run_in_sandbox(sandbox, program, test, LIMITS)[1].verdict == "passed"
 
 
-def test_a_set_has_the_same_order_every_time(box: Sandbox):
+def test_a_set_has_the_same_order_every_time(sandbox: Sandbox):
     program = "print({f'word {n}' for n in range(20)})"
-    outputs = {run_in_sandbox(box, program, {"stdout": ""}, LIMITS)[0].output for _ in range(3)}
+    outputs = {run_in_sandbox(sandbox, program, {"stdout": ""}, LIMITS)[0].output for _ in range(3)}
     assert len(outputs) == 1
 
 
 @pytest.mark.parametrize("program", ["import numpy", "import posttrain"])
-def test_our_packages_are_not_there(program: str, box: Sandbox):
-    found = run_in_sandbox(box, program, {"stdout": ""}, LIMITS)[1]
+def test_our_packages_are_not_there(program: str, sandbox: Sandbox):
+    found = run_in_sandbox(sandbox, program, {"stdout": ""}, LIMITS)[1]
     assert found.verdict == "crashed"
     assert "ModuleNotFoundError" in found.reason
 
 
-def test_landlock_allows_less(box: Sandbox):
-    """Threads, processes and files where the box can bound them, and else none."""
-    counting = isinstance(box, Bubblewrap) and box.counts_processes
-    threads = run_in_sandbox(box, _THREADS, {"stdout": "20"}, LIMITS)[1]
+def test_landlock_allows_less(sandbox: Sandbox):
+    """Threads, processes and files where the sandbox can bound them, and else none."""
+    counting = isinstance(sandbox, Bubblewrap) and sandbox.counts_processes
+    threads = run_in_sandbox(sandbox, _THREADS, {"stdout": "20"}, LIMITS)[1]
     forks = run_in_sandbox(
-        box, "import os\nif os.fork(): os.wait(); print(1)", {"stdout": "1"}, SEVERAL_PROCESSES
+        sandbox, "import os\nif os.fork(): os.wait(); print(1)", {"stdout": "1"}, SEVERAL_PROCESSES
     )[1]
     assert threads.verdict == ("passed" if counting else "crashed")
     assert forks.verdict == ("passed" if counting else "forbidden")
     program = "open('/tmp/x', 'w').write('hello')\nprint(open('/tmp/x').read())"
     room = Limits(disk_mb=1, seconds=30)
-    files = run_in_sandbox(box, program, {"stdout": "hello"}, room)[1]
-    assert files.verdict == ("passed" if isinstance(box, Bubblewrap) else "crashed")
+    files = run_in_sandbox(sandbox, program, {"stdout": "hello"}, room)[1]
+    assert files.verdict == ("passed" if isinstance(sandbox, Bubblewrap) else "crashed")
 
 
 @pytest.mark.usefixtures("bubblewrap")
 def test_without_bubblewrap_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    chosen.cache_clear()
+    select_sandbox.cache_clear()
     monkeypatch.setenv("PATH", str(tmp_path))
     trace = tmp_path / "ran"
     operands = {"of": [f"open({str(trace)!r}, 'w')"], "tests": [[{"stdout": ""}]]}
@@ -86,45 +86,45 @@ def test_without_bubblewrap_nothing_runs(tmp_path: Path, monkeypatch: pytest.Mon
         run(CodeTests(), operands, Batch(count=1))
     assert "apt-get install bubblewrap" in raised.value.advice
     assert not trace.exists()
-    chosen.cache_clear()
+    select_sandbox.cache_clear()
 
 
-def test_a_box_that_leaks_is_not_used(monkeypatch: pytest.MonkeyPatch, bubblewrap: Path):
-    chosen.cache_clear()
-    monkeypatch.setattr("posttrain.runtime.sandbox.bubblewrap._readable", lambda _: ["--bind", "/", "/"])
+def test_a_sandbox_that_leaks_is_not_used(monkeypatch: pytest.MonkeyPatch, bubblewrap: Path):
+    select_sandbox.cache_clear()
+    monkeypatch.setattr("posttrain.runtime.sandbox.bubblewrap._readonly_bind", lambda _: ["--bind", "/", "/"])
     with pytest.raises(StepError, match="files of the machine can be read") as raised:
-        chosen("namespaces")
+        select_sandbox("namespaces")
     assert "landlock" in raised.value.advice
-    chosen.cache_clear()
+    select_sandbox.cache_clear()
 
 
 def test_a_filter_that_lets_through_is_noticed(monkeypatch: pytest.MonkeyPatch, bubblewrap: Path):
-    chosen.cache_clear()
+    select_sandbox.cache_clear()
     everything = Policy(processes=True)
     monkeypatch.setattr("posttrain.runtime.sandbox.bubblewrap.Policy", lambda **_: everything)
     with pytest.raises(StepError, match="further processes can be had"):
-        chosen("namespaces")
-    chosen.cache_clear()
+        select_sandbox("namespaces")
+    select_sandbox.cache_clear()
 
 
 def test_no_landlock_in_the_kernel(monkeypatch: pytest.MonkeyPatch):
-    chosen.cache_clear()
-    monkeypatch.setattr(sandbox_selection, "version", lambda: 0)
+    select_sandbox.cache_clear()
+    monkeypatch.setattr(sandbox_selection, "landlock_abi_version", lambda: 0)
     with pytest.raises(StepError, match="the kernel has no Landlock"):
-        chosen("landlock")
-    chosen.cache_clear()
+        select_sandbox("landlock")
+    select_sandbox.cache_clear()
 
 
-def test_a_client_that_is_killed_takes_its_programs_along(box: Sandbox):
+def test_a_client_that_is_killed_takes_its_programs_along(sandbox: Sandbox):
     """The program sleeps; its runner is killed; nothing is left."""
-    kind = repr(box)
+    kind = repr(sandbox)
     code = f"""
-from tests.runtime.sandbox.sandbox_runs import boxed
+from tests.runtime.sandbox.sandbox_runs import run_in_sandbox
 from posttrain.runtime.sandbox.bubblewrap import Bubblewrap
 from posttrain.runtime.sandbox.landlock import Landlock
 from posttrain.runtime.sandbox.limits import Limits
 print('begins', flush=True)
-boxed({kind}, "import time; time.sleep(600)", {{"stdout": ""}}, Limits(seconds=600))
+run_in_sandbox({kind}, "import time; time.sleep(600)", {{"stdout": ""}}, Limits(seconds=600))
 """
     root = Path(__file__).parents[3]
     client = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=root)
@@ -155,24 +155,24 @@ def _runs_below(pid: int) -> bool:
 OTHER_USER_PROGRAM = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from posttrain.runtime.sandbox.sandbox_selection import box
+from posttrain.runtime.sandbox.sandbox_selection import select_sandbox
 from posttrain.runtime.sandbox.job import Job
-from posttrain.runtime.sandbox.languages import language
+from posttrain.runtime.sandbox.languages import load_language
 from posttrain.runtime.sandbox.limits import Limits
 from posttrain.runtime.sandbox.process_runner import run
 found = {}
 for name, program, processes in json.loads(sys.argv[2]):
     limits = Limits(seconds=2, cpu_seconds=1, processes=processes)
-    job = Job(language=language("python"), program=program.encode(), limits=limits)
-    ended = run(box("namespaces"), job)
-    found[name] = [ended.how, ended.status, ended.output.decode()]
+    job = Job(language=load_language("python"), program=program.encode(), limits=limits)
+    ended = run(select_sandbox("namespaces"), job)
+    found[name] = [ended.outcome, ended.status, ended.output.decode()]
 print(json.dumps(found))
 """
 
 
 @pytest.mark.usefixtures("bubblewrap")
 def test_as_a_user_without_rights(tmp_path_factory: pytest.TempPathFactory):
-    """What most users are: another user's process makes the box, by a Python that it may run."""
+    """What most users are: another user's process makes the sandbox, by a Python that it may run."""
     require_service(
         "root, to become another", os.getuid() == 0 or None, "others run everything here as themselves"
     )
@@ -182,8 +182,8 @@ def test_as_a_user_without_rights(tmp_path_factory: pytest.TempPathFactory):
     copy = tmp_path_factory.mktemp("another")
     make_world_readable(copy)
     package = copy / "posttrain" / "runtime"
-    shutil.copytree(Path(sandbox.__path__[0]), package / "sandbox")
-    shutil.copy(Path(sandbox.__path__[0]).parent / "faults.py", package)
+    shutil.copytree(Path(sandbox_package.__path__[0]), package / "sandbox")
+    shutil.copy(Path(sandbox_package.__path__[0]).parent / "errors.py", package)
     forks = "import os\nn = 0\nwhile True:\n    try: os.fork()\n    except OSError: os._exit(7)"
     counted = (
         "import threading, time\nn = 0\ntry:\n    while True:\n        threading.Thread(target=time.sleep,"
@@ -255,7 +255,7 @@ def test_a_machine_that_is_not_known():
         compile_filter(Policy(), "riscv64")
 
 
-def test_no_descriptor_leads_out(box: Sandbox):
+def test_no_descriptor_leads_out(sandbox: Sandbox):
     """But for the three that every program has; and what it reads cannot be written to."""
     program = """
         import fcntl, os
@@ -271,10 +271,12 @@ def test_no_descriptor_leads_out(box: Sandbox):
         except OSError:
             print(found)
     """
-    assert run_in_sandbox(box, program, {"stdin": "x", "stdout": "[0, 1, 2]"}, LIMITS)[1].verdict == "passed"
+    assert (
+        run_in_sandbox(sandbox, program, {"stdin": "x", "stdout": "[0, 1, 2]"}, LIMITS)[1].verdict == "passed"
+    )
 
 
-def test_it_has_no_rights(box: Sandbox):
+def test_it_has_no_rights(sandbox: Sandbox):
     """No capabilities, not even those that root has; none to be had; and the filter is on."""
     program = """
         import ctypes
@@ -283,5 +285,5 @@ def test_it_has_no_rights(box: Sandbox):
         libc.capget((ctypes.c_uint32 * 2)(0x20080522, 0), data)
         print(list(data), libc.prctl(39, 0, 0, 0, 0), libc.prctl(21))
     """
-    wanted = {"stdout": "[0, 0, 0, 0, 0, 0] 1 2"}
-    assert run_in_sandbox(box, program, wanted, LIMITS)[1].verdict == "passed"
+    test = {"stdout": "[0, 0, 0, 0, 0, 0] 1 2"}
+    assert run_in_sandbox(sandbox, program, test, LIMITS)[1].verdict == "passed"

@@ -20,7 +20,7 @@ class FakeSink:
         self.closed: list[bool] = []
         self.broken = False
 
-    def __call__(self, topic: TrackedStep) -> "FakeSink":
+    def __call__(self, tracked: TrackedStep) -> "FakeSink":
         return self
 
     def log_metrics(self, step: int, values: Mapping[str, float], at: float) -> None:
@@ -37,70 +37,70 @@ class FakeSink:
 
 
 @pytest.fixture
-def underway(tmp_path: Path) -> FakeTrainingRun:
+def training_run(tmp_path: Path) -> FakeTrainingRun:
     return FakeTrainingRun(tmp_path)
 
 
-def open_feed(underway: FakeTrainingRun, notebook: FakeSink) -> tuple[MetricsReader, TrackerFeed]:
+def open_feed(training_run: FakeTrainingRun, notebook: FakeSink) -> tuple[MetricsReader, TrackerFeed]:
     """What a process that follows a run has for a step."""
-    home = underway.home
-    topic = TrackedStep(
+    home = training_run.home
+    tracked = TrackedStep(
         recipe="sums", run="r", step="sft", key=STEP.key, kind="train", params={}, folder=home.root
     )
     return MetricsReader(home, STEP.key), TrackerFeed(
-        "notebook", topic, notebook, feed_state_path(home, STEP.key, "notebook")
+        "notebook", tracked, notebook, feed_state_path(home, STEP.key, "notebook")
     )
 
 
-def test_points_are_sent_as_they_come(underway: FakeTrainingRun) -> None:
+def test_points_are_sent_as_they_come(training_run: FakeTrainingRun) -> None:
     notebook = FakeSink()
-    reading, feed = open_feed(underway, notebook)
-    underway.attempt(1, 2)
-    feed.send(list(reading.new_points()))
+    reader, feed = open_feed(training_run, notebook)
+    training_run.attempt(1, 2)
+    feed.send(list(reader.new_points()))
     assert notebook.steps == [1, 2]
-    underway.events.emit("metrics", step=3, values={"loss": 0.1})
-    feed.send(list(reading.new_points()))
+    training_run.events.emit("metrics", step=3, values={"loss": 0.1})
+    feed.send(list(reader.new_points()))
     assert notebook.points[2:] == [(3, {"loss": 0.1})]
 
 
-def test_what_a_resumed_attempt_does_again_is_not_sent_again(underway: FakeTrainingRun) -> None:
+def test_what_a_resumed_attempt_does_again_is_not_sent_again(training_run: FakeTrainingRun) -> None:
     notebook = FakeSink()
-    reading, feed = open_feed(underway, notebook)
-    underway.attempt(1, 2, 3)
-    feed.send(list(reading.new_points()))
-    underway.attempt(3, 4, resumed=2)
-    feed.send(list(reading.new_points()))
+    reader, feed = open_feed(training_run, notebook)
+    training_run.attempt(1, 2, 3)
+    feed.send(list(reader.new_points()))
+    training_run.attempt(3, 4, resumed=2)
+    feed.send(list(reader.new_points()))
     assert notebook.steps == [1, 2, 3, 4]
 
 
-def test_a_later_run_goes_on_where_an_earlier_one_was_cut_off(underway: FakeTrainingRun) -> None:
+def test_a_later_run_goes_on_where_an_earlier_one_was_cut_off(training_run: FakeTrainingRun) -> None:
     notebook = FakeSink()
-    reading, feed = open_feed(underway, notebook)
-    underway.attempt(1, 2)
-    feed.send(list(reading.new_points()))
-    reading, feed = open_feed(underway, notebook)  # another process, which reads from the beginning
-    underway.attempt(2, 3, resumed=1)
-    feed.send(list(reading.new_points()))
+    reader, feed = open_feed(training_run, notebook)
+    training_run.attempt(1, 2)
+    feed.send(list(reader.new_points()))
+    reader, feed = open_feed(training_run, notebook)  # another process, which reads from the beginning
+    training_run.attempt(2, 3, resumed=1)
+    feed.send(list(reader.new_points()))
     assert notebook.steps == [1, 2, 3]
 
 
-def test_several_points_of_one_step_are_told_apart(underway: FakeTrainingRun) -> None:
+def test_several_points_of_one_step_are_told_apart(training_run: FakeTrainingRun) -> None:
     notebook = FakeSink()
-    reading, feed = open_feed(underway, notebook)
-    underway.attempt(1, 1)
-    feed.send(list(reading.new_points()))
-    underway.attempt(1, 1, 2)
-    feed.send(list(reading.new_points()))
+    reader, feed = open_feed(training_run, notebook)
+    training_run.attempt(1, 1)
+    feed.send(list(reader.new_points()))
+    training_run.attempt(1, 1, 2)
+    feed.send(list(reader.new_points()))
     assert notebook.steps == [1, 1, 2]
 
 
-def test_a_finished_step_tells_its_metrics_and_cost_once(underway: FakeTrainingRun) -> None:
+def test_a_finished_step_tells_its_metrics_and_cost_once(training_run: FakeTrainingRun) -> None:
     notebook = FakeSink()
-    reading, feed = open_feed(underway, notebook)
-    underway.attempt(1, 2)
-    underway.finish()
-    feed.send(list(reading.new_points()))
-    feed.close(reading)
+    reader, feed = open_feed(training_run, notebook)
+    training_run.attempt(1, 2)
+    training_run.finish()
+    feed.send(list(reader.new_points()))
+    feed.close(reader)
     assert notebook.points[-1] == (
         2,
         {
@@ -112,62 +112,64 @@ def test_a_finished_step_tells_its_metrics_and_cost_once(underway: FakeTrainingR
         },
     )
     assert notebook.closed == [True]
-    _, feed = open_feed(underway, notebook)
+    _, feed = open_feed(training_run, notebook)
     assert feed.finalized
 
 
-def test_a_tracker_that_fails_is_left_alone_and_gets_everything_at_the_end(underway: FakeTrainingRun) -> None:
+def test_a_tracker_that_fails_is_left_alone_and_gets_everything_at_the_end(
+    training_run: FakeTrainingRun,
+) -> None:
     notebook = FakeSink()
-    reading, feed = open_feed(underway, notebook)
-    underway.attempt(1)
-    feed.send(list(reading.new_points()))
+    reader, feed = open_feed(training_run, notebook)
+    training_run.attempt(1)
+    feed.send(list(reader.new_points()))
     notebook.broken = True
     for step in (2, 3):
-        underway.events.emit("metrics", step=step, values={"loss": 0.0})
-        feed.send(list(reading.new_points()))
+        training_run.events.emit("metrics", step=step, values={"loss": 0.0})
+        feed.send(list(reader.new_points()))
     assert feed.error == "ConnectionError: nobody answers"
     notebook.broken = False
-    feed.close(reading)
+    feed.close(reader)
     assert notebook.steps == [1, 2, 3]
     assert feed.error == ""
 
 
-def test_a_tracker_that_never_works_gets_it_in_a_later_run(underway: FakeTrainingRun) -> None:
+def test_a_tracker_that_never_works_gets_it_in_a_later_run(training_run: FakeTrainingRun) -> None:
     notebook = FakeSink()
     notebook.broken = True
-    reading, feed = open_feed(underway, notebook)
-    underway.attempt(1, 2)
-    underway.finish()
-    feed.send(list(reading.new_points()))
-    feed.close(reading)
+    reader, feed = open_feed(training_run, notebook)
+    training_run.attempt(1, 2)
+    training_run.finish()
+    feed.send(list(reader.new_points()))
+    feed.close(reader)
     assert feed.error
     assert not feed.finalized
     notebook.broken = False
-    reading, feed = open_feed(underway, notebook)
-    feed.send(list(reading.new_points()))
-    feed.close(reading)
+    reader, feed = open_feed(training_run, notebook)
+    feed.send(list(reader.new_points()))
+    feed.close(reader)
     assert notebook.steps == [1, 2, 2]
     assert feed.finalized
 
 
-def test_a_step_that_was_stopped_is_no_finished_one(underway: FakeTrainingRun) -> None:
+def test_a_step_that_was_stopped_is_no_finished_one(training_run: FakeTrainingRun) -> None:
     notebook = FakeSink()
-    reading, feed = open_feed(underway, notebook)
-    underway.attempt(1)
-    feed.send(list(reading.new_points()))
-    feed.close(reading)
+    reader, feed = open_feed(training_run, notebook)
+    training_run.attempt(1)
+    feed.send(list(reader.new_points()))
+    feed.close(reader)
     assert notebook.closed == [False]
     assert not feed.finalized
 
 
-def test_lines_cut_short_wait_for_their_rest(underway: FakeTrainingRun) -> None:
-    reading, _ = open_feed(underway, FakeSink())
-    path = underway.work / "record" / "events.jsonl"
+def test_lines_cut_short_wait_for_their_rest(training_run: FakeTrainingRun) -> None:
+    reader, _ = open_feed(training_run, FakeSink())
+    path = training_run.work / "record" / "events.jsonl"
     path.write_text('{"kind": "metrics", "step": 1, "values": {"loss": 1, "note": "x"}, "at": 5.0')
-    assert list(reading.new_points()) == []
+    assert list(reader.new_points()) == []
     with path.open("a") as file:
         file.write("}\nno event\n")
-    (found,) = reading.new_points()
+    (found,) = reader.new_points()
     assert (found.sequence, dict(found.values), found.at) == ((1, 1), {"loss": 1.0}, 5.0)
 
 

@@ -18,7 +18,7 @@ def test_packages_that_are_missing_are_named_before_anything_starts(monkeypatch:
     notes: list[str] = []
     assert installed_trackers(["tensorboard", "wandb"], notes.append) == ["tensorboard"]
     assert notes == [
-        "tracking: wandb gets no figures, its package is not installed: pip install 'posttrain[trackers]'"
+        "tracking: wandb gets no metrics, its package is not installed: pip install 'posttrain[trackers]'"
     ]
 
 

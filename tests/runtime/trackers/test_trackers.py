@@ -29,28 +29,28 @@ def run_interrupted(tmp_path: Path, tracker: str, **environment: str) -> tuple[F
     """A stage that is cut off after two steps and ends in a second run, followed by real processes."""
     found = find_spec(tracker) if tracker else None
     require_service(tracker, found, f"pip install {tracker}", apart=True)
-    underway = FakeTrainingRun(tmp_path, tracker)
+    training_run = FakeTrainingRun(tmp_path, tracker)
     notes: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        with TrackerLauncher(underway.plan, underway.home, underway.run, notes.append):
-            underway.attempt(1, 2, 3)
-        underway.restart()
-        with TrackerLauncher(underway.plan, underway.home, underway.run, notes.append):
-            underway.attempt(3, 4, resumed=2)
-            underway.finish()
-        underway.restart()
-        with TrackerLauncher(underway.plan, underway.home, underway.run, notes.append) as third:
+        with TrackerLauncher(training_run.plan, training_run.home, training_run.run, notes.append):
+            training_run.attempt(1, 2, 3)
+        training_run.restart()
+        with TrackerLauncher(training_run.plan, training_run.home, training_run.run, notes.append):
+            training_run.attempt(3, 4, resumed=2)
+            training_run.finish()
+        training_run.restart()
+        with TrackerLauncher(training_run.plan, training_run.home, training_run.run, notes.append) as third:
             assert third._process is None, "everything has been sent"
-    return underway, notes
+    return training_run, notes
 
 
 def test_tensorboard_shows_every_point_once(tmp_path: Path) -> None:
-    underway, notes = run_interrupted(tmp_path, "tensorboard")
+    training_run, notes = run_interrupted(tmp_path, "tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    (folder,) = (underway.home.root / "tracking" / "tensorboard" / "sums").iterdir()
+    (folder,) = (training_run.home.root / "tracking" / "tensorboard" / "sums").iterdir()
     assert folder.name == f"sft-{STEP.key[:8]}"
     shown = EventAccumulator(str(folder)).Reload()
     assert [event.step for event in shown.Scalars("loss")] == [1, 2, 3, 4]
@@ -60,12 +60,12 @@ def test_tensorboard_shows_every_point_once(tmp_path: Path) -> None:
 
 
 def test_wandb_keeps_one_run_offline(tmp_path: Path) -> None:
-    underway, notes = run_interrupted(tmp_path, "wandb", WANDB_MODE="offline")
+    training_run, notes = run_interrupted(tmp_path, "wandb", WANDB_MODE="offline")
     from wandb.proto.wandb_internal_pb2 import Record
 
     history: list[dict[str, str]] = []
     ids: set[str] = set()
-    for file in sorted((underway.home.root / "tracking" / "wandb").rglob("*.wandb")):
+    for file in sorted((training_run.home.root / "tracking" / "wandb").rglob("*.wandb")):
         for data in records(file.read_bytes()):
             record = Record()
             record.ParseFromString(data)
@@ -97,13 +97,13 @@ def records(data: bytes) -> Iterator[bytes]:
 
 
 def test_trackio_keeps_one_run(tmp_path: Path) -> None:
-    underway, notes = run_interrupted(tmp_path, "trackio")
-    kept = sqlite3.connect(underway.home.root / "tracking" / "trackio" / "sums.db")
-    points = kept.execute("select run_name, step, metrics from metrics order by id").fetchall()
+    training_run, notes = run_interrupted(tmp_path, "trackio")
+    database = sqlite3.connect(training_run.home.root / "tracking" / "trackio" / "sums.db")
+    points = database.execute("select run_name, step, metrics from metrics order by id").fetchall()
     assert {name for name, _, _ in points} == {f"sft-{STEP.key[:8]}"}
-    told = [(step, json.loads(values)) for _, step, values in points]
-    assert [(step, values["loss"]) for step, values in told if "loss" in values] == LOSSES
-    assert [(step, v["eval/accuracy"]) for step, v in told if "eval/accuracy" in v] == [(4, 0.75)]
+    rows = [(step, json.loads(values)) for _, step, values in points]
+    assert [(step, values["loss"]) for step, values in rows if "loss" in values] == LOSSES
+    assert [(step, v["eval/accuracy"]) for step, v in rows if "eval/accuracy" in v] == [(4, 0.75)]
     assert notes == []
 
 
@@ -123,9 +123,9 @@ def check_mlflow(address: str) -> None:
 
 
 def test_mlflow_keeps_one_run_in_its_own_database(tmp_path: Path) -> None:
-    underway, notes = run_interrupted(tmp_path, "mlflow")
+    training_run, notes = run_interrupted(tmp_path, "mlflow")
     assert notes == []
-    check_mlflow(f"sqlite:///{underway.home.root / 'tracking' / 'mlflow' / 'mlflow.db'}")
+    check_mlflow(f"sqlite:///{training_run.home.root / 'tracking' / 'mlflow' / 'mlflow.db'}")
 
 
 @pytest.fixture
@@ -163,15 +163,15 @@ def test_mlflow_keeps_one_run_on_a_server(tmp_path: Path, mlflow_server: str) ->
 
 def test_a_server_that_is_gone_is_told_and_harms_nothing(tmp_path: Path) -> None:
     require_service("mlflow", find_spec("mlflow"), "pip install mlflow", apart=True)
-    underway = FakeTrainingRun(tmp_path, "mlflow", "tensorboard")
+    training_run = FakeTrainingRun(tmp_path, "mlflow", "tensorboard")
     notes: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
         patch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        with TrackerLauncher(underway.plan, underway.home, underway.run, notes.append):
-            underway.attempt(1, 2)
-            underway.finish()
-    assert any(note.startswith("tracking: sft: mlflow did not take all figures") for note in notes)
+        with TrackerLauncher(training_run.plan, training_run.home, training_run.run, notes.append):
+            training_run.attempt(1, 2)
+            training_run.finish()
+    assert any(note.startswith("tracking: sft: mlflow did not take all metrics") for note in notes)
     assert not any("tensorboard" in note for note in notes)
-    sent = json.loads(tracker_process.feed_state_path(underway.home, STEP.key, "tensorboard").read_text())
-    assert sent == {"mark": [2, 1], "final": True}
+    sent = json.loads(tracker_process.feed_state_path(training_run.home, STEP.key, "tensorboard").read_text())
+    assert sent == {"last_sent": [2, 1], "final": True}

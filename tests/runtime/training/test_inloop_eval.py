@@ -18,7 +18,10 @@ _EVAL = (
 _SFT = (
     "max_steps: 12, learning_rate: 5.0e-3, batch_size: 16, max_length: 64, save_steps: 3, save_total_limit: 1"
 )
-_GRPO = "max_steps: 8, num_prompts: 8, num_generations: 4, learning_rate: 2.0e-3, max_completion_length: 6, save_steps: 4"
+_GRPO = (
+    "max_steps: 8, num_prompts: 8, num_generations: 4, learning_rate: 2.0e-3, max_completion_length: 6,"
+    " save_steps: 4"
+)
 
 
 def stages(evaluate: str = "", method: str = "sft", temperature: float = 0.7) -> str:
@@ -52,9 +55,12 @@ def test_the_last_evaluation_is_what_the_eval_stage_finds(bench: StageHarness) -
 
 
 def test_the_best_weights_are_the_product(bench: StageHarness) -> None:
-    """With `better: lower`, the best are some of the first: they are not those of the last step."""
-    wanted = "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false"
-    made = bench.run(stages(wanted))
+    """With `greater_is_better: false`, the best are among the first, not those of the last step."""
+    evaluate = (
+        "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better:"
+        " false"
+    )
+    made = bench.run(stages(evaluate))
     found = values(made["it"], "score")
     assert made["it"].facts["best"] == {
         "metric": "check.score",
@@ -67,8 +73,11 @@ def test_the_best_weights_are_the_product(bench: StageHarness) -> None:
 
 
 def test_training_ends_early(bench: StageHarness) -> None:
-    wanted = "eval_steps: 2, evals: [check], metric_for_best_model: check.score, early_stopping_patience: 1, greater_is_better: false, early_stopping_threshold: 10"
-    product = bench.run(stages(wanted))["it"]
+    evaluate = (
+        "eval_steps: 2, evals: [check], metric_for_best_model: check.score, early_stopping_patience: 1,"
+        " greater_is_better: false, early_stopping_threshold: 10"
+    )
+    product = bench.run(stages(evaluate))["it"]
     assert product.facts["steps"] == 4
     assert len(metrics(product, "loss")) == 4
 
@@ -76,11 +85,17 @@ def test_training_ends_early(bench: StageHarness) -> None:
 CASES = {
     "sft, the best": (
         "sft",
-        "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false",
+        (
+            "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best,"
+            " greater_is_better: false"
+        ),
     ),
     "sft, the best, ended early": (
         "sft",
-        "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false, early_stopping_patience: 2",
+        (
+            "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best,"
+            " greater_is_better: false, early_stopping_patience: 2"
+        ),
     ),
     "sft, between checkpoints": (
         "sft",
@@ -95,8 +110,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: StageHarness) -> None:
-    method, wanted = CASES[case]
-    plan = compile_plan(stages(wanted, method))
+    method, evaluate = CASES[case]
+    plan = compile_plan(stages(evaluate, method))
     step = plan.step("it")
     undisturbed = bench.run_step(plan, step)
     bench.reset_step(step)
@@ -112,8 +127,11 @@ def test_a_killed_stage_ends_with_the_same_bytes(case: str, bench: StageHarness)
 
 
 def test_a_stage_killed_after_it_ended_early_has_only_its_product_to_write(bench: StageHarness) -> None:
-    wanted = "eval_steps: 2, evals: [check], metric_for_best_model: check.score, early_stopping_patience: 1, greater_is_better: false, early_stopping_threshold: 9"
-    plan = compile_plan(stages(wanted))
+    evaluate = (
+        "eval_steps: 2, evals: [check], metric_for_best_model: check.score, early_stopping_patience: 1,"
+        " greater_is_better: false, early_stopping_threshold: 9"
+    )
+    plan = compile_plan(stages(evaluate))
     step = plan.step("it")
     undisturbed = bench.run_step(plan, step)
     bench.reset_step(step)
@@ -131,8 +149,11 @@ def checkpoint_steps(work: Path) -> list[int]:
 
 
 def test_best_and_last_checkpoints_are_kept_and_no_others(bench: StageHarness) -> None:
-    wanted = "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false, early_stopping_threshold: 8"
-    plan = compile_plan(stages(wanted))
+    evaluate = (
+        "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better:"
+        " false, early_stopping_threshold: 8"
+    )
+    plan = compile_plan(stages(evaluate))
     step = plan.step("it")
     bench.reset_step(step)
     bench.prepare_step(plan, step)
@@ -141,8 +162,11 @@ def test_best_and_last_checkpoints_are_kept_and_no_others(bench: StageHarness) -
 
 
 def test_damage_to_the_best_begins_where_all_is_whole(bench: StageHarness) -> None:
-    wanted = "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better: false, early_stopping_threshold: 7"
-    plan = compile_plan(stages(wanted))
+    evaluate = (
+        "eval_steps: 3, evals: [check], metric_for_best_model: check.score, keep: best, greater_is_better:"
+        " false, early_stopping_threshold: 7"
+    )
+    plan = compile_plan(stages(evaluate))
     step = plan.step("it")
     undisturbed = bench.run_step(plan, step)
     bench.reset_step(step)

@@ -1,4 +1,4 @@
-"""Liger and torch.compile: what TRL is told of them, what they need, and that compiling changes little.
+"""Liger and torch.compile: the arguments of TRL, what they need, and that compiling changes little.
 
 Liger runs on GPUs alone: here it is held to the table of TRL's arguments, and no further.
 """
@@ -35,13 +35,13 @@ def all_there(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("all_there")
 def test_trl_has_the_arguments_that_are_given(kind: str, tmp_path: Path) -> None:
-    told = kernel_arguments(SftParams(use_liger_kernel=True, torch_compile=True), 1, tmp_path)
-    assert told == {
+    arguments = kernel_arguments(SftParams(use_liger_kernel=True, torch_compile=True), 1, tmp_path)
+    assert arguments == {
         "use_liger_kernel": True,
         "liger_kernel_config": {"fused_linear_cross_entropy": False},
         "torch_compile": True,
     }
-    assert told.keys() <= config_arguments(kind).keys()
+    assert arguments.keys() <= config_arguments(kind).keys()
     assert {"use_liger_kernel", "torch_compile"} <= reserved_args(kind)
 
 
@@ -67,7 +67,7 @@ def test_nothing_is_told_where_nothing_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("params", "gpus", "message", "advice"),
     [
-        (SftParams(use_liger_kernel=True), 0, "Liger computes on GPUs", "take `liger: true` out"),
+        (SftParams(use_liger_kernel=True), 0, "Liger computes on GPUs", "take `use_liger_kernel: true` out"),
         (SftParams(use_liger_kernel=True), 1, "Liger, which is not installed", "extra `cuda`"),
         (SftParams(torch_compile=True), 1, "Triton, which is not installed", "extra `cuda`"),
         (SftParams(torch_compile=True), 0, "a C++ compiler", "install g++"),
@@ -78,10 +78,10 @@ def test_what_is_missing_is_said_with_advice(
 ) -> None:
     monkeypatch.setattr(kernels, "find_spec", lambda _: None)
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(StepError) as told:
+    with pytest.raises(StepError) as raised:
         kernel_arguments(params, gpus, tmp_path)
-    assert message in str(told.value)
-    assert advice in told.value.advice
+    assert message in str(raised.value)
+    assert advice in raised.value.advice
 
 
 _PLAIN = "params: {max_steps: 4, batch_size: 8, save_steps: 2}"

@@ -1,4 +1,4 @@
-"""`recipe probe`: figures over sampled completions, and the command on a real run."""
+"""`recipe probe`: statistics over sampled completions, and the command on a real run."""
 
 import json
 from pathlib import Path
@@ -21,14 +21,16 @@ def test_figures_tell_shares_and_what_could_be_learnt() -> None:
         row(1, "2", 0.5),
         row(1, "<a>3", None),
     ]
-    told = probe_statistics(flat, ["right"], "right", ["<a>", "</a>"])
-    assert told["ended"] == 0.75
-    assert told["distinct"] == 0.75  # half of the first prompt's, all of the second's
-    assert told["tags"] == {"<a>": 0.75, "</a>": 0.0}
-    assert told["nodes"]["right"]["mean"] == 0.5
-    assert told["nodes"]["right"]["within"] == 0.25  # 0.5 within the first prompt, nothing in the second
-    assert told["nodes"]["right"]["unscored"] == 0.25
-    assert told["varied"] == 0.5
+    statistics = probe_statistics(flat, ["right"], "right", ["<a>", "</a>"])
+    assert statistics["ended"] == 0.75
+    assert statistics["distinct"] == 0.75  # half of the first prompt's, all of the second's
+    assert statistics["tags"] == {"<a>": 0.75, "</a>": 0.0}
+    assert statistics["nodes"]["right"]["mean"] == 0.5
+    assert (
+        statistics["nodes"]["right"]["std_within_prompt"] == 0.25
+    )  # 0.5 within the first prompt, nothing in the second
+    assert statistics["nodes"]["right"]["unscored"] == 0.25
+    assert statistics["varied"] == 0.5
 
 
 def test_completions_are_drawn_as_the_stage_draws_them() -> None:
@@ -55,15 +57,15 @@ def test_a_stage_under_way_and_a_finished_one_are_probed(tmp_path: Path) -> None
         client.kill()
         client.wait()
     assert probed.returncode == 0, probed.stderr
-    told = json.loads(probed.stdout)
-    assert told["from"].startswith("checkpoint-")
-    assert told["sampling"]["max_tokens"] == 6
-    assert told["tags"].keys() == {"<answer>", "</answer>"}
-    assert len(told["samples"]) == 16
-    assert told["nodes"].keys() >= {"format", "right"}
+    report = json.loads(probed.stdout)
+    assert report["from"].startswith("checkpoint-")
+    assert report["sampling"]["max_tokens"] == 6
+    assert report["tags"].keys() == {"<answer>", "</answer>"}
+    assert len(report["samples"]) == 16
+    assert report["nodes"].keys() >= {"format", "right"}
 
     finished = run_command("probe", "sft", "--home", tmp_path, "--max-tokens", "1")
     assert finished.returncode == 0, finished.stderr
-    assert "0% ended by themselves" in finished.stdout
+    assert "0% not truncated" in finished.stdout
     assert "all were cut at their longest length" in finished.stdout
     assert run_command("probe", "gropo", "--home", tmp_path).returncode == 2

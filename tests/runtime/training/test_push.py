@@ -179,10 +179,10 @@ def test_the_hub_gets_the_files_in_one_commit(bench: StageHarness, hub: FakeHub)
 
 def test_a_hub_that_refuses_is_told_of_in_its_own_words(bench: StageHarness, hub: FakeHub) -> None:
     hub.status = 403
-    told = failed(bench, export(_HUB.replace("draft", "refused")))
-    assert "this token may not write" in told["message"]
-    assert told["advice"] == "take a token that may write there"
-    assert TOKEN not in json.dumps(told)
+    failure = failed(bench, export(_HUB.replace("draft", "refused")))
+    assert "this token may not write" in failure["message"]
+    assert failure["advice"] == "take a token that may write there"
+    assert TOKEN not in json.dumps(failure)
     assert hub.files == {}
 
 
@@ -199,8 +199,8 @@ def test_a_push_that_failed_is_made_when_the_stage_runs_again(bench: StageHarnes
 
 
 def test_a_token_that_is_not_set_is_asked_for(bench: StageHarness) -> None:
-    told = failed(bench, export("hub: someone/out, token: {env: NOT_SET_ANYWHERE}"))
-    assert "`NOT_SET_ANYWHERE`" in told["message"]
+    failure = failed(bench, export("hub: someone/out, token: {env: NOT_SET_ANYWHERE}"))
+    assert "`NOT_SET_ANYWHERE`" in failure["message"]
 
 
 def test_only_the_hub_needs_the_network_and_the_name_of_the_token_changes_nothing() -> None:

@@ -60,9 +60,9 @@ def test_rows_are_read_by_the_first_set_that_they_have(name: str, row: Row, colu
 
 
 def test_columns_of_other_types_are_refused() -> None:
-    with pytest.raises(StepError, match=r"the rows have prompt \(text\), completion \(integer\)") as told:
+    with pytest.raises(StepError, match=r"the rows have prompt \(text\), completion \(integer\)") as raised:
         match_columns([{"prompt": "1?", "completion": 2}], method("sft"))
-    assert "rename or derive columns" in told.value.advice
+    assert "rename or derive columns" in raised.value.advice
 
 
 def test_the_form_is_that_of_the_first_value_that_there_is() -> None:
@@ -96,9 +96,9 @@ def test_the_form_is_that_of_the_first_value_that_there_is() -> None:
 )
 def test_what_cannot_be_learnt_from_is_refused(name: str, rows: list[Row], message: str) -> None:
     how = method(name)
-    with pytest.raises(StepError, match=message) as told:
+    with pytest.raises(StepError, match=message) as raised:
         validate_rows(rows, match_columns(rows, how), how, template=True)
-    assert told.value.advice
+    assert raised.value.advice
 
 
 def test_a_scorer_needs_no_prompt() -> None:

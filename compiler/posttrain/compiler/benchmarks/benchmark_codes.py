@@ -58,10 +58,11 @@ NEEDS_LOGLIKELIHOOD = Code(
     " texts. Endpoints write text and tell no likelihood of a given one. Put such tasks to models; many have"
     " a variant that lets the model write its answer.",
     wrong=benchmark_example(
-        "tasks: [hellaswag]", "endpoints:\n  big: {provider: vllm, url: http://localhost:8000, model: m}\n"
+        "tasks: [hellaswag]",
+        "endpoints:\n  big: {provider: vllm, base_url: http://localhost:8000, model: m}\n",
     ).replace("benchmark: sft", "benchmark: big"),
     right=benchmark_example(
-        "tasks: [gsm8k]", "endpoints:\n  big: {provider: vllm, url: http://localhost:8000, model: m}\n"
+        "tasks: [gsm8k]", "endpoints:\n  big: {provider: vllm, base_url: http://localhost:8000, model: m}\n"
     ).replace("benchmark: sft", "benchmark: big"),
 )
 UNSAFE_CODE = Code(
@@ -70,9 +71,9 @@ UNSAFE_CODE = Code(
     "error",
     "Tasks such as humaneval run what the model writes, as lm-eval does: outside any sandbox, with all that"
     " the step may do. Others fetch the code of a metric from the hub (`hf_evaluate`), which no key holds."
-    " Either has to be said: `unsafe_code: true`, best in a container. A reward's `code_tests` runs programs"
-    " in a sandbox.",
+    " Either has to be said: `confirm_run_unsafe_code: true`, best in a container. A reward's `code_tests`"
+    " runs programs in a sandbox.",
     wrong=benchmark_example("tasks: [humaneval]"),
-    right=benchmark_example("tasks: [humaneval], unsafe_code: true"),
+    right=benchmark_example("tasks: [humaneval], confirm_run_unsafe_code: true"),
 )
 CODES = (UNKNOWN_TASK, BAD_TASK_FILE, NEEDS_LOGLIKELIHOOD, UNSAFE_CODE)

@@ -39,9 +39,9 @@ class _InvalidTask(Exception):
     """Ends the reading; the reason has been reported."""
 
 
-def read_custom_task(name: str, path: KeyPath, read: ReadFile, findings: Diagnostics) -> CustomTask | None:
+def read_custom_task(name: str, path: KeyPath, read: ReadFile, diagnostics: Diagnostics) -> CustomTask | None:
     """The task in a file beside the recipe, or None when that was reported."""
-    reader = _TaskReader(path, read, findings)
+    reader = _TaskReader(path, read, diagnostics)
     try:
         given = reader.load_task(posixpath.normpath(name))
         return _build_task(given, name, reader)
@@ -50,9 +50,9 @@ def read_custom_task(name: str, path: KeyPath, read: ReadFile, findings: Diagnos
 
 
 class _TaskReader:
-    def __init__(self, path: KeyPath, read: ReadFile, findings: Diagnostics) -> None:
+    def __init__(self, path: KeyPath, read: ReadFile, diagnostics: Diagnostics) -> None:
         self.files: dict[str, UserFile] = {}
-        self._path, self._read, self._findings = path, read, findings
+        self._path, self._read, self._findings = path, read, diagnostics
 
     def fail(self, message: str, help: str = "") -> _InvalidTask:
         self._findings.add(BAD_TASK_FILE, self._path, message, help=help)
@@ -86,8 +86,8 @@ class _TaskReader:
         try:
             found = _task_yaml().load(self.read_file(name).decode("utf-8"))
         except (YAMLError, UnicodeDecodeError, ValueError) as error:
-            said = " ".join(str(error).split())[:200]
-            raise self.fail(f"`{name}` is no YAML: {said}") from None
+            message = " ".join(str(error).split())[:200]
+            raise self.fail(f"`{name}` is no YAML: {message}") from None
         if not isinstance(found, dict):
             raise self.fail(f"`{name}` holds no task: a task is a mapping")
         return found

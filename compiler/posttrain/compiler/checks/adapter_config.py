@@ -40,7 +40,7 @@ DISABLED_DROPOUT = Code(
 )
 QUANTIZED_TRAINING = Code(
     "PT0644",
-    "quantised weights that are to be trained",
+    "quantized weights that are to be trained",
     "error",
     "Weights in 8 or 4 bits are frozen: an adapter over them can be trained, they cannot.",
     wrong=MINIMAL_RECIPE.replace(
@@ -54,24 +54,24 @@ CODES = (LORA_SCALE, UNKNOWN_TARGET_MODULE, QUANTIZED_TRAINING, DISABLED_DROPOUT
 _MIN_SCALE, _MAX_SCALE = 0.25, 8.0
 
 
-def check_target_modules(subject: TrainedModel, findings: Diagnostics) -> None:
-    adapter = subject.adapter
-    if adapter is None or not subject.has_adapter:
+def check_target_modules(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    adapter = trained_model.adapter
+    if adapter is None or not trained_model.has_adapter:
         return
-    path = (*subject.adapter_path, "target_modules")
-    if isinstance(adapter.target_modules, str) or subject.shape is None:
+    path = (*trained_model.adapter_path, "target_modules")
+    if isinstance(adapter.target_modules, str) or trained_model.shape is None:
         return
-    names = linear_module_names(subject.shape)
+    names = linear_module_names(trained_model.shape)
     for index, target in enumerate(adapter.target_modules):
         if target.rpartition(".")[2] not in names:
             help, meant = hint(target, names, what="modules of this model")
-            message = f"{subject.shape.architecture.model_type} has no linear modules named `{target}`"
-            findings.add(UNKNOWN_TARGET_MODULE, (*path, index), message, help=help, replace=meant)
+            message = f"{trained_model.shape.architecture.model_type} has no linear modules named `{target}`"
+            diagnostics.add(UNKNOWN_TARGET_MODULE, (*path, index), message, help=help, replace=meant)
 
 
-def check_lora_scale(subject: TrainedModel, findings: Diagnostics) -> None:
-    adapter = subject.adapter
-    if adapter is None or not subject.has_adapter:
+def check_lora_scale(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    adapter = trained_model.adapter
+    if adapter is None or not trained_model.has_adapter:
         return
     scale = adapter.lora_alpha / (adapter.r**0.5 if adapter.use_rslora else adapter.r)
     if not _MIN_SCALE <= scale <= _MAX_SCALE:
@@ -79,22 +79,30 @@ def check_lora_scale(subject: TrainedModel, findings: Diagnostics) -> None:
         message = f"alpha / {over} is {scale:g}: what the adapter adds is multiplied by it"
         usual = 2 * round(adapter.r**0.5) if adapter.use_rslora else 2 * adapter.r
         help = f"alpha: {usual} is a common choice for rank {adapter.r}"
-        findings.add(LORA_SCALE, (*subject.adapter_path, "lora_alpha"), message, help=help)
+        diagnostics.add(LORA_SCALE, (*trained_model.adapter_path, "lora_alpha"), message, help=help)
 
 
-def check_lora_dropout(subject: TrainedModel, findings: Diagnostics) -> None:
-    adapter, kind = subject.adapter, subject.method.trl
-    if adapter is None or kind is None or not subject.has_adapter or adapter.lora_dropout == 0:
+def check_lora_dropout(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    adapter, kind = trained_model.adapter, trained_model.method.trl
+    if adapter is None or kind is None or not trained_model.has_adapter or adapter.lora_dropout == 0:
         return
     off = config_arguments(kind).get("disable_dropout", {}).get("default", False)
-    if subject.stage.trl.get("disable_dropout", off):
-        message = f"{subject.method.name} turns dropout off, so the adapter's has no effect"
-        findings.add(DISABLED_DROPOUT, (*subject.adapter_path, "lora_dropout"), message, help="remove it")
+    if trained_model.stage.trl.get("disable_dropout", off):
+        message = f"{trained_model.method.name} turns dropout off, so the adapter's has no effect"
+        diagnostics.add(
+            DISABLED_DROPOUT, (*trained_model.adapter_path, "lora_dropout"), message, help="remove it"
+        )
 
 
-def check_quantized_training(subject: TrainedModel, findings: Diagnostics) -> None:
-    if subject.base_model is None or subject.base_model.quantize == "none" or subject.has_adapter:
+def check_quantized_training(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    if (
+        trained_model.base_model is None
+        or trained_model.base_model.quantize == "none"
+        or trained_model.has_adapter
+    ):
         return
-    message = f"the weights are loaded as {subject.base_model.quantize}, and cannot be trained themselves"
+    message = (
+        f"the weights are loaded as {trained_model.base_model.quantize}, and cannot be trained themselves"
+    )
     help = "add `adapter: {type: lora}`, or remove `quantize`"
-    findings.add(QUANTIZED_TRAINING, (*subject.path, "train"), message, help=help)
+    diagnostics.add(QUANTIZED_TRAINING, (*trained_model.path, "train"), message, help=help)

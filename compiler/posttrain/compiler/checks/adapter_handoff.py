@@ -72,79 +72,86 @@ CODES = (ADAPTER_MISMATCH, REFERENCE_NOT_SYNCABLE, UNUSED_REFERENCE, NOT_GENERAT
 _FIXED_FIELDS = ("r", "lora_alpha", "use_rslora", "lora_dropout", "target_modules")
 
 
-def check_existing_adapter(subject: TrainedModel, before: TrainedModel | None, findings: Diagnostics) -> None:
+def check_existing_adapter(
+    trained_model: TrainedModel, before: TrainedModel | None, diagnostics: Diagnostics
+) -> None:
     """An adapter that goes on has the shape that it has."""
-    now = subject.stage.adapter
-    if now is None or before is None or not (subject.has_adapter and before.has_adapter):
+    now = trained_model.stage.adapter
+    if now is None or before is None or not (trained_model.has_adapter and before.has_adapter):
         return
-    if now.existing_adapter == "merge" or before.method.product != subject.method.product:
+    if now.existing_adapter == "merge" or before.method.product != trained_model.method.product:
         return
     for name in _FIXED_FIELDS:
         was = getattr(before.adapter, name)
         if is_explicitly_set(now, name) and getattr(now, name) != was:
             message = f"the adapter of `{before.name}` goes on, and its {name} is {was}"
             help = f"write {name}: {was}, or `existing_adapter: merge` to start a new one"
-            findings.add(ADAPTER_MISMATCH, (*subject.path, "adapter", name), message, help=help)
+            diagnostics.add(ADAPTER_MISMATCH, (*trained_model.path, "adapter", name), message, help=help)
 
 
-def check_reference(subject: TrainedModel, findings: Diagnostics) -> None:
-    path = (*subject.path, "reference")
-    rewarded = subject.method.needs_reward
-    if subject.param_value("ref_model_sync_steps") is not None and subject.has_adapter:
+def check_reference(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    path = (*trained_model.path, "reference")
+    rewarded = trained_model.method.needs_reward
+    if trained_model.param_value("ref_model_sync_steps") is not None and trained_model.has_adapter:
         message = "an adapter's reference has no weights of its own to pull along"
         help = "remove it, or train all weights with `adapter: {type: full}`"
-        findings.add(REFERENCE_NOT_SYNCABLE, subject.param_path("ref_model_sync_steps"), message, help=help)
-    if subject.stage.reference is None:
+        diagnostics.add(
+            REFERENCE_NOT_SYNCABLE, trained_model.param_path("ref_model_sync_steps"), message, help=help
+        )
+    if trained_model.stage.reference is None:
         return
-    if not subject.method.needs_reference:
-        message = f"`{subject.method.name}` compares with no reference"
-        findings.add(UNUSED_REFERENCE, path, message, help="remove the key")
-    elif rewarded and subject.param_value("beta") == 0:
+    if not trained_model.method.needs_reference:
+        message = f"`{trained_model.method.name}` compares with no reference"
+        diagnostics.add(UNUSED_REFERENCE, path, message, help="remove the key")
+    elif rewarded and trained_model.param_value("beta") == 0:
         message = "the reference has no weight: beta is 0"
-        findings.add(UNUSED_REFERENCE, path, message, help="set params.beta, or remove the reference")
-    elif rewarded and subject.has_adapter:
+        diagnostics.add(UNUSED_REFERENCE, path, message, help="set params.beta, or remove the reference")
+    elif rewarded and trained_model.has_adapter:
         message = "an adapter that learns from rewards is held to where it starts, and to nothing else"
-        findings.add(UNUSED_REFERENCE, path, message, help="remove the key, or train all weights")
+        diagnostics.add(UNUSED_REFERENCE, path, message, help="remove the key, or train all weights")
 
 
 def check_generative_models(
-    named: ResolvedRecipe, trainings: Mapping[str, CheckedTraining], findings: Diagnostics
+    resolved: ResolvedRecipe, trainings: Mapping[str, CheckedTraining], diagnostics: Diagnostics
 ) -> None:
     """No stage asks a scorer to write."""
-    for name, stage in named.recipe.stages.items():
+    for name, stage in resolved.recipe.stages.items():
         for role, key in _generative_roles(stage, trainings.get(name)):
-            ref = named.refs.get((f"stage:{name}", role))
+            ref = resolved.refs.get((f"stage:{name}", role))
             asked = trainings.get(ref.name) if ref is not None and ref.kind == "stage" else None
             if asked is not None and asked.method.product == "scorer":
                 assert ref is not None, "what was found by its reference has one"
                 message = f"`{ref.name}` is a scorer: it gives numbers, and writes nothing"
-                findings.add(NOT_GENERATIVE, ("stages", name, key), message)
+                diagnostics.add(NOT_GENERATIVE, ("stages", name, key), message)
 
 
 def check_scoring_models(
-    named: ResolvedRecipe, trainings: Mapping[str, CheckedTraining], catalog: Catalog, findings: Diagnostics
+    resolved: ResolvedRecipe,
+    trainings: Mapping[str, CheckedTraining],
+    catalog: Catalog,
+    diagnostics: Diagnostics,
 ) -> None:
     """No reward scores with a model that writes."""
-    for stage, declared in named.recipe.stages.items():
+    for stage, declared in resolved.recipe.stages.items():
         name = getattr(declared, "reward", None)
-        reward = named.recipe.rewards.get(name or "")
+        reward = resolved.recipe.rewards.get(name or "")
         for path, text in referenced_models(reward, ("rewards", name), catalog) if reward and name else ():
-            ref = named.refs.get((f"stage:{stage}", f"reward:{text}"))
-            if ref is not None and _is_generative(ref, named, trainings):
+            ref = resolved.refs.get((f"stage:{stage}", f"reward:{text}"))
+            if ref is not None and _is_generative(ref, resolved, trainings):
                 message = f"the reward scores with `{ref.name}`, which writes, and gives no numbers"
                 help = "name a stage that trains a `reward_model`"
-                findings.add(NOT_A_SCORER, path, message, help=help)
+                diagnostics.add(NOT_A_SCORER, path, message, help=help)
 
 
-def _is_generative(ref: Ref, named: ResolvedRecipe, trainings: Mapping[str, CheckedTraining]) -> bool:
+def _is_generative(ref: Ref, resolved: ResolvedRecipe, trainings: Mapping[str, CheckedTraining]) -> bool:
     """Whether it is sure that a model writes; of a published one that is not known."""
-    for _ in named.recipe.stages:  # an end, though exports name each other
-        if isinstance(named.recipe.stages.get(ref.name), Export):
-            ref = named.refs.get((ref.node, "model"), ref)
+    for _ in resolved.recipe.stages:  # an end, though exports name each other
+        if isinstance(resolved.recipe.stages.get(ref.name), Export):
+            ref = resolved.refs.get((ref.node, "model"), ref)
     if ref.kind == "model":
-        return named.recipe.models[ref.name].init is not None
-    made = trainings.get(ref.name)
-    return made is not None and made.method.product != "scorer"
+        return resolved.recipe.models[ref.name].init is not None
+    training = trainings.get(ref.name)
+    return training is not None and training.method.product != "scorer"
 
 
 def _generative_roles(stage: object, training: CheckedTraining | None) -> list[tuple[str, str]]:

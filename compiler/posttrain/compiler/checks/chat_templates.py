@@ -70,67 +70,72 @@ _GENERATION_BLOCK = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 
 def check_chat_templates(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     trained: Sequence[TrainedModel],
     rows: Mapping[str, CompiledDataset],
     read: ReadFile,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     """Each template once, by the first stage that learns by it."""
     for subject in trained:
-        _check_template_exists(subject, named, rows, findings)
-    told: set[tuple[str, str]] = set()
-    for subject, name, text in _template_users(named, trained, read):
+        _check_template_exists(subject, resolved, rows, diagnostics)
+    reported: set[tuple[str, str]] = set()
+    for subject, name, text in _template_users(resolved, trained, read):
         origin = subject.base_model
         assert origin is not None, "a template belongs to a model"
         path = ("models", name, "chat_template")
-        if not _writes_end_token(text, origin) and ("end", name) not in told:
-            told.add(("end", name))
+        if not _writes_end_token(text, origin) and ("end", name) not in reported:
+            reported.add(("end", name))
             message = f"the template never writes an end token, so `{subject.name}` does not teach to stop"
-            findings.add(NO_END_TOKEN, path, message, help="write {{ eos_token }} after the assistant's text")
+            diagnostics.add(
+                NO_END_TOKEN, path, message, help="write {{ eos_token }} after the assistant's text"
+            )
         if (
-            _trains_on_conversations(subject, named, rows)
+            _trains_on_conversations(subject, resolved, rows)
             and not _GENERATION_BLOCK.search(text)
-            and ("marks", name) not in told
+            and ("marks", name) not in reported
         ):
-            told.add(("marks", name))
+            reported.add(("marks", name))
             message = f"`{subject.name}` learns the assistant's turns, and the template does not mark them"
             help = (
                 "write {% generation %} before the assistant's text, {% endgeneration %} after its end token"
             )
-            findings.add(NO_GENERATION_MARKERS, path, message, help=help)
+            diagnostics.add(NO_GENERATION_MARKERS, path, message, help=help)
 
 
 def _check_template_exists(
-    subject: TrainedModel, named: ResolvedRecipe, rows: Mapping[str, CompiledDataset], findings: Diagnostics
+    trained_model: TrainedModel,
+    resolved: ResolvedRecipe,
+    rows: Mapping[str, CompiledDataset],
+    diagnostics: Diagnostics,
 ) -> None:
     """Whether a model made from nothing has the template that the rows need."""
-    origin = subject.base_model
+    origin = trained_model.base_model
     if origin is None or origin.init is None or origin.chat_template is not None or origin.tags is not None:
         return
-    ref = named.refs.get((f"stage:{subject.name}", "data"))
-    table = table_of(ref, rows, named) if ref is not None else None
-    wanted = _columns_read(subject, table.columns) if table is not None else {}
-    talks = [name for name, type in wanted.items() if type == "messages"]
+    ref = resolved.refs.get((f"stage:{trained_model.name}", "data"))
+    table = table_of(ref, rows, resolved) if ref is not None else None
+    required = _columns_read(trained_model, table.columns) if table is not None else {}
+    talks = [name for name, type in required.items() if type == "messages"]
     if talks:
         message = f"`{talks[0]}` holds conversations, and the model has no chat template"
         help = "give the model a `chat_template` or `tags`, or train on columns of text"
-        findings.add(NO_CHAT_TEMPLATE, (*subject.path, "data"), message, help=help)
+        diagnostics.add(NO_CHAT_TEMPLATE, (*trained_model.path, "data"), message, help=help)
 
 
-def _columns_read(subject: TrainedModel, columns: Columns) -> Columns:
+def _columns_read(trained_model: TrainedModel, columns: Columns) -> Columns:
     """The first of the method's column sets that the rows have."""
-    for wanted in subject.method.accepts:
-        if all(name in columns and columns[name] == type for name, type in wanted.items()):
-            return wanted
+    for required in trained_model.method.accepts:
+        if all(name in columns and columns[name] == type for name, type in required.items()):
+            return required
     return {}
 
 
 def _template_users(
-    named: ResolvedRecipe, trained: Sequence[TrainedModel], read: ReadFile
+    resolved: ResolvedRecipe, trained: Sequence[TrainedModel], read: ReadFile
 ) -> Iterator[tuple[TrainedModel, str, str]]:
     """The stages that learn from written text through a template of the recipe's, with that text."""
-    names = {id(m): name for name, m in named.recipe.models.items() if m.chat_template is not None}
+    names = {id(m): name for name, m in resolved.recipe.models.items() if m.chat_template is not None}
     for subject in trained if names else ():
         origin = subject.base_model
         if origin is None or origin.chat_template is None or subject.stage.prompts == "plain":
@@ -146,13 +151,13 @@ def _writes_end_token(text: str, model: Model) -> bool:
 
 
 def _trains_on_conversations(
-    subject: TrainedModel, named: ResolvedRecipe, rows: Mapping[str, CompiledDataset]
+    trained_model: TrainedModel, resolved: ResolvedRecipe, rows: Mapping[str, CompiledDataset]
 ) -> bool:
     """Whether the stage learns from whole conversations, and from the assistant's turns in them alone."""
-    ref = named.refs.get((f"stage:{subject.name}", "data"))
-    table = table_of(ref, rows, named) if ref is not None else None
+    ref = resolved.refs.get((f"stage:{trained_model.name}", "data"))
+    table = table_of(ref, rows, resolved) if ref is not None else None
     return (
-        subject.param_value("loss_on") == "completion"
+        trained_model.param_value("loss_on") == "completion"
         and table is not None
         and "messages" in table.columns
         and "completion" not in table.columns

@@ -35,7 +35,7 @@ _HOST = r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?"
 _PINNED = re.compile(rf"{_HOST}{_PART}(?:/{_PART})*@sha256:[0-9a-f]{{64}}")
 
 
-def check_container_images(recipe: TypedRecipe, request: CompileRequest, findings: Diagnostics) -> None:
+def check_container_images(recipe: TypedRecipe, request: CompileRequest, diagnostics: Diagnostics) -> None:
     taken = (
         request.allow_image_tags or request.lock is not None
     )  # a tag that the lock lacks is told with the lock
@@ -44,7 +44,7 @@ def check_container_images(recipe: TypedRecipe, request: CompileRequest, finding
             continue
         if _PINNED.fullmatch(container.image) is None:
             message, help = _describe_problem(container.image)
-            findings.add(UNPINNED_IMAGE, (*path, "image"), message, help=help)
+            diagnostics.add(UNPINNED_IMAGE, (*path, "image"), message, help=help)
 
 
 _LOCK_HELP = (

@@ -30,43 +30,50 @@ NO_ROOM_FOR_PROMPT = Code(
     "Prompt and completion share the model's context. Completions as long as the context leave no room"
     " for any prompt: in training, and where an eval or a generation asks the model.",
     wrong=training_example(
-        "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 9, max_completion_length: 512}}"
+        "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 9,"
+        " max_completion_length: 512}}"
     ),
     right=training_example(
-        "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 9, max_completion_length: 128}}"
+        "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 9,"
+        " max_completion_length: 128}}"
     ),
 )
 CODES = (EXCEEDS_CONTEXT, NO_ROOM_FOR_PROMPT)
 
 
-def check_training_lengths(subject: TrainedModel, findings: Diagnostics) -> None:
-    context = subject.context_length
+def check_training_lengths(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    context = trained_model.context_length
     if context is None:
         return
-    longest, completion = subject.param_value("max_length"), subject.param_value("max_completion_length")
-    if longest is not None and subject.is_param_given("max_length") and longest > context:
+    longest, completion = (
+        trained_model.param_value("max_length"),
+        trained_model.param_value("max_completion_length"),
+    )
+    if longest is not None and trained_model.is_param_given("max_length") and longest > context:
         message = f"max_length is {longest}, and the model's context {context} tokens"
         help = f"write {context} or less: longer rows are cut"
-        findings.add(EXCEEDS_CONTEXT, subject.param_path("max_length"), message, help=help)
+        diagnostics.add(EXCEEDS_CONTEXT, trained_model.param_path("max_length"), message, help=help)
     if completion is not None and completion >= context:
         message = f"completions of {completion} tokens leave no room for a prompt in a context of {context}"
         help = "lower max_tokens by what the longest prompt takes"
-        if not subject.is_param_given("max_completion_length"):
+        if not trained_model.is_param_given("max_completion_length"):
             help = f"it is {completion} when not given: write max_tokens, such as {max(1, context // 2)}"
-        findings.add(NO_ROOM_FOR_PROMPT, subject.param_path("max_completion_length"), message, help=help)
+        diagnostics.add(
+            NO_ROOM_FOR_PROMPT, trained_model.param_path("max_completion_length"), message, help=help
+        )
 
 
 def check_inference_lengths(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     asked: Mapping[str, tuple[Evaluate | Generate, InferenceConfig]],
-    known: Mapping[str, Lineage],
+    lineages: Mapping[str, Lineage],
     shapes: Mapping[str, Shape],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     """What evals and generations ask of models of a known context."""
     for name, (stage, asking) in asked.items():
         contexts = [
-            _context_length(name, one.role, named, known, shapes)
+            _context_length(name, one.role, resolved, lineages, shapes)
             for one in asking.targets
             if not one.endpoint
         ]
@@ -81,13 +88,17 @@ def check_inference_lengths(
         if not written:
             sampling = f"sampling: {{max_tokens: {max(1, context // 2)}}}"
             help = f"it is {longest} when not given: write `{sampling}`, say"
-        findings.add(NO_ROOM_FOR_PROMPT, path, message, key=not written, help=help)
+        diagnostics.add(NO_ROOM_FOR_PROMPT, path, message, key=not written, help=help)
 
 
 def _context_length(
-    name: str, role: str, named: ResolvedRecipe, known: Mapping[str, Lineage], shapes: Mapping[str, Shape]
+    name: str,
+    role: str,
+    resolved: ResolvedRecipe,
+    lineages: Mapping[str, Lineage],
+    shapes: Mapping[str, Shape],
 ) -> int | None:
-    ref = named.refs.get((f"stage:{name}", role))
-    line = known.get(ref.node) if ref is not None else None
+    ref = resolved.refs.get((f"stage:{name}", role))
+    line = lineages.get(ref.node) if ref is not None else None
     shape = shapes.get(line.origin) if line is not None and line.origin else None
     return shape.positions if shape is not None else None

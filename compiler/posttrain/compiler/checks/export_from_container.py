@@ -21,11 +21,11 @@ EXPORT_FROM_CONTAINER = Code(
 CODES = (EXPORT_FROM_CONTAINER,)
 
 
-def check_export_folders(recipe: TypedRecipe, findings: Diagnostics) -> None:
+def check_export_folders(recipe: TypedRecipe, diagnostics: Diagnostics) -> None:
     for name, stage in recipe.stages.items():
         if not isinstance(stage, Export) or stage.push is None or stage.push.folder is None:
             continue
         if stage.container is not None or recipe.container is not None:
             message = "a step in a container cannot bring its model to a folder of the machine"
             help = "bring it to the hub, or take the container away"
-            findings.add(EXPORT_FROM_CONTAINER, ("stages", name, "push", "folder"), message, help=help)
+            diagnostics.add(EXPORT_FROM_CONTAINER, ("stages", name, "push", "folder"), message, help=help)

@@ -41,17 +41,17 @@ CODES = (NEEDS_GPU, FLOAT16_LIMITS)
 
 
 def check_gpu_requirements(
-    named: ResolvedRecipe, trained: Sequence[TrainedModel], findings: Diagnostics
+    resolved: ResolvedRecipe, trained: Sequence[TrainedModel], diagnostics: Diagnostics
 ) -> None:
-    gpus = named.recipe.hardware.gpus is not None
+    gpus = resolved.recipe.hardware.gpus is not None
     for subject in trained:
-        _check_float16(subject, gpus, findings)
-    for path, what in _gpu_features(named, trained) if not gpus else ():
+        _check_float16(subject, gpus, diagnostics)
+    for path, what in _gpu_features(resolved, trained) if not gpus else ():
         help = "name the target's: `hardware: {gpus: 1xH100-80GB}`"
-        findings.add(NEEDS_GPU, path, f"{what} needs a GPU, and the target has none", help=help)
+        diagnostics.add(NEEDS_GPU, path, f"{what} needs a GPU, and the target has none", help=help)
 
 
-def _gpu_features(named: ResolvedRecipe, trained: Sequence[TrainedModel]) -> Iterator[tuple[KeyPath, str]]:
+def _gpu_features(resolved: ResolvedRecipe, trained: Sequence[TrainedModel]) -> Iterator[tuple[KeyPath, str]]:
     """What works on GPUs alone, and where the recipe asks for it."""
     for subject in trained:
         adapter, placement = subject.adapter, subject.stage.placement
@@ -63,31 +63,31 @@ def _gpu_features(named: ResolvedRecipe, trained: Sequence[TrainedModel]) -> Ite
             yield subject.param_path("use_liger_kernel"), "Liger"
         if isinstance(placement, Placement) and placement.rollouts.engine == "vllm":
             yield (*subject.path, "placement", "rollouts", "engine"), "vLLM"
-    for name, stage in named.recipe.stages.items():
+    for name, stage in resolved.recipe.stages.items():
         if isinstance(stage, Evaluate | Generate) and stage.engine == "vllm":
             yield ("stages", name, "engine"), "vLLM"
 
 
-def _check_float16(subject: TrainedModel, gpus: bool, findings: Diagnostics) -> None:
-    if subject.param_value("precision") != "float16":
+def _check_float16(trained_model: TrainedModel, gpus: bool, diagnostics: Diagnostics) -> None:
+    if trained_model.param_value("precision") != "float16":
         return
-    path = subject.param_path("precision")
+    path = trained_model.param_path("precision")
     if not gpus:
         message = "without a GPU, float16 has no effect: the stage computes in float32"
-        findings.add(FLOAT16_LIMITS, path, message, help="write `precision: float32`, or leave it out")
-    elif _has_float16_weights(subject):
+        diagnostics.add(FLOAT16_LIMITS, path, message, help="write `precision: float32`, or leave it out")
+    elif _has_float16_weights(trained_model):
         message = "the weights are kept in float16, and their gradients cannot be scaled"
         help = "write `precision: bfloat16`, or `dtype: float32` for the model"
-        findings.add(FLOAT16_LIMITS, path, message, help=help, severity="error")
+        diagnostics.add(FLOAT16_LIMITS, path, message, help=help, severity="error")
 
 
-def _has_float16_weights(subject: TrainedModel) -> bool:
+def _has_float16_weights(trained_model: TrainedModel) -> bool:
     """Whether float16 weights are trained themselves. DeepSpeed keeps a copy of its own in float32."""
-    placement = subject.stage.placement
+    placement = trained_model.stage.placement
     divided = isinstance(placement, Placement) and placement.strategy.startswith("zero")
     return (
-        subject.base_model is not None
-        and subject.base_model.dtype == "float16"
-        and not subject.has_adapter
+        trained_model.base_model is not None
+        and trained_model.base_model.dtype == "float16"
+        and not trained_model.has_adapter
         and not divided
     )

@@ -23,9 +23,9 @@ SMALL_BATCH_SIZE = Code(
     "PT0633",
     "a small batch for learning from preferences",
     "warning",
-    "Each pair carries little, and noise: effective batches of 16 to 32 and more are used. `batch_size` counts"
-    " the rows of an optimizer step; `micro_batch_size` says how many of them are in memory at once, so a"
-    " large batch need not take more memory. Models that start from random weights are not judged.",
+    "Each pair carries little, and noise: effective batches of 16 to 32 and more are used. `batch_size`"
+    " counts the rows of an optimizer step; `micro_batch_size` says how many of them are in memory at once,"
+    " so a large batch need not take more memory. Models that start from random weights are not judged.",
     wrong=training_example("{train: dpo, model: base, data: sums.train, params: {batch_size: 2}}", hub=True),
     right=training_example(
         "{train: dpo, model: base, data: sums.train, params: {batch_size: 32, micro_batch_size: 2}}", hub=True
@@ -66,40 +66,44 @@ _PREFERENCE_METHODS = ("dpo", "ipo", "kto", "orpo", "cpo", "simpo", "reward_mode
 _MIN_BATCH_SIZE, _MIN_GENERATIONS, _MIN_TEMPERATURE = 8, 4, 0.4
 
 
-def check_beta(subject: TrainedModel, findings: Diagnostics) -> None:
+def check_beta(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
     # Where a loss takes the mean over tokens, as SimPO's does, beta is of another size.
-    kind = "simpo" if subject.param_value("loss_type") == "sigmoid_norm" else subject.method.name
-    beta, usual = subject.param_value("beta"), _BETA_RANGES.get(kind)
+    kind = "simpo" if trained_model.param_value("loss_type") == "sigmoid_norm" else trained_model.method.name
+    beta, usual = trained_model.param_value("beta"), _BETA_RANGES.get(kind)
     if beta is None or usual is None or usual[0] <= beta <= usual[1]:
         return
     low, high, common = usual
-    message = f"a beta of {beta:g} is far from what {subject.method.name} is used with: {low:g} to {high:g}"
-    findings.add(UNUSUAL_BETA, subject.param_path("beta"), message, help=f"{common:g} is a common choice")
+    message = (
+        f"a beta of {beta:g} is far from what {trained_model.method.name} is used with: {low:g} to {high:g}"
+    )
+    diagnostics.add(
+        UNUSUAL_BETA, trained_model.param_path("beta"), message, help=f"{common:g} is a common choice"
+    )
 
 
-def check_batch_size(subject: TrainedModel, findings: Diagnostics) -> None:
-    batch = subject.param_value("batch_size")
-    if batch is None or subject.method.name not in _PREFERENCE_METHODS or subject.from_scratch:
+def check_batch_size(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    batch = trained_model.param_value("batch_size")
+    if batch is None or trained_model.method.name not in _PREFERENCE_METHODS or trained_model.from_scratch:
         return
     if batch < _MIN_BATCH_SIZE:
-        message = f"a batch of {batch} is small for {subject.method.name}: 16 to 32 rows are common"
+        message = f"a batch of {batch} is small for {trained_model.method.name}: 16 to 32 rows are common"
         help = f"write batch_size: 32 and micro_batch_size: {batch}, which takes no more memory"
-        findings.add(SMALL_BATCH_SIZE, subject.param_path("batch_size"), message, help=help)
+        diagnostics.add(SMALL_BATCH_SIZE, trained_model.param_path("batch_size"), message, help=help)
 
 
-def check_num_generations(subject: TrainedModel, findings: Diagnostics) -> None:
-    generations = subject.param_value("num_generations")
-    if subject.method.name == "grpo" and generations is not None and generations < _MIN_GENERATIONS:
+def check_num_generations(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    generations = trained_model.param_value("num_generations")
+    if trained_model.method.name == "grpo" and generations is not None and generations < _MIN_GENERATIONS:
         message = f"{generations} completions of a prompt leave little to compare"
-        findings.add(
-            FEW_GENERATIONS, subject.param_path("num_generations"), message, help="8 is a common choice"
+        diagnostics.add(
+            FEW_GENERATIONS, trained_model.param_path("num_generations"), message, help="8 is a common choice"
         )
 
 
-def check_temperature(subject: TrainedModel, findings: Diagnostics) -> None:
-    temperature = subject.param_value("temperature")
+def check_temperature(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    temperature = trained_model.param_value("temperature")
     if temperature is not None and temperature < _MIN_TEMPERATURE:
         message = f"at a temperature of {temperature:g} the completions of a prompt hardly differ"
-        findings.add(
-            LOW_TEMPERATURE, subject.param_path("temperature"), message, help="1.0 is a common choice"
+        diagnostics.add(
+            LOW_TEMPERATURE, trained_model.param_path("temperature"), message, help="1.0 is a common choice"
         )

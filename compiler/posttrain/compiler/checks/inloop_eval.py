@@ -15,8 +15,8 @@ from posttrain.spec.train_stage import InLoopEval
 
 _TRAIN = "{train: sft, model: base, data: sums.train, params: {epochs: 1, batch_size: 4}}"
 _GRPO = (
-    "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 40, optimizer_steps_per_generation: 4},"
-    " evaluate: {eval_steps: %d, evals: [check]}}"
+    "{train: grpo, model: base, data: sums.train, reward: right, params: {max_steps: 40,"
+    " optimizer_steps_per_generation: 4}, evaluate: {eval_steps: %d, evals: [check]}}"
 )
 
 
@@ -38,8 +38,8 @@ NO_METRIC_FOR_BEST_MODEL = Code(
     "PT0662",
     "no metric to decide by",
     "error",
-    "`keep: best` and `early_stopping_patience` go by one metric, written EVAL.METRIC, of an eval that `evals` names."
-    " Without either of them a metric would decide nothing.",
+    "`keep: best` and `early_stopping_patience` go by one metric, written EVAL.METRIC, of an eval that"
+    " `evals` names. Without either of them a metric would decide nothing.",
     wrong=_recipe_with_eval("eval_steps: 10, evals: [check], keep: best"),
     right=_recipe_with_eval("eval_steps: 10, evals: [check], keep: best, metric_for_best_model: check.score"),
 )
@@ -48,8 +48,8 @@ ROUNDED_EVAL_STEPS = Code(
     "evaluations moved to where a stage resumes exactly",
     "note",
     "The weights that an evaluation finds best are kept as a checkpoint, and checkpoints are made where the"
-    " method resumes exactly: after every `optimizer_steps_per_generation` x `num_iterations` steps. `eval_steps` is rounded up to a multiple"
-    " of these.",
+    " method resumes exactly: after every `optimizer_steps_per_generation` x `num_iterations` steps."
+    " `eval_steps` is rounded up to a multiple of these.",
     wrong=minimal_recipe((_TRAIN, _GRPO % 10)),
     right=minimal_recipe((_TRAIN, _GRPO % 12)),
 )
@@ -57,79 +57,81 @@ CODES = (UNKNOWN_EVAL, NO_METRIC_FOR_BEST_MODEL, ROUNDED_EVAL_STEPS)
 
 
 def check_inloop_evals(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     trainings: Mapping[str, CheckedTraining],
     evals: Mapping[str, CheckedEval],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     for name, training in trainings.items():
         during = training.stage.evaluate
         if during is None:
             continue
         path: KeyPath = ("stages", name, "evaluate")
-        _check_product(training, path, findings)
-        _check_evals(during, named, path, findings)
-        _check_metric(during, evals, path, findings)
-        _check_eval_steps(during, training, path, findings)
+        _check_product(training, path, diagnostics)
+        _check_evals(during, resolved, path, diagnostics)
+        _check_metric(during, evals, path, diagnostics)
+        _check_eval_steps(during, training, path, diagnostics)
 
 
-def _check_product(training: CheckedTraining, path: KeyPath, findings: Diagnostics) -> None:
+def _check_product(training: CheckedTraining, path: KeyPath, diagnostics: Diagnostics) -> None:
     if training.method.product == "scorer":
         message = f"`{training.method.name}` trains a scorer, which writes nothing to measure"
-        findings.add(UNKNOWN_EVAL, path, message, key=True, help="remove `evaluate`")
+        diagnostics.add(UNKNOWN_EVAL, path, message, key=True, help="remove `evaluate`")
 
 
-def _check_evals(during: InLoopEval, named: ResolvedRecipe, path: KeyPath, findings: Diagnostics) -> None:
-    stages = named.recipe.stages
+def _check_evals(
+    inloop_eval: InLoopEval, resolved: ResolvedRecipe, path: KeyPath, diagnostics: Diagnostics
+) -> None:
+    stages = resolved.recipe.stages
     known = [name for name, stage in stages.items() if isinstance(stage, Evaluate)]
-    for index, name in enumerate(during.evals):
-        if name not in known and name not in named.recipe.invalid_names:
+    for index, name in enumerate(inloop_eval.evals):
+        if name not in known and name not in resolved.recipe.invalid_names:
             help, meant = hint(name, known, what="eval stages")
             what = "is no eval" if name in stages else "does not exist"
             message = f"the stage `{name}` {what}"
-            findings.add(UNKNOWN_EVAL, (*path, "evals", index), message, help=help, replace=meant)
+            diagnostics.add(UNKNOWN_EVAL, (*path, "evals", index), message, help=help, replace=meant)
 
 
 def _check_metric(
-    during: InLoopEval, evals: Mapping[str, CheckedEval], path: KeyPath, findings: Diagnostics
+    inloop_eval: InLoopEval, evals: Mapping[str, CheckedEval], path: KeyPath, diagnostics: Diagnostics
 ) -> None:
-    deciding = [word for word, given in _metric_consumers(during) if given]
-    if during.metric_for_best_model is None:
+    deciding = [word for word, given in _metric_consumers(inloop_eval) if given]
+    if inloop_eval.metric_for_best_model is None:
         if deciding:
             message = f"{' and '.join(deciding)} needs a metric to go by"
             help = "add `metric_for_best_model: EVAL.METRIC`"
-            findings.add(NO_METRIC_FOR_BEST_MODEL, path, message, key=True, help=help)
+            diagnostics.add(NO_METRIC_FOR_BEST_MODEL, path, message, key=True, help=help)
         return
     if not deciding:
         message = "nothing goes by this metric"
         help = "add `keep: best` or `early_stopping_patience`, or remove it"
-        findings.add(NO_METRIC_FOR_BEST_MODEL, (*path, "metric_for_best_model"), message, help=help)
-    if any(name not in evals for name in during.evals):  # one of them is mistaken itself
+        diagnostics.add(NO_METRIC_FOR_BEST_MODEL, (*path, "metric_for_best_model"), message, help=help)
+    if any(name not in evals for name in inloop_eval.evals):  # one of them is mistaken itself
         return
-    known = [f"{name}.{metric}" for name in during.evals for metric in evals[name].metrics]
-    if during.metric_for_best_model not in known:
-        help, meant = hint(during.metric_for_best_model, known, what="metrics")
-        message = f"no eval here gives `{during.metric_for_best_model}`"
-        findings.add(
+    known = [f"{name}.{metric}" for name in inloop_eval.evals for metric in evals[name].metrics]
+    if inloop_eval.metric_for_best_model not in known:
+        help, meant = hint(inloop_eval.metric_for_best_model, known, what="metrics")
+        message = f"no eval here gives `{inloop_eval.metric_for_best_model}`"
+        diagnostics.add(
             NO_METRIC_FOR_BEST_MODEL, (*path, "metric_for_best_model"), message, help=help, replace=meant
         )
 
 
-def _metric_consumers(during: InLoopEval) -> Iterator[tuple[str, bool]]:
-    yield "`keep: best`", during.keep == "best"
-    yield "`early_stopping_patience`", during.early_stopping_patience is not None
+def _metric_consumers(inloop_eval: InLoopEval) -> Iterator[tuple[str, bool]]:
+    yield "`keep: best`", inloop_eval.keep == "best"
+    yield "`early_stopping_patience`", inloop_eval.early_stopping_patience is not None
 
 
 def _check_eval_steps(
-    during: InLoopEval, training: CheckedTraining, path: KeyPath, findings: Diagnostics
+    inloop_eval: InLoopEval, training: CheckedTraining, path: KeyPath, diagnostics: Diagnostics
 ) -> None:
     boundary = training.boundary
-    if boundary is not None and during.eval_steps % boundary:
+    if boundary is not None and inloop_eval.eval_steps % boundary:
         message = (
-            f"evaluations are made every {round_up_to_boundary(during.eval_steps, boundary)} steps: the method resumes exactly"
-            f" every {boundary}"
+            f"evaluations are made every {round_up_to_boundary(inloop_eval.eval_steps, boundary)} steps: the"
+            f" method resumes exactly every {boundary}"
         )
-        findings.add(ROUNDED_EVAL_STEPS, (*path, "eval_steps"), message)
+        diagnostics.add(ROUNDED_EVAL_STEPS, (*path, "eval_steps"), message)
 
 
 def round_up_to_boundary(every: int, boundary: int) -> int:

@@ -44,28 +44,28 @@ _SMALL_MODEL_FACTOR = 10.0  # for models below this many parameters, and those w
 _SMALL_MODEL_PARAMETERS = 800_000_000
 
 
-def check_learning_rate(subject: TrainedModel, findings: Diagnostics) -> None:
-    rate = subject.param_value("learning_rate")
-    usual = _TYPICAL_RATES.get(subject.method.name)
-    if rate is None or usual is None or subject.from_scratch or subject.base_model is None:
+def check_learning_rate(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    rate = trained_model.param_value("learning_rate")
+    usual = _TYPICAL_RATES.get(trained_model.method.name)
+    if rate is None or usual is None or trained_model.from_scratch or trained_model.base_model is None:
         return
     low, high, common = usual
-    if subject.has_adapter:
+    if trained_model.has_adapter:
         # An adapter at the rate of all weights learns slowly, and is not yet far off.
         low, high, common = low * 4, high * _ADAPTER_FACTOR, common * _ADAPTER_FACTOR
-    if subject.num_parameters is None or subject.num_parameters < _SMALL_MODEL_PARAMETERS:
+    if trained_model.num_parameters is None or trained_model.num_parameters < _SMALL_MODEL_PARAMETERS:
         high *= _SMALL_MODEL_FACTOR
     if low <= rate <= high:
         return
-    what = "an adapter" if subject.has_adapter else "all weights"
+    what = "an adapter" if trained_model.has_adapter else "all weights"
     side = "high" if rate > high else "low"
     message = (
-        f"a learning rate of {rate:g} is very {side} for {subject.method.name} on {what}"
-        f"{_size_text(subject.num_parameters)}: {low:g} to {high:g} is used"
+        f"a learning rate of {rate:g} is very {side} for {trained_model.method.name} on {what}"
+        f"{_size_text(trained_model.num_parameters)}: {low:g} to {high:g} is used"
     )
-    findings.add(
+    diagnostics.add(
         UNUSUAL_LEARNING_RATE,
-        subject.param_path("learning_rate"),
+        trained_model.param_path("learning_rate"),
         message,
         help=f"{common:g} is a common choice",
     )

@@ -6,7 +6,10 @@ from posttrain.compiler.diagnosis.diagnostics import Diagnostics
 from posttrain.spec.diagnostic import Code
 
 _STAGE = "{train: sft, model: base, data: sums.train, adapter: {target_modules: [%s]}}"
-_OWN = "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n    tokenizer: {init: characters}\n"
+_OWN = (
+    "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n   "
+    " tokenizer: {init: characters}\n"
+)
 _OTHER = "    from: someone/a-model\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n"
 LM_HEAD_ADAPTER = Code(
     "PT0647",
@@ -22,19 +25,19 @@ CODES = (LM_HEAD_ADAPTER,)
 _REFUSING_CONFIGS = frozenset({"SFTConfig", "DPOConfig", "KTOConfig", "GRPOConfig", "RLOOConfig"})
 
 
-def check_lm_head_adapter(subject: TrainedModel, findings: Diagnostics) -> None:
-    adapter = subject.adapter
+def check_lm_head_adapter(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    adapter = trained_model.adapter
     if (
         adapter is None
-        or not subject.has_adapter
-        or subject.shape is not None
+        or not trained_model.has_adapter
+        or trained_model.shape is not None
         or isinstance(adapter.target_modules, str)
     ):
         return  # of a known shape, the modules that an adapter can go on are listed
-    if subject.method.trl not in _REFUSING_CONFIGS:
+    if trained_model.method.trl not in _REFUSING_CONFIGS:
         return
     for index, target in enumerate(adapter.target_modules):
         if target.rpartition(".")[2] == "lm_head":
-            message = f"`{subject.method.name}` cannot train an adapter on `{target}`"
-            path = (*subject.adapter_path, "target_modules", index)
-            findings.add(LM_HEAD_ADAPTER, path, message, help="leave it out")
+            message = f"`{trained_model.method.name}` cannot train an adapter on `{target}`"
+            path = (*trained_model.adapter_path, "target_modules", index)
+            diagnostics.add(LM_HEAD_ADAPTER, path, message, help="leave it out")

@@ -52,20 +52,20 @@ class _RequiredColumn:
 
 
 def check_nulls(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
     graphs: Mapping[str, RewardGraph],
     trainings: Mapping[str, CheckedTraining],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
-    for name, stage in named.recipe.stages.items():
-        ref = named.refs.get((f"stage:{name}", "data"))
-        table = table_of(ref, rows, named) if ref else None
+    for name, stage in resolved.recipe.stages.items():
+        ref = resolved.refs.get((f"stage:{name}", "data"))
+        table = table_of(ref, rows, resolved) if ref else None
         if ref is None or table is None or not table.null_counts:
             continue
         for need in _required_columns(name, stage, table, graphs, trainings):
             if need.column in table.null_counts:
-                _report(name, need, table, ref.part, findings)
+                _report(name, need, table, ref.part, diagnostics)
 
 
 def _required_columns(
@@ -94,12 +94,12 @@ def _required_columns(
 
 def _training_columns(training: CheckedTraining, table: TableSchema) -> set[str]:
     """The columns that a method reads: the first of its sets that the rows have."""
-    for wanted in training.method.accepts:
+    for required in training.method.accepts:
         if all(
             name in table.columns and is_assignable(type, table.columns[name])
-            for name, type in wanted.items()
+            for name, type in required.items()
         ):
-            return set(wanted)
+            return set(required)
     return set()
 
 
@@ -117,16 +117,19 @@ def _reads(operands: Any, name: str) -> bool:
 
 
 def _report(
-    stage: str, need: _RequiredColumn, table: TableSchema, part: str | None, findings: Diagnostics
+    stage: str, need: _RequiredColumn, table: TableSchema, part: str | None, diagnostics: Diagnostics
 ) -> None:
     gap = table.null_counts[need.column]
     sure = has_certain_nulls(table, part, gap)
-    message = f"{_null_count_text(gap)} nothing in `{need.column}`, which {need.reader}; the first is {gap.first_row}"
+    message = (
+        f"{_null_count_text(gap)} nothing in `{need.column}`, which {need.reader}; the first is"
+        f" {gap.first_row}"
+    )
     if not need.fatal:
         message += ": such rows go unscored, or score as if nothing matched"
     elif not sure:
         message += ": if one of them comes to this stage, it fails"
-    findings.add(
+    diagnostics.add(
         NULL_VALUES,
         ("stages", stage, "data"),
         message,

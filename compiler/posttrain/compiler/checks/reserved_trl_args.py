@@ -130,7 +130,9 @@ _ROLLOUT = {
     ),
     "reward_weights": "weigh the nodes in the reward graph",
     "num_train_epochs": "set `params.epochs`, or `params.max_steps`",
-    "per_device_train_batch_size": "set `params.num_prompts`, `params.num_generations` and `params.micro_batch_size`",
+    "per_device_train_batch_size": (
+        "set `params.num_prompts`, `params.num_generations` and `params.micro_batch_size`"
+    ),
     "gradient_accumulation_steps": "set `params.micro_batch_size`",
     "steps_per_generation": "set `params.optimizer_steps_per_generation`",
     "generation_batch_size": "set `params.optimizer_steps_per_generation`",

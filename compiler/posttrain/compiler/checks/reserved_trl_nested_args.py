@@ -29,7 +29,9 @@ _GENERATION: Mapping[str, str] = {
     **dict.fromkeys(("n", "num_return_sequences"), _COUNT),
     **{name: f"set `params.{name}`" for name in ("temperature", "top_p", "top_k", "min_p")},
     "seed": _SEED,
-    "max_time": "a completion that ends by the clock is another one each time: set `params.max_completion_length`",
+    "max_time": (
+        "a completion that ends by the clock is another one each time: set `params.max_completion_length`"
+    ),
     **{name: _separate_argument(name) for name in ("repetition_penalty", "cache_implementation")},
     "continuous_batching_config": _separate_argument("transformers_continuous_batching_config"),
     **dict.fromkeys(

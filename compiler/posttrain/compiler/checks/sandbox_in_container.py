@@ -29,44 +29,46 @@ NO_SANDBOX = Code(
     "a sandbox that cannot be made in a container",
     "error",
     "`code_tests` runs programs in namespaces of their own unless told otherwise, and a container that is"
-    " not privileged may make none: the stage would fail at its first program. Write `containment: landlock`"
+    " not privileged may make none: the stage would fail at its first program. Write `sandbox: landlock`"
     " for stages that run in a container; docs/sandbox.md says what it keeps from a program and what not. Or"
     " let the stage run outside: a container can be named for the other stages alone.",
     wrong=_example(""),
-    right=_example(", containment: landlock"),
+    right=_example(", sandbox: landlock"),
 )
 CODES = (NO_SANDBOX,)
 
 
-def check_sandboxes(named: ResolvedRecipe, graphs: Mapping[str, RewardGraph], findings: Diagnostics) -> None:
+def check_sandboxes(
+    resolved: ResolvedRecipe, graphs: Mapping[str, RewardGraph], diagnostics: Diagnostics
+) -> None:
     """Report rewards whose programs would have no sandbox, once for each node."""
     reported: set[tuple[str, str]] = set()
-    for stage, reward in _container_rewards(named):
+    for stage, reward in _container_rewards(resolved):
         for node in _code_test_nodes(graphs.get(reward)):
             if (reward, node["id"]) not in reported:
                 reported.add((reward, node["id"]))
-                _report(stage, reward, str(node["id"]).partition(".")[0], named, findings)
+                _report(stage, reward, str(node["id"]).partition(".")[0], resolved, diagnostics)
 
 
-def _report(stage: str, reward: str, node: str, named: ResolvedRecipe, findings: Diagnostics) -> None:
+def _report(stage: str, reward: str, node: str, resolved: ResolvedRecipe, diagnostics: Diagnostics) -> None:
     path: KeyPath = ("rewards", reward, "nodes", node)
-    if node not in named.recipe.rewards[reward].nodes:
+    if node not in resolved.recipe.rewards[reward].nodes:
         path = ("rewards", reward, "returns")
     message = f"the stage `{stage}` scores with this in a container, where its sandbox cannot be made"
-    findings.add(NO_SANDBOX, path, message, help="add `containment: landlock` to `code_tests`")
+    diagnostics.add(NO_SANDBOX, path, message, help="add `sandbox: landlock` to `code_tests`")
 
 
 def _code_test_nodes(graph: RewardGraph | None) -> Iterator[Mapping[str, Any]]:
     for node in graph.nodes if graph is not None else ():
-        if node["op"] == "code_tests" and node["params"]["containment"] == "namespaces":
+        if node["op"] == "code_tests" and node["params"]["sandbox"] == "namespaces":
             yield node
 
 
-def _container_rewards(named: ResolvedRecipe) -> Iterator[tuple[str, str]]:
+def _container_rewards(resolved: ResolvedRecipe) -> Iterator[tuple[str, str]]:
     """The stages that run in a container, each with the rewards that it scores with."""
-    stages = named.recipe.stages
+    stages = resolved.recipe.stages
     for name, stage in stages.items():
-        if (stage.container or named.recipe.container) is None:
+        if (stage.container or resolved.recipe.container) is None:
             continue
         during = stage.evaluate.evals if isinstance(stage, Train) and stage.evaluate is not None else ()
         for one in (stage, *(stages[each] for each in during if each in stages)):

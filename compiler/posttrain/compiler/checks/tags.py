@@ -29,10 +29,10 @@ UNTOKENIZABLE_TAG = Code(
     "error",
     "A tokenizer of characters knows its alphabet and its words, and nothing else: a text with another"
     " character in it never comes out of the model, so a reward that looks for it gives every completion"
-    " the same. Name the tag among the tokenizer's `words`, which makes it one token, or add its"
+    " the same. Name the tag among the tokenizer's `added_tokens`, which makes it one token, or add its"
     " characters to the `alphabet`.",
     wrong=minimal_recipe((_TOKENIZER, _LETTERS % ""), _BETWEEN),
-    right=minimal_recipe((_TOKENIZER, _LETTERS % ", words: [<answer>, </answer>]"), _BETWEEN),
+    right=minimal_recipe((_TOKENIZER, _LETTERS % ", added_tokens: [<answer>, </answer>]"), _BETWEEN),
 )
 MISMATCHED_TAGS = Code(
     "PT0812",
@@ -50,29 +50,29 @@ _TAG = re.compile(r"</?[A-Za-z_][\w-]*>")
 
 
 def check_tags(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     graphs: Mapping[str, RewardGraph],
-    known: Mapping[str, Lineage],
+    lineages: Mapping[str, Lineage],
     read: ReadFile,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     """Hold every model to the tags of the rewards that its completions are scored by."""
-    for name, reward in _model_rewards(named, known):
+    for name, reward in _model_rewards(resolved, lineages):
         graph = graphs.get(reward)
         for tag in _required_tags(graph) if graph is not None else ():
-            where = _tag_path(reward, tag, findings)
-            _check_tokenizable(name, tag, where, named, findings)
-            _check_declared(name, tag, where, named, read, findings)
+            where = _tag_path(reward, tag, diagnostics)
+            _check_tokenizable(name, tag, where, resolved, diagnostics)
+            _check_declared(name, tag, where, resolved, read, diagnostics)
 
 
-def _model_rewards(named: ResolvedRecipe, known: Mapping[str, Lineage]) -> list[tuple[str, str]]:
+def _model_rewards(resolved: ResolvedRecipe, lineages: Mapping[str, Lineage]) -> list[tuple[str, str]]:
     """Each declared model with each reward that scores what it, or a stage made from it, writes."""
     found: dict[tuple[str, str], None] = {}
-    for (owner, role), ref in named.refs.items():
+    for (owner, role), ref in resolved.refs.items():
         thing, _, name = owner.partition(":")
-        stage = named.recipe.stages.get(name) if thing == "stage" else None
+        stage = resolved.recipe.stages.get(name) if thing == "stage" else None
         reward = stage.reward if isinstance(stage, Train | Evaluate | Generate) else None
-        line = known.get(ref.node)
+        line = lineages.get(ref.node)
         if reward is not None and line is not None and line.origin and role.partition(":")[0] == "model":
             found[line.origin, reward] = None
     return list(found)
@@ -101,39 +101,39 @@ def _reads_completion(operands: Mapping[str, object], of_completion: set[str]) -
     return given.get("read") == "completion" or given.get("node") in of_completion
 
 
-def _tag_path(reward: str, tag: str, findings: Diagnostics) -> KeyPath:
+def _tag_path(reward: str, tag: str, diagnostics: Diagnostics) -> KeyPath:
     """Where in the reward the tag is written."""
     path: KeyPath = ("rewards", reward)
-    below = walk_nodes(node_at(findings.root, path)[0], path)
+    below = walk_nodes(node_at(diagnostics.root, path)[0], path)
     return next((p for p, node in below if isinstance(node, ScalarNode) and node.value == tag), path)
 
 
 def _check_tokenizable(
-    name: str, tag: str, where: KeyPath, named: ResolvedRecipe, findings: Diagnostics
+    name: str, tag: str, where: KeyPath, resolved: ResolvedRecipe, diagnostics: Diagnostics
 ) -> None:
-    tokenizer = named.recipe.models[name].tokenizer
+    tokenizer = resolved.recipe.models[name].tokenizer
     lacking = missing_characters(tag, tokenizer) if tokenizer is not None else ""
     if lacking:
         listed = " ".join(lacking)
         message = f"`{name}` can never write `{tag}`: its tokenizer has no {listed}"
         help = f"add `{tag}` to the words of its tokenizer"
-        span = findings.span(("models", name, "tokenizer"), key=True)
-        findings.add(UNTOKENIZABLE_TAG, where, message, help=help, labels=(Label(span, "its tokenizer"),))
+        span = diagnostics.span(("models", name, "tokenizer"), key=True)
+        diagnostics.add(UNTOKENIZABLE_TAG, where, message, help=help, labels=(Label(span, "its tokenizer"),))
 
 
 def missing_characters(text: str, tokenizer: Tokenizer) -> str:
     """The characters of a text that a tokenizer of characters does not have."""
     if tokenizer.init != "characters":
         return ""
-    for word in sorted(tokenizer.words, key=len, reverse=True):
+    for word in sorted(tokenizer.added_tokens, key=len, reverse=True):
         text = text.replace(word, "") if word else text
     return "".join(dict.fromkeys(character for character in text if character not in tokenizer.alphabet))
 
 
 def _check_declared(
-    name: str, tag: str, where: KeyPath, named: ResolvedRecipe, read: ReadFile, findings: Diagnostics
+    name: str, tag: str, where: KeyPath, resolved: ResolvedRecipe, read: ReadFile, diagnostics: Diagnostics
 ) -> None:
-    model = named.recipe.models[name]
+    model = resolved.recipe.models[name]
     declared, others = _declared_tags(model), _other_tags(model, read)
     if tag in declared or tag in others or any(tag in text for text in declared):
         return
@@ -143,7 +143,7 @@ def _check_declared(
         return
     message = f"the reward looks for `{tag}`, and `{name}` is told other tags"
     help = f"did you mean `{near}`?" if near else f"its tags: {', '.join(declared)}"
-    findings.add(MISMATCHED_TAGS, where, message, help=help, replace=near)
+    diagnostics.add(MISMATCHED_TAGS, where, message, help=help, replace=near)
 
 
 def _declared_tags(model: Model) -> list[str]:
@@ -153,6 +153,6 @@ def _declared_tags(model: Model) -> list[str]:
 
 def _other_tags(model: Model, read: ReadFile) -> list[str]:
     """What else looks like a tag: words of the tokenizer, and the text of the template."""
-    words = model.tokenizer.words if model.tokenizer is not None else []
+    words = model.tokenizer.added_tokens if model.tokenizer is not None else []
     data = read(model.chat_template) if model.chat_template is not None else None
     return [*words, *_TAG.findall((data or b"").decode("utf-8", "replace"))]

@@ -19,7 +19,7 @@ UNKNOWN_TRACKER = Code(
 CODES = (UNKNOWN_TRACKER,)
 
 
-def check_tracking(recipe: TypedRecipe, request: CompileRequest, findings: Diagnostics) -> None:
+def check_tracking(recipe: TypedRecipe, request: CompileRequest, diagnostics: Diagnostics) -> None:
     if "tracking" not in recipe.root.entries:
         return
     known = request.catalog.names("tracker")
@@ -27,4 +27,4 @@ def check_tracking(recipe: TypedRecipe, request: CompileRequest, findings: Diagn
         if name not in known:
             help, meant = hint(name, known, what="trackers")
             message = f"there is no tracker `{name}`"
-            findings.add(UNKNOWN_TRACKER, ("tracking", index), message, help=help, replace=meant)
+            diagnostics.add(UNKNOWN_TRACKER, ("tracking", index), message, help=help, replace=meant)

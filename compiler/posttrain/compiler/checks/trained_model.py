@@ -96,28 +96,28 @@ class TrainedModel:
 
 
 def trained_models(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     trainings: Mapping[str, CheckedTraining],
-    known: Mapping[str, Lineage],
+    lineages: Mapping[str, Lineage],
     shapes: Mapping[str, Shape],
 ) -> tuple[TrainedModel, ...]:
     """The training stages whose model is not mistaken, with what their lines begin with."""
     found: list[TrainedModel] = []
     for name, training in trainings.items():
-        line = known.get(f"stage:{name}")
+        line = lineages.get(f"stage:{name}")
         if line is None:
             continue
-        ref = named.refs.get((f"stage:{name}", "model"))
+        ref = resolved.refs.get((f"stage:{name}", "model"))
         found.append(
             TrainedModel(
                 name=name,
                 training=training,
-                base_model=named.recipe.models.get(line.origin) if line.origin else None,
+                base_model=resolved.recipe.models.get(line.origin) if line.origin else None,
                 shape=shapes.get(line.origin) if line.origin else None,
                 adapter=line.adapter,
                 adapter_path=line.adapter_path,
                 previous_stage=ref.name if ref is not None and ref.name in trainings else None,
-                has_gpus=named.recipe.hardware.gpus is not None,
+                has_gpus=resolved.recipe.hardware.gpus is not None,
             )
         )
     return tuple(found)

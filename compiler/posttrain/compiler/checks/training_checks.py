@@ -48,17 +48,17 @@ CODES = (
 
 
 def check_training_stages(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     trainings: Mapping[str, CheckedTraining],
     trained: Sequence[TrainedModel],
     catalog: Catalog,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     """Hold every training stage, beside what it comes from, to all checks."""
     found = {subject.name: subject for subject in trained}
     for subject in trained:
         for check in _CHECKS:
-            check(subject, findings)
-        adapter_handoff.check_existing_adapter(subject, found.get(subject.previous_stage or ""), findings)
-    adapter_handoff.check_generative_models(named, trainings, findings)
-    adapter_handoff.check_scoring_models(named, trainings, catalog, findings)
+            check(subject, diagnostics)
+        adapter_handoff.check_existing_adapter(subject, found.get(subject.previous_stage or ""), diagnostics)
+    adapter_handoff.check_generative_models(resolved, trainings, diagnostics)
+    adapter_handoff.check_scoring_models(resolved, trainings, catalog, diagnostics)

@@ -15,19 +15,19 @@ _NOT_TEXT = "write the mapping itself: one in a text, or in a file that it names
 
 
 def find_problems(
-    subject: TrainedModel, kind: str, known: Mapping[str, Any], root: Node
+    trained_model: TrainedModel, kind: str, known: Mapping[str, Any], root: Node
 ) -> Iterator[Problem]:
     """`known` are the arguments of the configuration class."""
-    for name, value in subject.stage.trl.items():
-        path = (*subject.path, "trl", name)
+    for name, value in trained_model.stage.trl.items():
+        path = (*trained_model.path, "trl", name)
         owner = recipe_equivalent(name, kind)
         if owner is not None:
             message = f"`{name}` is not given under `trl`"
-            yield Problem(kind="owned", path=path, message=message, help=owner)
+            yield Problem(kind="reserved", path=path, message=message, help=owner)
         elif name not in known:
             yield _unknown_argument(name, kind, known, path)
         else:
-            yield from _check_value(subject, name, value, known[name], path, root)
+            yield from _check_value(trained_model, name, value, known[name], path, root)
 
 
 def _unknown_argument(name: str, kind: str, known: Mapping[str, Any], path: KeyPath) -> Problem:
@@ -41,7 +41,7 @@ def _unknown_argument(name: str, kind: str, known: Mapping[str, Any], path: KeyP
 
 
 def _check_value(
-    subject: TrainedModel, name: str, value: Any, entry: Mapping[str, Any], path: KeyPath, root: Node
+    trained_model: TrainedModel, name: str, value: Any, entry: Mapping[str, Any], path: KeyPath, root: Node
 ) -> Iterator[Problem]:
     """A value, and what stands within it. TRL also takes a mapping that is written as text, or the name of
     a file that holds one: neither would be checked, and the file is no part of the step's key."""
@@ -51,4 +51,4 @@ def _check_value(
     wrong = list(value_problems(name, value, entry, path, node_at(root, path)[0]))
     yield from wrong
     if not wrong and isinstance(value, dict | str):
-        yield from find_nested_problems(subject, name, value, path, root)
+        yield from find_nested_problems(trained_model, name, value, path, root)

@@ -30,7 +30,7 @@ _PLURALS = {"integer": "whole numbers", "number": "numbers", "mapping": "mapping
 
 @record(kw_only=True)
 class Problem:
-    kind: Literal["unknown", "wrong", "owned", "unread"]
+    kind: Literal["unknown", "wrong", "reserved", "unread"]
     path: KeyPath
     message: str
     help: str = ""

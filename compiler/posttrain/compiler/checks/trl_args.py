@@ -54,7 +54,7 @@ CODES = (UNKNOWN_ARGUMENT, WRONG_ARGUMENT, RESERVED_ARGUMENT, UNUSED_ARGUMENT)
 _CODE_OF_KIND = {
     "unknown": UNKNOWN_ARGUMENT,
     "wrong": WRONG_ARGUMENT,
-    "owned": RESERVED_ARGUMENT,
+    "reserved": RESERVED_ARGUMENT,
     "unread": UNUSED_ARGUMENT,
 }
 
@@ -65,16 +65,16 @@ def config_arguments(kind: str) -> Mapping[str, Any]:
     return {**facts["shared"], **facts["classes"][kind]}
 
 
-def check_trl_args(subject: TrainedModel, findings: Diagnostics) -> None:
-    if not subject.stage.trl:
+def check_trl_args(trained_model: TrainedModel, diagnostics: Diagnostics) -> None:
+    if not trained_model.stage.trl:
         return
-    kind = subject.method.trl
+    kind = trained_model.method.trl
     if kind is None:
-        message = f"`{subject.method.name}` does not stand on TRL, so it takes no arguments of it"
-        findings.add(UNKNOWN_ARGUMENT, (*subject.path, "trl"), message, key=True)
+        message = f"`{trained_model.method.name}` does not stand on TRL, so it takes no arguments of it"
+        diagnostics.add(UNKNOWN_ARGUMENT, (*trained_model.path, "trl"), message, key=True)
         return
     from posttrain.compiler.checks.trl_arg_problems import find_problems
 
-    for one in find_problems(subject, kind, config_arguments(kind), findings.root):
+    for one in find_problems(trained_model, kind, config_arguments(kind), diagnostics.root):
         code = _CODE_OF_KIND[one.kind]
-        findings.add(code, one.path, one.message, key=one.key, help=one.help, replace=one.replace)
+        diagnostics.add(code, one.path, one.message, key=one.key, help=one.help, replace=one.replace)

@@ -19,9 +19,9 @@ from posttrain.spec.record import record
 Keys = Mapping[str, Mapping[str, Any]]
 
 
-def _optimizer(subject: TrainedModel) -> str | None:
+def _optimizer(trained_model: TrainedModel) -> str | None:
     entry = load_table("trl")["shared"]["optim"]
-    named = subject.stage.trl.get("optim", entry["default"])
+    named = trained_model.stage.trl.get("optim", entry["default"])
     return named if named in entry["choices"] else None
 
 
@@ -59,14 +59,14 @@ class KeyScope:
 
 
 def find_nested_problems(
-    subject: TrainedModel, name: str, value: Any, path: KeyPath, root: Node
+    trained_model: TrainedModel, name: str, value: Any, path: KeyPath, root: Node
 ) -> Iterator[Problem]:
     """What is wrong within an argument that the table looks into."""
-    told = load_table("trl_within")["arguments"].get(name)
-    if told is None:
+    argument = load_table("trl_nested")["arguments"].get(name)
+    if argument is None:
         return
-    yield from _check_used(subject, name, told, path)
-    scope = _scope(name, told, subject)
+    yield from _check_used(trained_model, name, argument, path)
+    scope = _scope(name, argument, trained_model)
     if scope.pairs and isinstance(value, str):
         yield from _check_pairs(scope, value, path, root)
     elif isinstance(value, dict):
@@ -74,39 +74,45 @@ def find_nested_problems(
 
 
 def _check_used(
-    subject: TrainedModel, name: str, told: Mapping[str, Any], path: KeyPath
+    trained_model: TrainedModel, name: str, entry: Mapping[str, Any], path: KeyPath
 ) -> Iterator[Problem]:
     """An argument that is looked at only if another one is true."""
-    where, switch = told.get("read_if", ("", ""))
-    on = subject.param_value(switch) if where == "params" else subject.stage.trl.get(switch)
+    where, switch = entry.get("read_if", ("", ""))
+    on = trained_model.param_value(switch) if where == "params" else trained_model.stage.trl.get(switch)
     if switch and not on:
         message = f"`{name}` has no effect: nothing reads it while `{switch}` is not true"
         help = f"set `{where}.{switch}`, or take it out"
         yield Problem(kind="unread", path=path, message=message, help=help)
 
 
-def _scope(name: str, told: Mapping[str, Any], subject: TrainedModel) -> KeyScope:
-    scope = KeyScope(name=name, known={}, other_cases={}, accepts_any="open" in told, pairs="written" in told)
-    if "by" not in told:
-        return replace(scope, known=_key_set(told["set"]))
-    sets = {case: _key_set(one) for case, one in _cases(told["sets"]).items()}
-    case = _SELECTORS[told["by"]](subject)
+def _scope(name: str, argument: Mapping[str, Any], trained_model: TrainedModel) -> KeyScope:
+    scope = KeyScope(
+        name=name, known={}, other_cases={}, accepts_any="open" in argument, pairs="written" in argument
+    )
+    if "by" not in argument:
+        return replace(scope, known=_key_set(argument["set"]))
+    sets = {case: _key_set(one) for case, one in _cases(argument["sets"]).items()}
+    case = _SELECTORS[argument["by"]](trained_model)
     if case is None:
         every = {key: entry for keys in sets.values() for key, entry in keys.items()}
         return replace(scope, known=every)
     others = {other: keys for other, keys in sets.items() if other != case}
     return replace(
-        scope, case=case, known=sets.get(case, {}), elsewhere=others, decides=_SELECTOR_TEXT[told["by"]]
+        scope,
+        case=case,
+        known=sets.get(case, {}),
+        other_cases=others,
+        selector=_SELECTOR_TEXT[argument["by"]],
     )
 
 
 def _cases(sets: Mapping[str, str] | str) -> Mapping[str, str]:
     """The cases, by the names of their sets; or those of a library that stands apart."""
-    return load_table("trl_within")["apart"][sets]["cases"] if isinstance(sets, str) else sets
+    return load_table("trl_nested")["apart"][sets]["cases"] if isinstance(sets, str) else sets
 
 
 def _key_set(name: str) -> Keys:
-    facts = load_table("trl_within")
+    facts = load_table("trl_nested")
     found = [part["sets"][name] for part in (facts, *facts["apart"].values()) if name in part["sets"]]
     return found[0]
 
@@ -131,7 +137,7 @@ def _check_key(scope: KeyScope, key: str, path: KeyPath) -> Problem | None:
     owner = nested_recipe_equivalent(scope.name, key)
     if owner is not None:
         message = f"`{key}` is not given under `{scope.name}`"
-        return Problem(kind="owned", path=path, message=message, help=owner)
+        return Problem(kind="reserved", path=path, message=message, help=owner)
     if key in scope.known or scope.accepts_any:
         return None
     help, meant = _suggest_key(scope, key)

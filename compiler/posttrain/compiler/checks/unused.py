@@ -27,7 +27,7 @@ UNUSED_VARIABLE = Code(
     "No ${vars.NAME} names it, so setting it changes nothing.",
     wrong=minimal_recipe(("name: demo", "name: demo\nvars: {size: 64}")),
     right=minimal_recipe(
-        ("name: demo", "name: demo\nvars: {size: 64}"), ("hidden_size: 64", 'hidden: "${vars.size}"')
+        ("name: demo", "name: demo\nvars: {size: 64}"), ("hidden_size: 64", 'hidden_size: "${vars.size}"')
     ),
 )
 CODES = (UNUSED_DECLARATION, UNUSED_VARIABLE)
@@ -39,46 +39,46 @@ _SECTIONS = (
 )
 
 
-def check_unused(named: ResolvedRecipe, file: str, findings: Diagnostics) -> None:
+def check_unused(resolved: ResolvedRecipe, file: str, diagnostics: Diagnostics) -> None:
     """Report declarations of `file` that no stage needs. With errors about, the use may be among them."""
-    if findings.has_errors:
+    if diagnostics.has_errors:
         return
-    needed = _needed(named)
+    needed = _needed(resolved)
     for section, thing in _SECTIONS:
-        for name in getattr(named.recipe, section):
+        for name in getattr(resolved.recipe, section):
             path = (section, name)
-            if f"{thing}:{name}" not in needed and findings.span(path, key=True).file == file:
-                findings.add(UNUSED_DECLARATION, path, f"nothing uses the {thing} `{name}`", key=True)
+            if f"{thing}:{name}" not in needed and diagnostics.span(path, key=True).file == file:
+                diagnostics.add(UNUSED_DECLARATION, path, f"nothing uses the {thing} `{name}`", key=True)
 
 
-def check_unused_variables(root: MappingNode, used: set[str], file: str, findings: Diagnostics) -> None:
+def check_unused_variables(root: MappingNode, used: set[str], file: str, diagnostics: Diagnostics) -> None:
     entry = root.entries.get("vars")
-    if findings.has_errors or entry is None or not isinstance(entry.node, MappingNode):
+    if diagnostics.has_errors or entry is None or not isinstance(entry.node, MappingNode):
         return
     for name, declared in entry.node.entries.items():
         if f"vars.{name}" not in used and declared.key_span.file == file:
-            findings.add_at_span(UNUSED_VARIABLE, declared.key_span, f"nothing names ${{vars.{name}}}")
+            diagnostics.add_at_span(UNUSED_VARIABLE, declared.key_span, f"nothing names ${{vars.{name}}}")
 
 
-def _needed(named: ResolvedRecipe) -> set[str]:
+def _needed(resolved: ResolvedRecipe) -> set[str]:
     """What stages are made from, and what that is made from."""
-    needed = {*_rewards(named), *_environments(named)}
+    needed = {*_rewards(resolved), *_environments(resolved)}
     made_from: dict[str, list[str]] = {}
-    for (owner, _), ref in named.refs.items():
+    for (owner, _), ref in resolved.refs.items():
         made_from.setdefault(owner, []).append(ref.node)
-    for node in reversed(named.order):
+    for node in reversed(resolved.order):
         if node.startswith("stage:") or node in needed:
             needed.update(made_from.get(node, ()))
     return needed
 
 
-def _rewards(named: ResolvedRecipe) -> Iterator[str]:
-    for stage in named.recipe.stages.values():
+def _rewards(resolved: ResolvedRecipe) -> Iterator[str]:
+    for stage in resolved.recipe.stages.values():
         if isinstance(stage, Train | Evaluate | Generate) and stage.reward is not None:
             yield f"reward:{stage.reward}"
 
 
-def _environments(named: ResolvedRecipe) -> Iterator[str]:
-    for stage in named.recipe.stages.values():
+def _environments(resolved: ResolvedRecipe) -> Iterator[str]:
+    for stage in resolved.recipe.stages.values():
         if isinstance(stage, Train | Evaluate) and stage.environment is not None:
             yield f"environment:{stage.environment}"

@@ -37,11 +37,11 @@ def lower_step(
     seed: int,
     others: Mapping[str, TableSchema],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> LoweredStep | None:
     """The operations of a step with what comes of it; None when it is mistaken, which is reported."""
     if len(step) != 1:
-        findings.add(data_codes.UNKNOWN_STEP, path, "a data step is one key, its name, with its value")
+        diagnostics.add(data_codes.UNKNOWN_STEP, path, "a data step is one key, its name, with its value")
         return None
     name, value = next(iter(step.items()))
     relational = RELATIONAL_STEPS.get(name)
@@ -50,13 +50,13 @@ def lower_step(
             operations, after = relational(value, table, seed, others)
             return operations, _with_nulls(name, value, table, after), None
         except StepError as error:
-            _report(error, (*path, name, *error.path), findings)
+            _report(error, (*path, name, *error.path), diagnostics)
             return None
     op = request.catalog.find("data", name)
     if not isinstance(op, DataOp):
-        _report_unknown_step(name, (*path, name), request, findings)
+        _report_unknown_step(name, (*path, name), request, diagnostics)
         return None
-    return _lower_extension_step(op, (*path, name), table, seed, others, request, findings)
+    return _lower_extension_step(op, (*path, name), table, seed, others, request, diagnostics)
 
 
 def _with_nulls(name: str, value: Any, before: TableSchema, after: TableSchema) -> TableSchema:
@@ -84,38 +84,38 @@ def check_step_names(
     first: int,
     path: KeyPath,
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     """Report the unknown ones of steps that cannot be held to columns, since those are not known."""
     for index, step in enumerate(steps[first:], first):
         for name in step:
             if name not in RELATIONAL_STEPS and not isinstance(request.catalog.find("data", name), DataOp):
-                _report_unknown_step(name, (*path, index, name), request, findings)
+                _report_unknown_step(name, (*path, index, name), request, diagnostics)
 
 
-def _report_unknown_step(name: str, path: KeyPath, request: CompileRequest, findings: Diagnostics) -> None:
+def _report_unknown_step(name: str, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics) -> None:
     from posttrain.compiler.diagnosis.key_suggestions import key_hint
 
     help, meant = key_hint(name, (*RELATIONAL_STEPS, *request.catalog.names("data")), what="data steps")
     message = f"there is no data step `{name}`"
-    findings.add(data_codes.UNKNOWN_STEP, path, message, key=True, help=help, replace=meant)
+    diagnostics.add(data_codes.UNKNOWN_STEP, path, message, key=True, help=help, replace=meant)
 
 
-def _report(error: StepError, path: KeyPath, findings: Diagnostics) -> None:
+def _report(error: StepError, path: KeyPath, diagnostics: Diagnostics) -> None:
     code = _CODE_OF_ERROR.get(error.kind)
     if code is None:  # reported where the other dataset is
         return
-    leaf, taken = node_at(findings.root, path)
+    leaf, taken = node_at(diagnostics.root, path)
     span = (
         _word_span(leaf, error.word)
         if taken == len(path) and isinstance(leaf, ScalarNode) and error.word
         else None
     )
     if span is None:
-        findings.add(code, path, str(error), help=error.help)
+        diagnostics.add(code, path, str(error), help=error.help)
     else:
         labels: tuple[Label, ...] = leaf.via
-        findings.add_at_span(code, span, str(error), help=error.help, labels=labels)
+        diagnostics.add_at_span(code, span, str(error), help=error.help, labels=labels)
 
 
 def _word_span(leaf: ScalarNode, word: str) -> Span | None:
@@ -135,18 +135,18 @@ def _lower_extension_step(
     seed: int,
     others: Mapping[str, TableSchema],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> tuple[list[dict[str, Any]], TableSchema, Extension | None] | None:
-    params = validate(op.params, node_at(findings.root, path)[0], path, findings)
+    params = validate(op.params, node_at(diagnostics.root, path)[0], path, diagnostics)
     other = op.other_dataset(params) if params is not None else None
-    if params is None or (other is not None and not _check_other_dataset(other, others, path, findings)):
+    if params is None or (other is not None and not _check_other_dataset(other, others, path, diagnostics)):
         return None
     try:
         columns: Columns = op.columns(params, table.columns)
         if other is not None:
             op.check_other_columns(params, others[other].columns)
     except ValueError as error:
-        findings.add(data_codes.BAD_STEP, path, str(error))
+        diagnostics.add(data_codes.BAD_STEP, path, str(error))
         return None
     operation = {
         "op": op.name,
@@ -157,11 +157,11 @@ def _lower_extension_step(
     }
     parts = {part: op.rows(params, rows) for part, rows in table.parts.items()}
     exact = table.exact and op.exact
-    return [operation], replace(table, columns=columns, parts=parts, exact=exact, gaps={}), op
+    return [operation], replace(table, columns=columns, parts=parts, exact=exact, null_counts={}), op
 
 
 def check_part(
-    ref: Ref, table: TableSchema, path: KeyPath, findings: Diagnostics, *, key: bool = False
+    ref: Ref, table: TableSchema, path: KeyPath, diagnostics: Diagnostics, *, key: bool = False
 ) -> bool:
     """Whether the part that a reference names is there."""
     if ref.part is None or ref.part in table.parts:
@@ -171,14 +171,14 @@ def check_part(
     replace = f"{ref.name}.{meant}" if meant else None
     message = f"`{ref.name}` has no part `{ref.part}`"
     help = help if parts else "the data is not split; add a step `split`"
-    findings.add(data_codes.UNKNOWN_PART, path, message, key=key, help=help, replace=replace)
+    diagnostics.add(data_codes.UNKNOWN_PART, path, message, key=key, help=help, replace=replace)
     return False
 
 
 def _check_other_dataset(
-    other: str, others: Mapping[str, TableSchema], path: KeyPath, findings: Diagnostics
+    other: str, others: Mapping[str, TableSchema], path: KeyPath, diagnostics: Diagnostics
 ) -> bool:
     """Whether the rows that a step looks against are known, and have the part that is named."""
     name, _, part = other.partition(".")
     ref = Ref("dataset", name, part or None)
-    return other in others and check_part(ref, others[other], (*path, "against"), findings)
+    return other in others and check_part(ref, others[other], (*path, "against"), diagnostics)

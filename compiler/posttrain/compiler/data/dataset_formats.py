@@ -23,20 +23,20 @@ _CONVERTED_COLUMNS = {"prompt", "completion", "messages"}
 
 def column_advice(columns: Columns, accepted: Sequence[Columns]) -> str:
     """How rows of these columns become rows that a method reads."""
-    for wanted in accepted:
-        misspelt = _misspelled_column(columns, wanted)
+    for accepted_columns in accepted:
+        misspelt = _misspelled_column(columns, accepted_columns)
         if misspelt:
             return f"add the step `rename: {{{misspelt}}}`"
-    for wanted in accepted:
-        if wanted.keys() <= columns.keys():
-            types = ", ".join(f"{name}: {type}" for name, type in wanted.items())
+    for accepted_columns in accepted:
+        if accepted_columns.keys() <= columns.keys():
+            types = ", ".join(f"{name}: {type}" for name, type in accepted_columns.items())
             return f"declare their types in the source: `columns: {{{types}}}`"
     if columns.get("messages") == "messages" and any(
-        _from_conversation(columns, wanted) for wanted in accepted
+        _from_conversation(columns, accepted_columns) for accepted_columns in accepted
     ):
         return "add the step `last_turn: {}`: the assistant's last turn is the completion"
-    readable = any(set(wanted) <= _CONVERTED_COLUMNS for wanted in accepted)
-    if "question" in columns and any(set(wanted) == {"prompt"} for wanted in accepted):
+    readable = any(set(accepted_columns) <= _CONVERTED_COLUMNS for accepted_columns in accepted)
+    if "question" in columns and any(set(accepted_columns) == {"prompt"} for accepted_columns in accepted):
         return "add the step `rename: {question: prompt}`"
     for names, step in _CONVERSIONS.items():
         if readable and all(name in columns for name in names):
@@ -44,19 +44,21 @@ def column_advice(columns: Columns, accepted: Sequence[Columns]) -> str:
     return "rename or derive columns in the dataset's steps"
 
 
-def _from_conversation(columns: Columns, wanted: Columns) -> bool:
+def _from_conversation(columns: Columns, required: Columns) -> bool:
     """Whether a conversation parted before its last turn gives what a method reads."""
-    made = {**columns, "prompt": "messages", "completion": "messages"}
-    return "chosen" not in wanted and all(
-        is_assignable(type, made.get(name, "")) for name, type in wanted.items()
+    result = {**columns, "prompt": "messages", "completion": "messages"}
+    return "chosen" not in required and all(
+        is_assignable(type, result.get(name, "")) for name, type in required.items()
     )
 
 
-def _misspelled_column(columns: Columns, wanted: Columns) -> str:
+def _misspelled_column(columns: Columns, required: Columns) -> str:
     """The one column of a set that stands under a name near to its own, as `rename` takes it."""
-    missing = [name for name in wanted if name not in columns]
-    if len(missing) != 1 or any(n in columns and not is_assignable(t, columns[n]) for n, t in wanted.items()):
+    missing = [name for name in required if name not in columns]
+    if len(missing) != 1 or any(
+        n in columns and not is_assignable(t, columns[n]) for n, t in required.items()
+    ):
         return ""
-    others = [name for name, type in columns.items() if name not in wanted and type == wanted[missing[0]]]
+    others = [name for name, type in columns.items() if name not in required and type == required[missing[0]]]
     meant = closest_match(missing[0], others)
     return f"{meant}: {missing[0]}" if meant else ""

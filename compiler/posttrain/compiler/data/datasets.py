@@ -42,33 +42,33 @@ class CompiledDataset:
 
 
 def check_datasets(
-    named: ResolvedRecipe, request: CompileRequest, findings: Diagnostics
+    resolved: ResolvedRecipe, request: CompileRequest, diagnostics: Diagnostics
 ) -> dict[str, CompiledDataset]:
     """Every dataset that could be understood, in the order of their making."""
     done: dict[str, CompiledDataset] = {}
-    for node in named.order:
+    for node in resolved.order:
         thing, _, name = node.partition(":")
         if thing == "dataset":
-            rows = _compile_dataset(name, named, request, findings, done)
+            rows = _compile_dataset(name, resolved, request, diagnostics, done)
             if rows is not None:
                 done[name] = rows
     return done
 
 
-def table_of(ref: Ref, done: Mapping[str, CompiledDataset], named: ResolvedRecipe) -> TableSchema | None:
+def table_of(ref: Ref, done: Mapping[str, CompiledDataset], resolved: ResolvedRecipe) -> TableSchema | None:
     """What is known of the rows that a reference names."""
     if ref.kind == "dataset":
         return done[ref.name].table if ref.name in done else None
-    return generated_table(ref, done, named)
+    return generated_table(ref, done, resolved)
 
 
 def generated_table(
-    ref: Ref, done: Mapping[str, CompiledDataset], named: ResolvedRecipe
+    ref: Ref, done: Mapping[str, CompiledDataset], resolved: ResolvedRecipe
 ) -> TableSchema | None:
     """The rows that a generate stage writes: those it reads, with what is written beside them."""
-    source = named.refs.get((f"stage:{ref.name}", "data"))
-    below = table_of(source, done, named) if source else None
-    stage = named.recipe.stages.get(ref.name)
+    source = resolved.refs.get((f"stage:{ref.name}", "data"))
+    below = table_of(source, done, resolved) if source else None
+    stage = resolved.recipe.stages.get(ref.name)
     if below is None or not isinstance(stage, Generate):
         return None
     columns = generated_columns(stage, below.columns)
@@ -84,28 +84,30 @@ def generated_table(
 
 def _compile_dataset(
     name: str,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
     done: Mapping[str, CompiledDataset],
 ) -> CompiledDataset | None:
-    start = _initial_dataset(name, named, request, findings, done)
+    start = _initial_dataset(name, resolved, request, diagnostics, done)
     if start is None:
-        check_step_names(named.recipe.datasets[name].steps, 0, ("datasets", name, "steps"), request, findings)
+        check_step_names(
+            resolved.recipe.datasets[name].steps, 0, ("datasets", name, "steps"), request, diagnostics
+        )
         return None
-    others = _other_tables(name, named, done, findings)
+    others = _other_tables(name, resolved, done, diagnostics)
     table, operations, used = start.table, list(start.operations), list(start.extensions)
-    steps, mistaken = named.recipe.datasets[name].steps, False
+    steps, mistaken = resolved.recipe.datasets[name].steps, False
     path: KeyPath = ("datasets", name, "steps")
     for index, step in enumerate(steps):
-        seed = seed_for(named.recipe.seed, f"dataset:{name}:{index}")
-        lowered = lower_step(step, (*path, index), table, seed, others, request, findings)
+        seed = seed_for(resolved.recipe.seed, f"dataset:{name}:{index}")
+        lowered = lower_step(step, (*path, index), table, seed, others, request, diagnostics)
         if lowered is None:
-            mistaken, kept = True, table_after_error(step, table)
-            if kept is None:
-                check_step_names(steps, index + 1, path, request, findings)
+            mistaken, remaining = True, table_after_error(step, table)
+            if remaining is None:
+                check_step_names(steps, index + 1, path, request, diagnostics)
                 return None
-            table = kept
+            table = remaining
             continue
         more, table, op = lowered
         operations += more
@@ -125,18 +127,18 @@ def _compile_dataset(
 
 def _initial_dataset(
     name: str,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
     done: Mapping[str, CompiledDataset],
 ) -> CompiledDataset | None:
     """The rows before the first step."""
-    given = named.recipe.datasets[name].from_
+    given = resolved.recipe.datasets[name].from_
     path: KeyPath = ("datasets", name, "from")
     if isinstance(given, str):
-        ref = named.refs.get((f"dataset:{name}", "from"))
-        table = table_of(ref, done, named) if ref else None
-        if ref is None or table is None or not check_part(ref, table, path, findings):
+        ref = resolved.refs.get((f"dataset:{name}", "from"))
+        table = table_of(ref, done, resolved) if ref else None
+        if ref is None or table is None or not check_part(ref, table, path, diagnostics):
             return None
         rows = table.expected_rows(ref.part)
         return CompiledDataset(
@@ -153,10 +155,10 @@ def _initial_dataset(
             params={},
             operations=(),
         )
-    found = _from_source(given, path, request, findings)
+    found = _from_source(given, path, request, diagnostics)
     if found is None or found.source is None or found.table.rows is not None:
         return found
-    return replace(found, table=_estimated_table(found, named.recipe.datasets[name].size))
+    return replace(found, table=_estimated_table(found, resolved.recipe.datasets[name].size))
 
 
 def _estimated_table(found: CompiledDataset, size: int | None) -> TableSchema:
@@ -168,36 +170,38 @@ def _estimated_table(found: CompiledDataset, size: int | None) -> TableSchema:
         count, about = published_row_count(found.params), "as published"
     if count is None:
         return found.table
-    return replace(found.table, parts={"all": count}, guessed=_ALL, about=about)
+    return replace(found.table, parts={"all": count}, estimated_parts=_ALL, estimate_source=about)
 
 
 def _from_source(
-    given: Any, path: KeyPath, request: CompileRequest, findings: Diagnostics
+    given: Any, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
 ) -> CompiledDataset | None:
     catalog = request.catalog
     if not isinstance(given, dict) or len(cast(dict[str, Any], given)) != 1:
         message = "`from` is a name, or one source with its parameters"
-        findings.add(data_codes.UNKNOWN_SOURCE, path, message, help="such as {files: rows.jsonl}")
+        diagnostics.add(data_codes.UNKNOWN_SOURCE, path, message, help="such as {files: rows.jsonl}")
         return None
     kind = str(next(iter(cast(dict[str, Any], given))))
     source = catalog.find("source", kind)
     if not isinstance(source, Source):
         help, meant = hint(kind, catalog.names("source"), what="sources")
         message = f"there is no source `{kind}`"
-        findings.add(data_codes.UNKNOWN_SOURCE, (*path, kind), message, key=True, help=help, replace=meant)
+        diagnostics.add(data_codes.UNKNOWN_SOURCE, (*path, kind), message, key=True, help=help, replace=meant)
         return None
-    params = validate(source.params, node_at(findings.root, (*path, kind))[0], (*path, kind), findings)
+    params = validate(source.params, node_at(diagnostics.root, (*path, kind))[0], (*path, kind), diagnostics)
     if params is None:
         return None
     files: dict[str, UserFile] = {}
     contents: list[bytes] = []
     for index, file in enumerate(source.files(params)):
-        found = large_user_file(file, (*path, kind), request, findings, whole=not source.infers_from_prefix)
+        found = large_user_file(
+            file, (*path, kind), request, diagnostics, whole=not source.infers_from_prefix
+        )
         if found is None:
             return None
         files[f"rows{index}"], content = found
         contents.append(content)
-    table = _source_table(source, params, contents, (*path, kind), findings)
+    table = _source_table(source, params, contents, (*path, kind), diagnostics)
     if table is None:
         return None
     return CompiledDataset(
@@ -212,34 +216,34 @@ def _from_source(
 
 
 def _source_table(
-    source: Source, params: Params, contents: list[bytes], path: KeyPath, findings: Diagnostics
+    source: Source, params: Params, contents: list[bytes], path: KeyPath, diagnostics: Diagnostics
 ) -> TableSchema | None:
     """What is known of a source's rows, from its parameters or from its files' content."""
     if source.infer is None:
         return TableSchema(columns=source.columns(params) or {}, parts={"all": source.rows(params)})
     try:
-        told = source.infer(params, contents)
+        inferred = source.infer(params, contents)
     except ValueError as error:
-        findings.add(data_codes.UNSUITABLE_ROWS, path, str(error))
+        diagnostics.add(data_codes.UNSUITABLE_ROWS, path, str(error))
         return None
-    return TableSchema(columns=told.columns, parts={"all": told.rows}, null_counts=told.nulls)
+    return TableSchema(columns=inferred.columns, parts={"all": inferred.rows}, null_counts=inferred.nulls)
 
 
 def _other_tables(
-    name: str, named: ResolvedRecipe, done: Mapping[str, CompiledDataset], findings: Diagnostics
+    name: str, resolved: ResolvedRecipe, done: Mapping[str, CompiledDataset], diagnostics: Diagnostics
 ) -> dict[str, TableSchema]:
     """The other datasets that steps read. `join` and `mix` are reported here for parts that are not there."""
     others: dict[str, TableSchema] = {}
-    for role, ref in named.by_owner.get(f"dataset:{name}", {}).items():
-        table = table_of(ref, done, named)
+    for role, ref in resolved.by_owner.get(f"dataset:{name}", {}).items():
+        table = table_of(ref, done, resolved)
         if table is None:
             continue
         index, _, key = role.partition(".")
         path: KeyPath = ("datasets", name, "steps", int(index)) if index.isdigit() else ()
-        step = named.recipe.datasets[name].steps[int(index)] if path else {}
-        if "join" in step and not check_part(ref, table, (*path, "join", "with"), findings):
+        step = resolved.recipe.datasets[name].steps[int(index)] if path else {}
+        if "join" in step and not check_part(ref, table, (*path, "join", "with"), diagnostics):
             continue
-        if "mix" in step and not check_part(ref, table, (*path, "mix", key), findings, key=True):
+        if "mix" in step and not check_part(ref, table, (*path, "mix", key), diagnostics, key=True):
             continue
         others[f"{ref.name}.{ref.part}" if ref.part else ref.name] = table
     return others

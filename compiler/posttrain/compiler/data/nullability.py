@@ -23,8 +23,8 @@ def nulls_after_step(name: str, value: Any, before: TableSchema, after: TableSch
     keeps = name in _ROW_PRESERVING or (name == "join" and value.get("kind") == "left")
     return replace(
         after,
-        gaps={column: gap for column, gap in gaps.items() if column in after.columns},
-        all_come=before.all_rows_kept and keeps,
+        null_counts={column: gap for column, gap in gaps.items() if column in after.columns},
+        all_rows_kept=before.all_rows_kept and keeps,
     )
 
 
@@ -52,9 +52,9 @@ def _where(condition: Any, gaps: NullCounts) -> NullCounts:
 
 def _derive(made: Mapping[str, Any], gaps: NullCounts) -> NullCounts:
     """A column made anew may be filled; one that is another's copy is as empty as that."""
-    kept = {name: gap for name, gap in gaps.items() if name not in made}
+    unchanged = {name: gap for name, gap in gaps.items() if name not in made}
     copied = {name: _copied_column(expression) for name, expression in made.items()}
-    return {**kept, **{name: gaps[column] for name, column in copied.items() if column in gaps}}
+    return {**unchanged, **{name: gaps[column] for name, column in copied.items() if column in gaps}}
 
 
 def _copied_column(expression: Any) -> str:

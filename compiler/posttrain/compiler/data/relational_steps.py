@@ -38,12 +38,12 @@ def where(value: Any, table: TableSchema, seed: int, others: OtherTables) -> Ste
 
 def derive(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
     """Add or replace columns, all computed from the columns before the step."""
-    made = parse_mapping(value, "derive", "{column: expression}")
-    for name, expression in made.items():
+    derived = parse_mapping(value, "derive", "{column: expression}")
+    for name, expression in derived.items():
         bind_query(f"SELECT ({parse_expression(expression, (name,))}\n) AS x FROM rows", table, (name,))
-    kept = ", ".join(quote_identifier(c) for c in (*table.columns, *HIDDEN_COLUMNS) if c not in made)
-    new = ", ".join(f"({expression}\n) AS {quote_identifier(name)}" for name, expression in made.items())
-    query = f"SELECT {kept}, {new} FROM rows"
+    remaining = ", ".join(quote_identifier(c) for c in (*table.columns, *HIDDEN_COLUMNS) if c not in derived)
+    new = ", ".join(f"({expression}\n) AS {quote_identifier(name)}" for name, expression in derived.items())
+    query = f"SELECT {remaining}, {new} FROM rows"
     return sql_operation(query), replace(table, columns=bind_query(query, table))
 
 

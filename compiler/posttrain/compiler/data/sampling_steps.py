@@ -31,16 +31,16 @@ def sample(value: Any, table: TableSchema, seed: int, others: OtherTables) -> St
     query = f"SELECT * FROM rows QUALIFY {order} <= {bound}"
     parts = {part: _rows_taken(value, count) for part, count in table.parts.items()}
     guessed = table.estimated_parts if value < 1 else frozenset[str]()
-    return sql_operation(query), replace(table, parts=parts, guessed=guessed)
+    return sql_operation(query), replace(table, parts=parts, estimated_parts=guessed)
 
 
 def split(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepResult:
     """Move rows, drawn at random, to named parts; the rest is `train`."""
-    wanted = parse_mapping(value, "split", "{test: 200}")
+    sizes = parse_mapping(value, "split", "{test: 200}")
     if set(table.parts) != {"all"}:
         raise StepError("form", "these rows are split already")
     total, upto, cases, parts = table.rows, "0", "", dict[str, int | None]()
-    for part, size in wanted.items():
+    for part, size in sizes.items():
         if part in ("train", "all") or not part.isidentifier():
             raise StepError("form", f"a part cannot be named `{part}`", at=(part,))
         _check_amount(size, "split", (part,))
@@ -58,14 +58,14 @@ def split(value: Any, table: TableSchema, seed: int, others: OtherTables) -> Ste
         f" (SELECT *, row_number() OVER (ORDER BY {_shuffle_order(seed)}) AS __place,"
         " count(*) OVER () AS __all FROM rows)"
     )
-    checks = {part: size for part, size in wanted.items() if size >= 1}
+    checks = {part: size for part, size in sizes.items() if size >= 1}
     guessed = frozenset(
-        {"train", *(part for part in wanted if part not in checks)} if table.estimated_parts else ()
+        {"train", *(part for part in sizes if part not in checks)} if table.estimated_parts else ()
     )
     if rest is not None and rest < 0:
         rest = None
     return sql_operation(query, at_least=checks), replace(
-        table, parts={"train": rest, **parts}, guessed=guessed
+        table, parts={"train": rest, **parts}, estimated_parts=guessed
     )
 
 
@@ -127,8 +127,13 @@ def mix(value: Any, table: TableSchema, seed: int, others: OtherTables) -> StepR
         parts = {"all": None}
     if set(table.parts) != {"all"}:
         raise StepError("form", "mix before the split")
-    order = f"SELECT * REPLACE (row_number() OVER (ORDER BY {_shuffle_order(seed)}, hash(rows)) AS __row) FROM rows"
-    return operations + sql_operation(order), replace(table, parts=parts, exact=False, guessed=frozenset())
+    order = (
+        f"SELECT * REPLACE (row_number() OVER (ORDER BY {_shuffle_order(seed)}, hash(rows)) AS __row) FROM"
+        " rows"
+    )
+    return operations + sql_operation(order), replace(
+        table, parts=parts, exact=False, estimated_parts=frozenset()
+    )
 
 
 def _check_amount(value: Any, what: str, at: tuple[str | int, ...]) -> None:

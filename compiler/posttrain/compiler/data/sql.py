@@ -118,6 +118,6 @@ def _strip_literals(expression: str) -> str:
 
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    kept = [line for line in lines if not line.startswith(("LINE", "^"))]
-    message = " ".join(kept[:2]) if kept else "cannot be read"
+    relevant = [line for line in lines if not line.startswith(("LINE", "^"))]
+    message = " ".join(relevant[:2]) if relevant else "cannot be read"
     return re.sub(r"^(Binder|Parser|Catalog|Conversion) Error: ", "", message)

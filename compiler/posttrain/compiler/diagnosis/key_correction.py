@@ -15,12 +15,12 @@ from posttrain.spec.validation import FieldError
 _INDEPENDENT_FIELDS = ("retry", "timeout_minutes", "on_failure", "description", "tracking", "seed", "trl")
 
 
-def correct_keys(unknown: Sequence[FieldError], node: Node, path: KeyPath, findings: Diagnostics) -> Node:
+def correct_keys(unknown: Sequence[FieldError], node: Node, path: KeyPath, diagnostics: Diagnostics) -> Node:
     """The piece with each unknown key under the name that was meant, or without it; the tree too."""
     for problem in unknown:
         meant = suggest_key(str(problem.path[-1]), problem.legal)
         node = rename_key(node, problem.path, meant)
-        findings.set_root(rename_key(findings.root, (*path, *problem.path), meant))
+        diagnostics.set_root(rename_key(diagnostics.root, (*path, *problem.path), meant))
     return node
 
 

@@ -1,13 +1,13 @@
-"""Keys as other tools write them: what they are called here, and where they stand.
+"""Suggestions for unknown keys: the key that was meant, what to write instead, or where the key belongs.
 
-Whoever comes from TRL, axolotl, LLaMA-Factory, verl and the like writes the words that they know. An edit
-distance does not lead from `lr` to `learning_rate`, nor from a file's top level to a stage's `params`.
+Users of TRL, axolotl, LLaMA-Factory, verl and other tools write the keys of those tools. Edit distance does
+not lead from `lr` to `learning_rate`; the table `facts/foreign_keys.json` does.
 """
 
-from collections.abc import Collection, Iterable
+import functools
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
-from posttrain.compiler.diagnosis.foreign_key_notes import CONTEXT_NOTES, FOREIGN_KEY_NOTES, KEY_LOCATIONS
-from posttrain.compiler.diagnosis.foreign_keys import FOREIGN_KEYS, FOREIGN_REWARD_OPS
 from posttrain.compiler.diagnosis.suggest import (
     closest_match,
     did_you_mean,
@@ -15,6 +15,7 @@ from posttrain.compiler.diagnosis.suggest import (
     format_choices,
     hint,
 )
+from posttrain.compiler.facts.fact_tables import load_table
 from posttrain.compiler.text.yaml_errors import find_lookalike
 
 _OP_EXAMPLES = {
@@ -26,78 +27,89 @@ _OP_EXAMPLES = {
 
 
 def suggest_key(word: str, legal: Iterable[str]) -> str | None:
-    """The key that a person most likely meant by a word that is none here."""
+    """The legal key that an unknown key most likely means."""
     known, folded = list(legal), _normalize(word)
     if _context_note(folded, known):
         return None
-    others = [ours for ours in native_keys(folded) if ours in known]
-    if others:
-        return others[0]
-    meant = closest_match(word, known)
-    # A word of others is meant as such, unless it is a slip of the pen from a key of ours.
-    theirs = (
-        meant
-        and edit_distance(folded, meant, 1) > 1
-        and (folded in FOREIGN_KEY_NOTES or trl_argument_hint(folded))
+    renamed = [ours for ours in native_keys(folded) if ours in known]
+    if renamed:
+        return renamed[0]
+    closest = closest_match(word, known)
+    # A key of another tool is taken as such, unless it is one edit away from a legal key.
+    foreign = (
+        closest
+        and edit_distance(folded, closest, 1) > 1
+        and (folded in _notes() or trl_argument_hint(folded))
     )
-    return None if theirs else meant
+    return None if foreign else closest
 
 
 def key_hint(word: str, legal: Iterable[str], *, what: str) -> tuple[str, str | None]:
-    """What to say of an unknown key, and what to put in its place, if that is plain."""
+    """The help for an unknown key, and its replacement if there is exactly one."""
     known = sorted(set(legal) - {""})
-    if here := _context_note(_normalize(word), known):
-        return here, None
+    if note := _context_note(_normalize(word), known):
+        return note, None
     meant = suggest_key(word, known)
     if not word.isascii() and (odd := find_lookalike(word)):
         return f"{odd}; {did_you_mean(meant, known, what) if meant else format_choices(known, what)}", meant
     if meant is None:
         return key_location_hint(word) or format_choices(known, what), None
-    instead = FOREIGN_KEY_NOTES.get(_normalize(word), "")
-    return "; ".join(filter(None, (instead, did_you_mean(meant, known, what)))), meant
+    note = _notes().get(_normalize(word), "")
+    return "; ".join(filter(None, (note, did_you_mean(meant, known, what)))), meant
 
 
 def op_hint(word: str, legal: Iterable[str]) -> tuple[str, str | None]:
-    """What to say of an unknown reward op, and what to put in its place, if that is plain."""
-    known = sorted(legal)
-    meant = next(
-        (ours for ours, theirs in FOREIGN_REWARD_OPS.items() if _normalize(word) in theirs.split()), None
-    )
+    """The help for an unknown reward op, and its replacement if there is exactly one."""
+    known, folded = sorted(legal), _normalize(word)
+    meant = next((ours for ours, words in foreign_ops().items() if folded in words.split()), None)
     if meant not in known:
         return hint(word, known, what="reward ops")
-    shape = _OP_EXAMPLES.get(meant)
-    return did_you_mean(meant, known, "reward ops") + (f" it is written {shape}" if shape else ""), meant
+    example = _OP_EXAMPLES.get(meant)
+    return did_you_mean(meant, known, "reward ops") + (f" write {example}" if example else ""), meant
 
 
 def key_location_hint(word: str) -> str:
-    """Where a key stands that has no meaning where it is; empty when that is not known."""
+    """Where a key belongs that is illegal where it was written; empty if that is unknown."""
     folded = _normalize(word)
-    if folded in FOREIGN_KEY_NOTES:
-        return FOREIGN_KEY_NOTES[folded]
+    if folded in _notes():
+        return _notes()[folded]
     for ours in (folded, *native_keys(folded)):
-        for place, words in KEY_LOCATIONS.items():
-            if ours in words.split():
-                return f"`{ours}` stands under {place}"
+        for location, keys in _table()["locations"].items():
+            if ours in keys.split():
+                return f"`{ours}` belongs in {location}"
     return trl_argument_hint(folded)
 
 
 def trl_argument_hint(word: str) -> str:
-    """What is written for an argument of TRL's; empty for any other word."""
-    from posttrain.compiler.facts.fact_tables import load_table
-
+    """How an argument of TRL is written; empty for any other word."""
     facts = load_table("trl")
     known = any(word in arguments for arguments in (facts["shared"], *facts["classes"].values()))
-    return f"an argument of TRL's own: `trl: {{{word}: ...}}` in the stage" if known else ""
+    return f"an argument of TRL: write `trl: {{{word}: ...}}` in the stage" if known else ""
 
 
 def native_keys(word: str) -> list[str]:
-    """What a word of others is called here."""
-    return [ours for ours, theirs in FOREIGN_KEYS.items() if word in theirs.split()]
+    """Our keys for a key of another tool."""
+    return [ours for ours, words in _table()["renamed"].items() if word in words.split()]
+
+
+def foreign_ops() -> Mapping[str, str]:
+    """The names that reward ops have elsewhere, by the names that they have here."""
+    return _table()["reward_ops"]
+
+
+def _table() -> Mapping[str, Any]:
+    return load_table("foreign_keys")
+
+
+@functools.cache
+def _notes() -> Mapping[str, str]:
+    return {word: row["note"] for row in _table()["notes"] for word in row["words"].split()}
 
 
 def _context_note(word: str, legal: Collection[str]) -> str:
-    """What a word means in the very place that is known by one of its keys."""
-    return next((told[word] for key, told in CONTEXT_NOTES.items() if key in legal and word in told), "")
+    """The meaning of a word in a place that is identified by one of its legal keys."""
+    context = _table()["context"].items()
+    return next((notes[word] for key, notes in context if key in legal and word in notes), "")
 
 
 def _normalize(word: str) -> str:

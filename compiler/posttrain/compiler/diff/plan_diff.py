@@ -42,15 +42,15 @@ class PlanDiff:
 
 def compare_plans(before: Plan, after: Plan) -> PlanDiff:
     pairs = _match_steps(before, after)
-    made = {step.key for step in before.steps}
+    keys = {step.key for step in before.steps}
     seeds = before.seed, after.seed
     found: dict[str, StepChange] = {}
     for step in after.steps:
-        found[step.id] = _step_change(step, pairs.get(step.id), pairs, seeds, made, found)
-    kept = {step.id for step in pairs.values()}
+        found[step.id] = _step_change(step, pairs.get(step.id), pairs, seeds, keys, found)
+    paired = {step.id for step in pairs.values()}
     return PlanDiff(
         steps=tuple(found.values()),
-        removed_steps=tuple(step for step in before.steps if step.id not in kept),
+        removed_steps=tuple(step for step in before.steps if step.id not in paired),
         plan_differences=tuple(_plan_field_differences(before, after)),
     )
 
@@ -80,7 +80,7 @@ def _step_change(
     before: Step | None,
     pairs: Mapping[str, Step],
     seeds: tuple[int, int],
-    made: set[str],
+    columns: set[str],
     others: Mapping[str, StepChange],
 ) -> StepChange:
     def same(old: StepInput, new: StepInput) -> bool:
@@ -92,14 +92,14 @@ def _step_change(
     return StepChange(
         step=step,
         before=before,
-        status=_step_status(step, before, made),
+        status=_step_status(step, before, columns),
         differences=own,
         changed_inputs=tuple(dict.fromkeys(anew)),
     )
 
 
-def _step_status(step: Step, before: Step | None, made: set[str]) -> StepStatus:
-    if step.key in made:
+def _step_status(step: Step, before: Step | None, columns: set[str]) -> StepStatus:
+    if step.key in columns:
         return "same"
     if before is None:
         return "new"

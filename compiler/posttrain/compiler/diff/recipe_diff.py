@@ -12,9 +12,9 @@ from posttrain.compiler.text.yaml_tree import node_to_builtins
 
 def expanded_recipe(request: CompileRequest) -> Any:
     """The whole recipe as plain values."""
-    findings = Diagnostics()
-    tree = parse(request.source, findings)
-    return None if tree is None else node_to_builtins(expand(tree, request, findings))
+    diagnostics = Diagnostics()
+    tree = parse(request.source, diagnostics)
+    return None if tree is None else node_to_builtins(expand(tree, request, diagnostics))
 
 
 def recipe_differences(before: CompileRequest, after: CompileRequest) -> list[Difference]:

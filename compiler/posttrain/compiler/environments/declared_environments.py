@@ -17,43 +17,45 @@ from posttrain.spec.plan import UserFile
 
 
 def check_environments(
-    declared: Mapping[str, Environment], request: CompileRequest, findings: Diagnostics
+    declared: Mapping[str, Environment], request: CompileRequest, diagnostics: Diagnostics
 ) -> dict[str, CheckedEnvironment]:
     """Those of the environments that are as they should be; what is wrong with the others is reported."""
-    found = {name: _check_environment(name, one, request, findings) for name, one in declared.items()}
+    found = {name: _check_environment(name, one, request, diagnostics) for name, one in declared.items()}
     return {name: world for name, world in found.items() if world is not None}
 
 
 def _check_environment(
-    name: str, declared: Environment, request: CompileRequest, findings: Diagnostics
+    name: str, declaration: Environment, request: CompileRequest, diagnostics: Diagnostics
 ) -> CheckedEnvironment | None:
     path: KeyPath = ("environments", name)
-    kind = request.catalog.find("environment", declared.kind)
+    kind = request.catalog.find("environment", declaration.type)
     if not isinstance(kind, Kind):
-        help, meant = hint(declared.kind, request.catalog.names("environment"), what="kinds")
-        message = f"there is no environment of the kind `{declared.kind}`"
-        findings.add(UNKNOWN_KIND, (*path, "kind"), message, help=help, replace=meant)
+        help, meant = hint(declaration.type, request.catalog.names("environment"), what="environments")
+        message = f"there is no environment of the type `{declaration.type}`"
+        diagnostics.add(UNKNOWN_KIND, (*path, "type"), message, help=help, replace=meant)
         return None
-    params = _params(declared, kind, path, findings)
-    files = _files(kind, params, path, request, findings) if params is not None else None
+    params = _params(declaration, kind, path, diagnostics)
+    files = _files(kind, params, path, request, diagnostics) if params is not None else None
     if params is None or files is None:
         return None
-    return CheckedEnvironment(declared=declared, kind=kind, params=params, files=files)
+    return CheckedEnvironment(declared=declaration, kind=kind, params=params, files=files)
 
 
-def _params(declared: Environment, kind: Kind, path: KeyPath, findings: Diagnostics) -> Params | None:
-    where = (*path, "params") if declared.params else path
-    node = node_at(findings.root, where)[0] if declared.params else MappingNode({}, findings.span(path))
-    return validate(kind.params, node, where, findings)
+def _params(declaration: Environment, kind: Kind, path: KeyPath, diagnostics: Diagnostics) -> Params | None:
+    where = (*path, "params") if declaration.params else path
+    node = (
+        node_at(diagnostics.root, where)[0] if declaration.params else MappingNode({}, diagnostics.span(path))
+    )
+    return validate(kind.params, node, where, diagnostics)
 
 
 def _files(
-    kind: Kind, params: Params, path: KeyPath, request: CompileRequest, findings: Diagnostics
+    kind: Kind, params: Params, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics
 ) -> dict[str, UserFile] | None:
     found: dict[str, UserFile] = {}
     good = True
     for name in kind.files(params):
-        read = user_file(name, (*path, "params"), request.read, findings)
+        read = user_file(name, (*path, "params"), request.read, diagnostics)
         good = good and read is not None
         if read is not None:
             found[f"environment:{name}"] = read[0]

@@ -3,10 +3,10 @@
 from posttrain.compiler.diagnosis.minimal_recipe import minimal_recipe
 from posttrain.spec.diagnostic import Code
 
-_DECLARATION = "environments:\n  place: {kind: guess, params: {low: 1, high: 9}}\nstages:"
+_DECLARATION = "environments:\n  place: {type: guess, params: {low: 1, high: 9}}\nstages:"
 _STEPS = "      - derive: {target: length(answer)}\n      - split: {test: 100}"
 _EVAL = "{eval: sft, environment: place, data: sums.test, reward: right, metrics: {score: {mean: returns}}}"
-_REWARD = "{reads: {completion: text}, returns: {environment: {figure: score}}}"
+_REWARD = "{reads: {completion: text}, returns: {environment: {metric: score}}}"
 _GRAPH = """
     reads: {completion: text, answer: text}
     returns: {score: {when: {math_equal: {of: completion, to: answer}}, then: 1.0}}"""
@@ -33,7 +33,7 @@ UNKNOWN_KIND = Code(
     "error",
     "`kind` names an environment that comes with posttrain, or that an installed package adds. A class of"
     " your own is of the kind `python`.",
-    wrong=ENVIRONMENT_EXAMPLE.replace("kind: guess", "kind: gess"),
+    wrong=ENVIRONMENT_EXAMPLE.replace("type: guess", "type: gess"),
     right=ENVIRONMENT_EXAMPLE,
 )
 _TRAIN_STAGE = "  act: {train: METHOD, model: sft, environment: place, data: sums.train, PARAMS}\n  check:"
@@ -61,7 +61,7 @@ BAD_ENVIRONMENT_REWARD = Code(
     "The reward op `environment` tells how an episode went. The stage that uses it must name an environment,"
     " whose scores lie in what the op says of them.",
     wrong=ENVIRONMENT_EXAMPLE.replace("environment: place, ", "")
-    .replace("  place: {kind: guess, params: {low: 1, high: 9}}\n", "")
+    .replace("  place: {type: guess, params: {low: 1, high: 9}}\n", "")
     .replace("environments:\n", ""),
     right=ENVIRONMENT_EXAMPLE,
 )

@@ -27,59 +27,61 @@ _OP = "environment"
 
 
 def check_environment_stages(
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     worlds: Mapping[str, CheckedEnvironment],
     rows: Mapping[str, CompiledDataset],
     graphs: Mapping[str, RewardGraph],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
-    for name, stage in named.recipe.stages.items():
+    for name, stage in resolved.recipe.stages.items():
         path: KeyPath = ("stages", name)
         if isinstance(stage, Train | Evaluate) and stage.environment is not None:
-            _check_exists(stage.environment, path, named, findings)
-            _check_environment_columns(name, worlds.get(stage.environment), named, rows, findings)
+            _check_exists(stage.environment, path, resolved, diagnostics)
+            _check_environment_columns(name, worlds.get(stage.environment), resolved, rows, diagnostics)
         if isinstance(stage, Train):
-            _check_method(stage, path, request, findings)
+            _check_method(stage, path, request, diagnostics)
         if isinstance(stage, Train | Evaluate | Generate) and stage.reward is not None:
-            _check_environment_rewards(stage, path, worlds, graphs.get(stage.reward), findings)
+            _check_environment_rewards(stage, path, worlds, graphs.get(stage.reward), diagnostics)
 
 
-def _check_exists(environment: str, path: KeyPath, named: ResolvedRecipe, findings: Diagnostics) -> None:
-    if environment in named.recipe.environments or environment in named.recipe.invalid_names:
+def _check_exists(
+    environment: str, path: KeyPath, resolved: ResolvedRecipe, diagnostics: Diagnostics
+) -> None:
+    if environment in resolved.recipe.environments or environment in resolved.recipe.invalid_names:
         return
-    help, meant = hint(environment, named.recipe.environments, what="environments")
+    help, meant = hint(environment, resolved.recipe.environments, what="environments")
     message = f"there is no environment `{environment}`"
-    findings.add(UNKNOWN_ENVIRONMENT, (*path, "environment"), message, help=help, replace=meant)
+    diagnostics.add(UNKNOWN_ENVIRONMENT, (*path, "environment"), message, help=help, replace=meant)
 
 
 def _check_environment_columns(
     stage: str,
-    world: CheckedEnvironment | None,
-    named: ResolvedRecipe,
+    environment: CheckedEnvironment | None,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
-    ref = named.refs.get((f"stage:{stage}", "data"))
-    table = table_of(ref, rows, named) if ref else None
-    if world is None or table is None or not table.columns:
+    ref = resolved.refs.get((f"stage:{stage}", "data"))
+    table = table_of(ref, rows, resolved) if ref else None
+    if environment is None or table is None or not table.columns:
         return
-    for column, type in world.columns.items():
+    for column, type in environment.columns.items():
         given = table.columns.get(column)
         if given is not None and is_assignable(type, given):
             continue
         what = "which the data does not have" if given is None else f"which the data has as {given}"
         message = f"the environment reads a column `{column}` ({type}), {what}"
         help, _ = hint(column, table.columns, what="columns")
-        findings.add(data_codes.MISSING_COLUMN, ("stages", stage, "data"), message, help=help)
+        diagnostics.add(data_codes.MISSING_COLUMN, ("stages", stage, "data"), message, help=help)
 
 
-def _check_method(stage: Train, path: KeyPath, request: CompileRequest, findings: Diagnostics) -> None:
+def _check_method(stage: Train, path: KeyPath, request: CompileRequest, diagnostics: Diagnostics) -> None:
     method = request.catalog.find("method", stage.train)
     if stage.environment is not None and isinstance(method, Method) and not method.multi_turn:
         able = [name for name in request.catalog.names("method") if _is_multi_turn(name, request)]
         message = f"`{stage.train}` does not act over several turns"
-        findings.add(
+        diagnostics.add(
             NOT_MULTI_TURN, (*path, "environment"), message, help=f"methods that do: {', '.join(able)}"
         )
 
@@ -94,23 +96,23 @@ def _check_environment_rewards(
     path: KeyPath,
     worlds: Mapping[str, CheckedEnvironment],
     graph: RewardGraph | None,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     """Whether what a reward says of the environment holds for the one of this stage."""
     nodes = [node for node in graph.nodes if node["op"] == _OP] if graph else []
     environment = None if isinstance(stage, Generate) else getattr(stage, "environment", None)
     if nodes and environment is None:
         message = "the reward asks how an episode went, and this stage names no environment"
-        findings.add(BAD_ENVIRONMENT_REWARD, (*path, "reward"), message, help="add `environment: NAME`")
+        diagnostics.add(BAD_ENVIRONMENT_REWARD, (*path, "reward"), message, help="add `environment: NAME`")
     world = worlds.get(environment) if environment is not None else None
     if world is None:
         return
     for node in nodes:
-        said = Interval(node["params"]["low"], node["params"]["high"])
-        if node["params"]["figure"] == "score" and said.join(world.range) != said:
+        declared = Interval(node["params"]["low"], node["params"]["high"])
+        if node["params"]["metric"] == "score" and declared.join(world.range) != declared:
             message = (
-                f"the reward's node `{node['id']}` has the score in {said}; that of `{environment}` lies in"
-                f" {world.range}"
+                f"the reward's node `{node['id']}` has the score in {declared}; that of `{environment}` lies"
+                f" in {world.range}"
             )
             help = f"write `low: {world.range.low:g}` and `high: {world.range.high:g}` there"
-            findings.add(BAD_ENVIRONMENT_REWARD, (*path, "reward"), message, help=help)
+            diagnostics.add(BAD_ENVIRONMENT_REWARD, (*path, "reward"), message, help=help)

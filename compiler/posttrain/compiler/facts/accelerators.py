@@ -29,9 +29,9 @@ class Device(NamedTuple):
 @functools.cache
 def find_accelerator(name: str) -> Device | None:
     """A device by any of the names it goes by, whatever their case."""
-    wanted = _normalize_name(name)
+    normalized = _normalize_name(name)
     for key, row in load_table("accelerators").items():
-        if wanted in (_normalize_name(key), *map(_normalize_name, row["also"])):
+        if normalized in (_normalize_name(key), *map(_normalize_name, row["also"])):
             return Device(
                 name=key,
                 memory=row["memory_mib"] * MIB,

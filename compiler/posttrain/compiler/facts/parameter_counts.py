@@ -1,7 +1,7 @@
 """The parameters of a shape, in closed form: every matrix by name, and the sums over them.
 
 The names are those of transformers' modules, so that an adapter's targets can be checked and
-counted, and the parts (attention, MLP, experts, head) are kept, so that quantisation and
+counted, and the parts (attention, MLP, experts, head) are kept, so that quantization and
 sharding can treat them apart.
 """
 

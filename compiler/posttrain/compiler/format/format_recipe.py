@@ -28,10 +28,10 @@ class FormatResult:
 
 
 def format_recipe(source: SourceFile) -> FormatResult:
-    findings = Diagnostics()
-    tree = parse(source, findings)
-    if tree is None or findings.has_errors:
-        return FormatResult(text=None, diagnostics=tuple(findings.collected))
+    diagnostics = Diagnostics()
+    tree = parse(source, diagnostics)
+    if tree is None or diagnostics.has_errors:
+        return FormatResult(text=None, diagnostics=tuple(diagnostics.collected))
     text = source.data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     try:
         document = read_syntax(text)

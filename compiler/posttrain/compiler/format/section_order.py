@@ -22,9 +22,9 @@ def arrange_sections(document: Document) -> Document:
     others = [entry for entry in entries if entry.key not in ranks and entry.key != "profiles"]
     last = [entry for entry in entries if entry.key == "profiles"]
     moved = (*known, *others, *last)
-    kept = moved if _anchors_precede_aliases(moved) else entries
+    ordered = moved if _anchors_precede_aliases(moved) else entries
     spaced = tuple(
-        _with_blank_lines(entry, kept[place - 1] if place else None) for place, entry in enumerate(kept)
+        _with_blank_lines(entry, ordered[place - 1] if place else None) for place, entry in enumerate(ordered)
     )
     head = document.head[1:] if document.head[:1] == ("",) else document.head
     return replace(document, root=replace(document.root, entries=spaced), head=head)

@@ -71,10 +71,10 @@ def _list_entry_lines(entry: Entry, indent: int) -> list[OutputLine]:
         return [OutputLine(f"{dash} &{entry.value.anchor}", entry.trail, entry.trail_column), *below]
     # The first entry stands beside the dash; what is said about it, or beside the dash, goes above.
     count = next(i for i, line in enumerate(below) if line.text.strip() and not _is_comment(line))
-    said = [entry.trail] if entry.trail else []
-    said += [line.text.strip() for line in below[:count] if line.text]
+    comments = [entry.trail] if entry.trail else []
+    comments += [line.text.strip() for line in below[:count] if line.text]
     first = replace(below[count], text=dash + below[count].text[indent + 1 :])
-    return [*(_indented_line(text, indent) for text in said), first, *below[count + 1 :]]
+    return [*(_indented_line(text, indent) for text in comments), first, *below[count + 1 :]]
 
 
 def _is_comment(line: OutputLine) -> bool:

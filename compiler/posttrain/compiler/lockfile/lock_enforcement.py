@@ -15,7 +15,7 @@ from posttrain.spec.lockfile import EntryId, LockfileError, parse_lock
 from posttrain.spec.plan import Plan, Step
 
 
-def load_pins(source: SourceFile, findings: Diagnostics) -> Pins:
+def load_pins(source: SourceFile, diagnostics: Diagnostics) -> Pins:
     """The pins of a lock; none when it cannot be read, which is reported."""
     try:
         return Pins(lock=parse_lock(source.data.decode("utf-8")), file=source.name)
@@ -24,31 +24,31 @@ def load_pins(source: SourceFile, findings: Diagnostics) -> Pins:
     except LockfileError as error:
         fault = error
     span = Span(source.name, fault.line, 1, fault.line, 2)
-    findings.add_at_span(
+    diagnostics.add_at_span(
         STALE_LOCK, span, f"the lock cannot be read: {fault}", help="`recipe lock` writes it anew"
     )
     return Pins(file=source.name)
 
 
-def enforce_lock(plan: Plan | None, pins: Pins, findings: Diagnostics) -> None:
+def enforce_lock(plan: Plan | None, pins: Pins, diagnostics: Diagnostics) -> None:
     """Report what the recipe needs and the lock does not hold, or holds otherwise: each thing once."""
     for (kind, name), span in pins.missing.items():
         what = "digest" if kind == "image" else "revision"
         message = f"{pins.file} holds no {what} of the {kind} `{name}`"
-        findings.add_at_span(STALE_LOCK, span, message, help="`recipe lock` adds it")
+        diagnostics.add_at_span(STALE_LOCK, span, message, help="`recipe lock` adds it")
     if pins.lock is None or plan is None:
         return
-    told: set[EntryId] = set(pins.missing)
+    reported: set[EntryId] = set(pins.missing)
     for step in plan.steps:
         for needed, value in step_entries(step).items():
             id = pins.images.get(needed[1], needed) if needed[0] == "image" else needed
-            reason = entry_difference(id, value, pins.lock) if id not in told else None
-            told.add(id)
+            reason = entry_difference(id, value, pins.lock) if id not in reported else None
+            reported.add(id)
             if reason is not None:
-                _report(reason, step, pins, findings)
+                _report(reason, step, pins, diagnostics)
 
 
-def _report(reason: LockDifference, step: Step, pins: Pins, findings: Diagnostics) -> None:
+def _report(reason: LockDifference, step: Step, pins: Pins, diagnostics: Diagnostics) -> None:
     assert pins.lock is not None, "only a lock is stale"
     line = pins.lock.lines.get((reason.kind, reason.name))
     name = step.id.partition("@")[0].rpartition(".")[2]
@@ -56,7 +56,7 @@ def _report(reason: LockDifference, step: Step, pins: Pins, findings: Diagnostic
         step.place.file, step.place.line, step.place.column, step.place.line, step.place.column + len(name)
     )
     labels = (Label(Span(pins.file, line, 1, line, 2), "locked here"),) if line else ()
-    findings.add_at_span(
+    diagnostics.add_at_span(
         STALE_LOCK,
         place,
         describe_difference(reason),

@@ -55,11 +55,11 @@ def lock_differences(needed: RequiredEntries, lock: Lockfile) -> list[LockDiffer
 def entry_difference(id: EntryId, value: str | None, lock: Lockfile) -> LockDifference | None:
     """What is wrong with one entry."""
     kind, name = id
-    held = lock.values.get(id)
-    if held is None:
+    locked = lock.values.get(id)
+    if locked is None:
         return LockDifference(reason="missing", kind=kind, name=name, new=value)
-    if value is not None and held != value:
-        return LockDifference(reason="changed", kind=kind, name=name, old=held, new=value)
+    if value is not None and locked != value:
+        return LockDifference(reason="changed", kind=kind, name=name, old=locked, new=value)
     return None
 
 

@@ -109,8 +109,8 @@ def _pin_image(root: MappingNode, path: KeyPath, pins: Pins) -> MappingNode:
     pinned = f"{strip_image_tag(image)}@{digest}"
     pins.images[pinned] = id
     line = pins.lock.lines[id]
-    told = Label(Span(pins.file, line, 1, line, 2), "the locked digest")
-    leaf = ScalarNode(pinned, entry.node.span, pinned, True, (told,))
+    locked_label = Label(Span(pins.file, line, 1, line, 2), "the locked digest")
+    leaf = ScalarNode(pinned, entry.node.span, pinned, True, (locked_label,))
     return _set_entry(root, (*path, "image"), Entry(entry.key_span, leaf))
 
 
@@ -158,8 +158,8 @@ def _pin_revision(
         pins.missing.setdefault(id, place)
         return root
     line = pins.lock.lines[id]
-    told = Label(Span(pins.file, line, 1, line, 2), "the locked revision")
-    return _set_entry(root, path, Entry(key, ScalarNode(commit, place, commit, True, (told,))))
+    locked_label = Label(Span(pins.file, line, 1, line, 2), "the locked revision")
+    return _set_entry(root, path, Entry(key, ScalarNode(commit, place, commit, True, (locked_label,))))
 
 
 def _set_entry(root: MappingNode, path: KeyPath, entry: Entry) -> MappingNode:

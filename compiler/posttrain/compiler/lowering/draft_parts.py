@@ -53,7 +53,7 @@ def step_input(ref: Ref) -> StepInput:
 
 
 def step_inputs(name: str, checked: CheckedRecipe, *roles: str) -> dict[str, StepInput]:
-    refs = checked.named.refs
+    refs = checked.resolved.refs
     return {
         role: step_input(refs[f"stage:{name}", role]) for role in roles if (f"stage:{name}", role) in refs
     }
@@ -61,18 +61,18 @@ def step_inputs(name: str, checked: CheckedRecipe, *roles: str) -> dict[str, Ste
 
 def reward_model_roles(name: str, checked: CheckedRecipe) -> list[str]:
     """The roles of the models that the stage's reward scores with."""
-    roles = checked.named.by_owner.get(f"stage:{name}", ())
+    roles = checked.resolved.by_owner.get(f"stage:{name}", ())
     return [role for role in roles if role.startswith("reward:")]
 
 
 def stage_seed(name: str, checked: CheckedRecipe) -> int:
-    return seed_for(checked.named.recipe.seed, f"stage:{name}")
+    return seed_for(checked.resolved.recipe.seed, f"stage:{name}")
 
 
 def compute_resources(checked: CheckedRecipe) -> Resources:
     """What a step that computes takes. One core unless the recipe says more: the order of sums, and
     so the last bits of a result, depend on the number of threads."""
-    return Resources(cpus=checked.named.recipe.hardware.cpus or 1)
+    return Resources(cpus=checked.resolved.recipe.hardware.cpus or 1)
 
 
 def with_reward(draft: Draft, graph: RewardGraph | None) -> Draft:
@@ -91,16 +91,20 @@ def with_reward(draft: Draft, graph: RewardGraph | None) -> Draft:
     )
 
 
-def with_environment(draft: Draft, world: CheckedEnvironment | None) -> Draft:
+def with_environment(draft: Draft, environment: CheckedEnvironment | None) -> Draft:
     """The draft of a step whose model acts in an environment."""
-    if world is None:
+    if environment is None:
         return draft
     return replace(
         draft,
-        params={**draft.params, "environment": world.step_params(), "hosting": world.neutral_params()},
+        params={
+            **draft.params,
+            "environment": environment.step_params(),
+            "hosting": environment.neutral_params(),
+        },
         neutral=draft.neutral | {"hosting"},
-        used=(*draft.used, world.kind),
-        files={**draft.files, **world.files},
+        used=(*draft.used, environment.kind),
+        files={**draft.files, **environment.files},
     )
 
 
@@ -108,10 +112,10 @@ def with_inference(name: str, draft: Draft, asking: InferenceConfig, checked: Ch
     """The draft of a step that asks models: with their products, or with the way to their endpoints."""
     shots = ("few_shot",) if asking.prompt_config.shots else ()
     access = {**draft.params.get("access", {}), **asking.endpoint_access()}
-    subjects = [subject.step_params() for subject in asking.targets]
+    models = [target.step_params() for target in asking.targets]
     return replace(
         draft,
-        params={**draft.params, **asking.prompt_config.step_params(), "subjects": subjects, "access": access},
+        params={**draft.params, **asking.prompt_config.step_params(), "models": models, "access": access},
         neutral=draft.neutral | {"access"},
         used=(*draft.used, *asking.engines),
         inputs={**step_inputs(name, checked, *asking.model_roles, *shots), **draft.inputs},

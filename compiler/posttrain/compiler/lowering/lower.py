@@ -21,9 +21,9 @@ _DEFAULT_PLACEMENT = StagePlacement()
 
 
 def lower(checked: CheckedRecipe, placed: Mapping[str, StagePlacement], request: CompileRequest) -> Plan:
-    recipe = checked.named.recipe
+    recipe = checked.resolved.recipe
     steps: dict[str, Step] = {}
-    gates, stopping = gates_before(checked.named), _nodes_stopping_on_failure(checked)
+    gates, stopping = gates_before(checked.resolved), _nodes_stopping_on_failure(checked)
     for node in _reachable_nodes(checked):
         thing, _, name = node.partition(":")
         stage = recipe.stages[name] if thing == "stage" else None
@@ -46,7 +46,7 @@ def lower(checked: CheckedRecipe, placed: Mapping[str, StagePlacement], request:
 def _dependencies(checked: CheckedRecipe) -> dict[str, list[str]]:
     """What each node reads."""
     made_from: dict[str, list[str]] = {}
-    for (owner, _), ref in checked.named.refs.items():
+    for (owner, _), ref in checked.resolved.refs.items():
         made_from.setdefault(owner, []).append(ref.node)
     return made_from
 
@@ -54,9 +54,9 @@ def _dependencies(checked: CheckedRecipe) -> dict[str, list[str]]:
 def _nodes_stopping_on_failure(checked: CheckedRecipe) -> set[str]:
     """The nodes whose failure stops independent ones: stages that do not say otherwise, and what a stage of
     that kind is made from."""
-    made_from, stages = _dependencies(checked), checked.named.recipe.stages
+    made_from, stages = _dependencies(checked), checked.resolved.recipe.stages
     found: set[str] = set()
-    for node in reversed(checked.named.order):
+    for node in reversed(checked.resolved.order):
         thing, _, name = node.partition(":")
         if thing == "stage" and stages[name].on_failure == "stop":
             found.add(node)
@@ -69,10 +69,10 @@ def _reachable_nodes(checked: CheckedRecipe) -> list[str]:
     """The stages and what they are made from, in order: what nothing uses is not made."""
     made_from = _dependencies(checked)
     needed: set[str] = set()
-    for node in reversed(checked.named.order):
+    for node in reversed(checked.resolved.order):
         if node.startswith("stage:") or node in needed:
             needed.update((node, *made_from.get(node, ())))
-    return [node for node in checked.named.order if node in needed]
+    return [node for node in checked.resolved.order if node in needed]
 
 
 def _build_step(
@@ -85,12 +85,12 @@ def _build_step(
     request: CompileRequest,
 ) -> Step:
     thing, _, name = node.partition(":")
-    container = (stage.container if stage else None) or checked.named.recipe.container
+    container = (stage.container if stage else None) or checked.resolved.recipe.container
     image = container.image if container else None
     values = _key_values(drafted, image, before, request)
     parts = key_parts(values)
     section = {"model": "models", "dataset": "datasets"}.get(thing, "stages")
-    span = key_span(checked.named.recipe.root, (section, name))
+    span = key_span(checked.resolved.recipe.root, (section, name))
     return Step(
         id=step_id(thing, name),
         kind=drafted.kind,

@@ -42,7 +42,7 @@ def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
             "method": stage.train,
             "params": dump_optional(training.params),
             "trl": stage.trl,
-            "num_prompts": stage.prompts,
+            "prompts": stage.prompts,
             "adapter": _adapter_params(checked.lineages[f"stage:{name}"].adapter),
             "reward": None,
             "seed": stage_seed(name, checked),
@@ -59,18 +59,18 @@ def _train(name: str, stage: Train, checked: CheckedRecipe) -> Draft:
     return _with_inloop_evals(drafted, name, stage, checked)
 
 
-def _adapter_params(declared: Adapter | None) -> Json:
+def _adapter_params(adapter: Adapter | None) -> Json:
     """An adapter without what it does not ask for: the keys of those that are there stay as they were."""
-    made = dump_optional(declared)
-    return {key: value for key, value in made.items() if key != "use_rslora" or value} if made else made
+    params = dump_optional(adapter)
+    return {key: value for key, value in params.items() if key != "use_rslora" or value} if params else params
 
 
 def _weights_dtype(name: str, checked: CheckedRecipe) -> dict[str, Any]:
     """What whole weights are trained in, where that may not be what they are stored in."""
-    line, models = checked.lineages[f"stage:{name}"], checked.named.recipe.models
+    line, models = checked.lineages[f"stage:{name}"], checked.resolved.recipe.models
     whole = line.adapter is None or line.adapter.type == "full"
     wide = whole and trains_in_float32(models[line.origin] if line.origin else None)
-    return {"weights": "float32"} if wide else {}
+    return {"weights_dtype": "float32"} if wide else {}
 
 
 def _with_inloop_evals(drafted: Draft, name: str, stage: Train, checked: CheckedRecipe) -> Draft:
@@ -78,10 +78,10 @@ def _with_inloop_evals(drafted: Draft, name: str, stage: Train, checked: Checked
     during, boundary = stage.evaluate, checked.trainings[name].boundary
     if during is None:
         return drafted
-    stages, refs = checked.named.recipe.stages, checked.named.refs
+    stages, refs = checked.resolved.recipe.stages, checked.resolved.refs
     evals = {each: STAGE_DRAFTERS[Evaluate](each, stages[each], checked) for each in during.evals}
-    made = {**dump_optional(during), "eval_steps": round_up_to_boundary(during.eval_steps, boundary or 1)}
-    made["evals"] = {each: one.params for each, one in evals.items()}
+    params = {**dump_optional(during), "eval_steps": round_up_to_boundary(during.eval_steps, boundary or 1)}
+    params["evals"] = {each: one.params for each, one in evals.items()}
     read = {
         f"{each}.{role}": step_input(refs[f"stage:{name}", f"{each}.{role}"])
         for each, one in evals.items()
@@ -92,7 +92,7 @@ def _with_inloop_evals(drafted: Draft, name: str, stage: Train, checked: Checked
     network = drafted.resources.network or any(one.resources.network for one in evals.values())
     return replace(
         drafted,
-        params={**drafted.params, "evaluate": made},
+        params={**drafted.params, "evaluate": params},
         used=(*drafted.used, *(op for one in evals.values() for op in one.used)),
         inputs={**drafted.inputs, **read},
         files={**drafted.files, **files},
@@ -109,13 +109,15 @@ def _evaluate(name: str, stage: Evaluate, checked: CheckedRecipe) -> Draft:
         entry=("verb", "eval"),
         params={
             "metrics": {key: metric.step_params() for key, metric in found.declared_metrics.items()},
-            "several": not isinstance(stage.eval, str),
+            "multiple_models": not isinstance(stage.eval, str),
             "group_by": stage.group_by,
             "sampling": _sampling(stage.sampling),
             # Evals of the same rows draw alike, so that they can be compared item by item.
-            "seed": seed_for(checked.named.recipe.seed, f"eval:{stage.data}"),
+            "seed": _sampling_seed(
+                stage.sampling, seed_for(checked.resolved.recipe.seed, f"eval:{stage.data}")
+            ),
         },
-        neutral=frozenset({"sampling.batch"} if stage.sampling.temperature == 0 else ()),
+        neutral=frozenset({"sampling.batch_size"} if stage.sampling.temperature == 0 else ()),
         inputs=step_inputs(name, checked, "data", *reward_model_roles(name, checked)),
         pinned=found.pinned,
     )
@@ -142,7 +144,7 @@ def _benchmark(name: str, stage: Benchmark, checked: CheckedRecipe) -> Draft:
         drafted,
         params={
             **drafted.params,
-            "several": not isinstance(stage.benchmark, str),
+            "multiple_models": not isinstance(stage.benchmark, str),
             "tasks": [{"name": task.name, "file": task.file} for task in found.tasks],
             "groups": found.groups,
             "metrics": {key: metric.step_params() for key, metric in found.task_metrics.items()},
@@ -150,15 +152,22 @@ def _benchmark(name: str, stage: Benchmark, checked: CheckedRecipe) -> Draft:
             "limit": stage.limit,
             "batch_size": stage.batch_size,
             "revisions": stage.revisions,
-            "unsafe_code": stage.unsafe_code,
+            "confirm_run_unsafe_code": stage.confirm_run_unsafe_code,
             # What lm-eval draws it draws by seeds of its own: this one is for intervals.
-            "seed": seed_for(checked.named.recipe.seed, "benchmark"),
+            "seed": seed_for(checked.resolved.recipe.seed, "benchmark"),
         },
     )
 
 
 def _sampling(sampling: Sampling) -> Json:
-    return dump_optional(sampling)
+    """`sampling` without its seed, which is the step's."""
+    given = dump_optional(sampling)
+    assert given is not None, "a stage that generates has a sampling"
+    return {key: value for key, value in given.items() if key != "seed"}
+
+
+def _sampling_seed(sampling: Sampling, derived: int) -> int:
+    return derived if sampling.seed is None else sampling.seed
 
 
 def _gate(name: str, stage: Gate, checked: CheckedRecipe) -> Draft:
@@ -169,8 +178,8 @@ def _gate(name: str, stage: Gate, checked: CheckedRecipe) -> Draft:
         params={
             "conditions": list(gate.conditions),
             "correction": stage.correction,
-            "on_fail": lower_branch(stage.on_fail, checked.named),
-            "on_inconclusive": lower_branch(stage.on_inconclusive, checked.named),
+            "on_fail": lower_branch(stage.on_fail, checked.resolved),
+            "on_inconclusive": lower_branch(stage.on_inconclusive, checked.resolved),
             "seed": stage_seed(name, checked),
         },
         neutral=frozenset({"on_fail", "on_inconclusive"}),
@@ -211,7 +220,7 @@ def _generate(name: str, stage: Generate, checked: CheckedRecipe) -> Draft:
             "reward": None,
             "sampling": _sampling(stage.sampling),
             **found.step_params(),
-            "seed": stage_seed(name, checked),
+            "seed": _sampling_seed(stage.sampling, stage_seed(name, checked)),
         },
         neutral=frozenset({"max_failed_ratio"}),
         inputs=step_inputs(name, checked, "data", *reward_model_roles(name, checked)),

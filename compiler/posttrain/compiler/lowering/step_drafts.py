@@ -27,12 +27,12 @@ def draft_step(node: str, checked: CheckedRecipe, request: CompileRequest) -> Dr
         case "dataset":
             return _draft_dataset(name, checked)
         case _:
-            stage = checked.named.recipe.stages[name]
+            stage = checked.resolved.recipe.stages[name]
             return STAGE_DRAFTERS[type(stage)](name, stage, checked)
 
 
 def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
-    model = checked.named.recipe.models[name]
+    model = checked.resolved.recipe.models[name]
     params = dump_optional(model)
     adapter = params.pop("adapter")  # belongs to the stages that train the model
     assert adapter is None or isinstance(adapter, dict)
@@ -43,7 +43,7 @@ def _draft_model(name: str, checked: CheckedRecipe) -> Draft:
     return Draft(
         kind="model",
         entry=("verb", "model"),
-        params={**params, "seed": seed_for(checked.named.recipe.seed, f"model:{name}")},
+        params={**params, "seed": seed_for(checked.resolved.recipe.seed, f"model:{name}")},
         files=checked.models[name],
         pinned=all(_is_commit(revision) for _, revision in hub),
         resources=Resources(network=bool(hub)),
@@ -57,7 +57,7 @@ def _is_commit(revision: str | None) -> bool:
 def _draft_dataset(name: str, checked: CheckedRecipe) -> Draft:
     rows = checked.rows[name]
     owner = f"dataset:{name}"
-    refs = checked.named.by_owner.get(owner, {})
+    refs = checked.resolved.by_owner.get(owner, {})
     inputs = {
         "rows" if role == "from" else f"other:{_reference_text(ref)}": step_input(ref)
         for role, ref in refs.items()
@@ -69,7 +69,7 @@ def _draft_dataset(name: str, checked: CheckedRecipe) -> Draft:
         params={
             "source": {"name": source.name, "params": rows.params} if source else None,
             "operations": list(rows.operations),
-            "seed": seed_for(checked.named.recipe.seed, owner),
+            "seed": seed_for(checked.resolved.recipe.seed, owner),
             "columns": rows.table.columns,
         },
         used=rows.extensions,

@@ -6,28 +6,28 @@ from posttrain.compiler.memory.activation_graph import ActivationGraph
 from posttrain.compiler.memory.saved_tensors import SavedTensor, sum_per_token
 
 
-def layer_backward_bytes(graph: ActivationGraph, block: Block, kept: tuple[SavedTensor, ...]) -> float:
+def layer_backward_bytes(graph: ActivationGraph, block: Block, saved: tuple[SavedTensor, ...]) -> float:
     """Bytes per token by which a layer's backward exceeds what the layer kept.
 
     Backward frees what it has used: it is the MLP, which comes first and is widest, that decides,
     or attention where it is written out, or a norm that stands behind the MLP.
     """
     return max(
-        _mlp_backward(graph, block, kept),
+        _mlp_backward(graph, block, saved),
         _expert_routing(graph, block),
         _adapter_cast(graph, block),
-        _attention_backward(graph, kept),
+        _attention_backward(graph, saved),
         _post_norm(graph),
     )
 
 
-def _mlp_backward(graph: ActivationGraph, block: Block, kept: tuple[SavedTensor, ...]) -> float:
+def _mlp_backward(graph: ActivationGraph, block: Block, saved: tuple[SavedTensor, ...]) -> float:
     """The gradients of the product and of its two factors, when the product is gone."""
     shape, e = graph.shape, graph.compute_element_size
     width = shape.intermediate
     if block.mlp == "experts":
         width = shape.computed_experts * shape.expert_width + shape.shared_width
-    gone = sum(p.per_token for p in kept if p.name == "MLP output")
+    gone = sum(p.per_token for p in saved if p.name == "MLP output")
     factors = 3 if shape.architecture.gated else 2
     if shape.architecture.activation == "gelu_steps":
         factors, e = 3, 4 if graph.autocast else e
@@ -59,13 +59,13 @@ def _adapter_cast(graph: ActivationGraph, block: Block) -> float:
     return around + (graph.compute_element_size + adapter.element) * down.inputs
 
 
-def _attention_backward(graph: ActivationGraph, kept: tuple[SavedTensor, ...]) -> float:
+def _attention_backward(graph: ActivationGraph, saved: tuple[SavedTensor, ...]) -> float:
     """Attention written out: the gradient of the scores, twice in fp32, when the MLP is gone
     and so is the bf16 copy of the scores (BLOOM's forward holds as much as that)."""
     if graph.attention not in ("eager", "plain"):
         return 0
     shape = graph.shape
-    gone = sum_per_token(tuple(p for p in kept if p.name.startswith("MLP")))
+    gone = sum_per_token(tuple(p for p in saved if p.name.startswith("MLP")))
     halved = graph.attention == "eager" and graph.compute_element_size < 4
     halved = halved and shape.architecture.attention != "alibi"
     scores = shape.heads * graph.length * (8 - (graph.compute_element_size if halved else 0))
@@ -90,6 +90,6 @@ def layer_forward_bytes(shape: Shape, element: int) -> int:
 
 def dequantized_bytes(graph: ActivationGraph, block: Block) -> int:
     """A 4-bit matrix is written out in full for each product."""
-    if graph.adapter is None or not graph.adapter.quantised:
+    if graph.adapter is None or not graph.adapter.quantized:
         return 0
     return max(2 * m.inputs * m.outputs for m in block.matrices if m.copies == 1)

@@ -72,11 +72,11 @@ def _training_share(workload: Workload, device: Device, schedule: ExpectedWork) 
     factor = (4 if workload.adapter else 6) + (2 if workload.checkpointing else 0)
     tokens = rows * schedule.tokens_per_row
     operations = factor * tokens * _effective_parameters(workload.model, schedule.tokens_per_row)
-    if workload.value is not None:
-        operations += factor * tokens * _effective_parameters(workload.value, schedule.tokens_per_row)
+    if workload.value_model is not None:
+        operations += factor * tokens * _effective_parameters(workload.value_model, schedule.tokens_per_row)
     worst, best = _mfu_range(workload, device)
     speed = workload.gpus * device.tflops * 1e12
-    models = 1 + (workload.value is not None)
+    models = 1 + (workload.value_model is not None)
     passes = schedule.steps * workload.accumulation * workload.model.layers * models
     passes *= 4 / 3 if workload.checkpointing else 1
     launched = _launch_seconds(device)
@@ -88,7 +88,7 @@ def _training_share(workload: Workload, device: Device, schedule: ExpectedWork) 
 
 def active_trained_parameters(workload: Workload) -> int:
     """Parameters that a trained token passes through."""
-    value = parameter_counts.active_parameters(workload.value) if workload.value else 0
+    value = parameter_counts.active_parameters(workload.value_model) if workload.value_model else 0
     return parameter_counts.active_parameters(workload.model) + value
 
 
@@ -106,7 +106,7 @@ def _mfu_range(workload: Workload, device: Device) -> tuple[float, float]:
         return MFU_CPU
     if workload.adapter is None:
         return MFU_FULL
-    return MFU_QLORA if workload.adapter.quantised else MFU_LORA
+    return MFU_QLORA if workload.adapter.quantized else MFU_LORA
 
 
 def _launch_seconds(device: Device) -> tuple[float, float]:
@@ -123,7 +123,8 @@ def _frozen_model_shares(workload: Workload, device: Device, schedule: ExpectedW
             f"{model.role} model",
             2 * tokens * _effective_parameters(model.shape, schedule.tokens_per_row) / speed / best,
             2 * tokens * _effective_parameters(model.shape, schedule.tokens_per_row) / speed / worst,
-            f"2 x {format_count(parameter_counts.active_parameters(model.shape))} x {format_count(tokens)} tokens",
+            f"2 x {format_count(parameter_counts.active_parameters(model.shape))} x {format_count(tokens)}"
+            " tokens",
         )
         for model in workload.frozen
     )
@@ -143,7 +144,10 @@ def _generation_share(workload: Workload, device: Device, schedule: ExpectedWork
         2 * rollout.prompt_tokens * at_once * _effective_parameters(workload.model, rollout.prompt_tokens)
     )
     first = prompt / (device.tflops * 1e12)
-    why = f"{format_count(schedule.steps * schedule.completions_per_step)} completions, {at_once} at once on a GPU"
+    why = (
+        f"{format_count(schedule.steps * schedule.completions_per_step)} completions, {at_once} at once on"
+        " a GPU"
+    )
     return (
         TimeShare(
             "generating",
@@ -161,8 +165,8 @@ def _decode_step_seconds(
     shape = workload.model
     weights = BF16_BYTES * parameter_counts.active_parameters(shape) / rollout.tensor_parallel_size
     average = rollout.prompt_tokens + int(length / 2)
-    held = at_once * kv_cache_bytes(shape, average)
-    reading = (weights + held) / (device.gb_per_s * 1e9)
+    cache_bytes = at_once * kv_cache_bytes(shape, average)
+    reading = (weights + cache_bytes) / (device.gb_per_s * 1e9)
     computing = 2 * at_once * parameter_counts.active_parameters(shape) / (device.tflops * 1e12)
     work = max(reading, computing)
     slow, fast = (0.0, 0.0) if device.kind == "cpu" else LAYER_DECODE_SECONDS[rollout.engine]

@@ -33,9 +33,11 @@ def suggest_fits(workload: Workload, device: Device) -> tuple[FitSuggestion, ...
     if not any(r.workload.gpus == workload.gpus for r in found):
         done, changed = _apply_result_preserving(workload, device)
         alone = _suggestion_if_fits(done, changed, device)
-        told = {remedy.change for remedy in found}
+        suggested = {remedy.change for remedy in found}
         found += (
-            [alone] if alone else [r for r in _combined_changes(workload, device) if r.change not in told]
+            [alone]
+            if alone
+            else [r for r in _combined_changes(workload, device) if r.change not in suggested]
         )
     return (*found, *_larger_gpu(workload, device))
 

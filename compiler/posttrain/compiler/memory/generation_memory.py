@@ -65,9 +65,9 @@ def colocated_vllm_terms(workload: Workload, device: Device) -> tuple[MemoryTerm
     rollout = workload.rollout
     if rollout is None or rollout.engine != "vllm" or not rollout.colocated:
         return ()
-    if rollout.sleeps:
-        kept = SLEEPING_ENGINE_BYTES + (CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0)
-        return (memory_term("vLLM asleep", kept, "graphs and buffers that sleeping keeps"),)
+    if rollout.enable_sleep_mode:
+        resident = SLEEPING_ENGINE_BYTES + (CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0)
+        return (memory_term("vLLM asleep", resident, "graphs and buffers that sleeping keeps"),)
     return vllm_terms(workload, rollout, device)
 
 
@@ -79,12 +79,12 @@ def vllm_terms(workload: Workload, rollout: RolloutWorkload, device: Device) -> 
         kv_cache_bytes(workload.model, rollout.prompt_tokens + rollout.completion_tokens)
         / rollout.tensor_parallel_size
     )
-    room = rollout.utilisation * device.memory - weights - scratch
-    held = format_count(rollout.sequences * (rollout.prompt_tokens + rollout.completion_tokens))
+    room = rollout.gpu_memory_utilization * device.memory - weights - scratch
+    tokens_text = format_count(rollout.sequences * (rollout.prompt_tokens + rollout.completion_tokens))
     return (
         memory_term("vLLM weights", weights, f"bf16, over {rollout.tensor_parallel_size} GPU(s)"),
         memory_term("vLLM workspace", scratch, f"one forward of {MAX_NUM_BATCHED_TOKENS} tokens, sampling"),
-        memory_term("vLLM cache", max(room, least), f"fills its share; {held} tokens are generated"),
+        memory_term("vLLM cache", max(room, least), f"fills its share; {tokens_text} tokens are generated"),
         memory_term("vLLM graphs", CUDA_GRAPH_BYTES if rollout.cuda_graphs else 0, "outside of its share"),
     )
 
@@ -94,20 +94,20 @@ def vllm_start_error(workload: Workload, device: Device) -> str | None:
     rollout = workload.rollout
     if rollout is None or rollout.engine != "vllm":
         return None
-    share = rollout.utilisation * device.memory
+    share = rollout.gpu_memory_utilization * device.memory
     length = rollout.prompt_tokens + rollout.completion_tokens
     least = kv_cache_bytes(workload.model, length) / rollout.tensor_parallel_size
     needed = _vllm_weight_bytes(workload, rollout) + _vllm_workspace_bytes(workload, rollout) + least
     if needed <= share:
         return None
     return (
-        f"vLLM's share of {rollout.utilisation:.2f} is {format_gib(share)}, but weights, workspace and "
-        f"one sequence of {length} tokens take {format_gib(needed)}"
+        f"vLLM's share of {rollout.gpu_memory_utilization:.2f} is {format_gib(share)}, but weights, workspace"
+        f" and one sequence of {length} tokens take {format_gib(needed)}"
     )
 
 
 def min_gpu_memory_utilization(workload: Workload, device: Device, sequences: int) -> float:
-    """The utilisation with which vLLM holds so many sequences at once."""
+    """The `gpu_memory_utilization` at which vLLM holds so many sequences at once."""
     rollout = workload.rollout
     assert rollout is not None, "only a workload that generates has a share"
     one = (

@@ -65,7 +65,7 @@ def base_weight_bytes(workload: Workload, shape: Shape) -> float:
     if adapter is None:
         return count * trained_element_size(workload) / shard_count(workload, 3)
     element = 2 if has_master_weights(workload) or workload.strategy == "fsdp" else workload.element
-    if not adapter.quantised:
+    if not adapter.quantized:
         return count * element / shard_count(workload, 3)
     packed = parameter_counts.quantizable_parameters(shape)
     each = NF4_DOUBLE_QUANT_BYTES if adapter.double_quant else NF4_BYTES

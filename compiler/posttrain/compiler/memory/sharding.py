@@ -31,10 +31,10 @@ def backward_sharding_terms(workload: Workload, shape: Shape) -> tuple[MemoryTer
 def _trainable_parameters(workload: Workload, shape: Shape) -> int:
     """Parameters whose gradients are exchanged: the model's, and those of the values beside it."""
     own = model_states.trainable_parameters(workload, shape)
-    if workload.value is None:
+    if workload.value_model is None:
         return own
     return own + model_states.trainable_parameters(
-        replace(workload, value=None, loss="scores"), workload.value
+        replace(workload, value_model=None, loss="scores"), workload.value_model
     )
 
 

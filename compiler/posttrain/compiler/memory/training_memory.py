@@ -39,8 +39,8 @@ def training_phases(workload: Workload) -> tuple[MemoryPhase, ...]:
     step = micro_batch_memory(workload, workload.model)
     beside = _value_activation_terms(workload)
     shard = sharding.backward_sharding_terms(workload, workload.model)
-    held = _gradient_terms(workload, step.gradients if workload.accumulation > 1 else 0)
-    early = (always, held, shard, beside, _activation_terms(workload, step))
+    gradient_terms = _gradient_terms(workload, step.gradients if workload.accumulation > 1 else 0)
+    early = (always, gradient_terms, shard, beside, _activation_terms(workload, step))
     return (
         memory_phase(
             "end of the forward", *early, _loss_terms(step, step.loss_forward), _autocast_terms(step)
@@ -82,7 +82,7 @@ def _late_backward_phases(
     again = workload.accumulation > 1
     copies = (2 + again if tied else int(again)) * step.embedding_gradient
     embeddings = memory_term("embedding gradients", copies, "summed before they are kept", passing=True)
-    kept = (memory_term("activations", step.saved_per_layer, "of the last layer", passing=True),)
+    saved = (memory_term("activations", step.saved_per_layer, "of the last layer", passing=True),)
     steps = sharding.optimizer_step_terms(workload, workload.model)
     full = _gradient_terms(workload, step.gradients)
     return (
@@ -92,7 +92,7 @@ def _late_backward_phases(
             _gradient_terms(workload, last),
             value,
             shard,
-            kept,
+            saved,
             _batch_terms(step),
             _layer_backward_terms(workload, step),
         ),
@@ -134,7 +134,7 @@ def _model_state_terms(workload: Workload, shape: Shape, whose: str) -> tuple[Me
 
 
 def _weight_format(workload: Workload) -> str:
-    if workload.adapter and workload.adapter.quantised:
+    if workload.adapter and workload.adapter.quantized:
         return " in 4 bits"
     if workload.adapter:
         return f" at {2 if model_states.shard_count(workload, 3) > 1 else workload.element} bytes"
@@ -204,9 +204,9 @@ def _gradient_bucket_terms(shard: tuple[MemoryTerm, ...]) -> tuple[MemoryTerm, .
 
 def _value_workload(workload: Workload) -> Workload | None:
     """The value model's own training, which is the policy's but for its head."""
-    if workload.value is None:
+    if workload.value_model is None:
         return None
-    return replace(workload, model=workload.value, value=None, frozen=(), loss="scores")
+    return replace(workload, model=workload.value_model, value_model=None, frozen=(), loss="scores")
 
 
 def _value_activation_terms(workload: Workload) -> tuple[MemoryTerm, ...]:

@@ -15,12 +15,12 @@ Optimizer = Literal["adamw", "adamw_8bit", "adafactor", "lion", "sgd"]
 
 @record
 class LoraAdapter:
-    """LoRA on a frozen base. `quantised`: the base's linear layers in 4 bits (QLoRA)."""
+    """LoRA on a frozen base. `quantized`: the base's linear layers in 4 bits (QLoRA)."""
 
     rank: int = 16
     target_modules: tuple[str, ...] = ()  # () stands for the architecture's own (attention)
-    quantised: bool = False
-    double_quant: bool = False  # the quantisation constants are quantised as well
+    quantized: bool = False
+    double_quant: bool = False  # the quantization constants are quantized as well
     element: int = 4  # PEFT keeps adapters in fp32 beside a bf16 base unless told otherwise
     dropout: float = 0.0
 
@@ -47,9 +47,9 @@ class RolloutWorkload:
     completion_tokens: int
     sequences: int  # at once on one device
     colocated: bool = True
-    utilisation: float = 0.3  # the share of the card that vLLM may take
+    gpu_memory_utilization: float = 0.3  # the share of the card that vLLM may take
     tensor_parallel_size: int = 1
-    sleeps: bool = False  # gives its memory back while the model trains
+    enable_sleep_mode: bool = False  # gives its memory back while the model trains
     cuda_graphs: bool = True  # CUDA graphs for decoding
 
 
@@ -78,7 +78,7 @@ class Workload:
     packed: bool = False  # all rows joined into one, which SDPA masks as one
     loss: Literal["chunked", "full", "scores"] = "chunked"
     frozen: tuple[FrozenModel, ...] = ()
-    value: Shape | None = None  # a second model trained in the same step
+    value_model: Shape | None = None  # a second model trained in the same step
     rollout: RolloutWorkload | None = None
     evaluation: RolloutWorkload | None = None  # the largest batch of text that an eval on the way has written
 

@@ -39,8 +39,8 @@ def smaller_micro_batches(workload: Workload, device: Device) -> Iterator[tuple[
 
 def _sleep_mode(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
     rollout = workload.rollout
-    if rollout and rollout.engine == "vllm" and rollout.colocated and not rollout.sleeps:
-        changed = replace(rollout, sleeps=True)
+    if rollout and rollout.engine == "vllm" and rollout.colocated and not rollout.enable_sleep_mode:
+        changed = replace(rollout, enable_sleep_mode=True)
         yield "vLLM asleep while training", replace(workload, rollout=changed)
 
 
@@ -52,9 +52,9 @@ def _gpu_memory_utilization(workload: Workload, device: Device) -> Iterator[tupl
     sequences = rollout.sequences
     while sequences >= 1:
         share = -int(-100 * min_gpu_memory_utilization(workload, device, sequences) // 1) / 100
-        if share != rollout.utilisation and share <= 0.95:
-            changed = replace(rollout, utilisation=share)
-            yield f"vLLM utilisation {share:.2f}", replace(workload, rollout=changed)
+        if share != rollout.gpu_memory_utilization and share <= 0.95:
+            changed = replace(rollout, gpu_memory_utilization=share)
+            yield f"vLLM gpu_memory_utilization {share:.2f}", replace(workload, rollout=changed)
         sequences //= 2
 
 
@@ -95,7 +95,7 @@ def _sharding(workload: Workload, device: Device) -> Iterator[tuple[str, Workloa
 
 def _can_shard(workload: Workload) -> bool:
     """4-bit weights cannot be divided by ZeRO-3, and gain nothing from the other stages."""
-    return workload.adapter is None or not workload.adapter.quantised
+    return workload.adapter is None or not workload.adapter.quantized
 
 
 def _more_gpus(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
@@ -148,9 +148,9 @@ def _lora(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
 
 def _qlora(workload: Workload, device: Device) -> Iterator[tuple[str, Workload]]:
     single = workload.strategy in ("single", "ddp")
-    quantised = workload.adapter is not None and workload.adapter.quantised
-    if workload.train and not quantised and single and device.kind == "gpu":
-        adapter = replace(workload.adapter or LoraAdapter(), quantised=True, element=2)
+    quantized = workload.adapter is not None and workload.adapter.quantized
+    if workload.train and not quantized and single and device.kind == "gpu":
+        adapter = replace(workload.adapter or LoraAdapter(), quantized=True, element=2)
         frozen = tuple(f for f in workload.frozen if f.role != "reference")
         changed = replace(workload, adapter=adapter, frozen=frozen, element=2)
         yield "a QLoRA adapter (4-bit base)", changed

@@ -37,7 +37,7 @@ AttemptT = TypeVar("AttemptT", bound=ParseAttempt)
 
 
 def recover_unclosed(
-    tried: AttemptT, root: Node | None, findings: Diagnostics
+    tried: AttemptT, root: Node | None, diagnostics: Diagnostics
 ) -> tuple[AttemptT, Node | None]:
     """The last attempt and what it took; brackets that were closed for it are reported."""
     guesses: list[Span] = []
@@ -52,10 +52,10 @@ def recover_unclosed(
         if again.error_position is not None and again.error_position <= tried.error_position:
             break
         span, message, help, labels = describe_unclosed(found, tried.file, tried.original_column)
-        findings.add_at_span(YAML_ERROR, span, message, help=help, labels=labels)
+        diagnostics.add_at_span(YAML_ERROR, span, message, help=help, labels=labels)
         ends = labels[-1].span
         guesses.append(Span(tried.file, found.brackets[0].line + 1, 1, ends.line, ends.column))
         tried, root = again, closed
     for guess in guesses:
-        findings.mark_recovered(guess)
+        diagnostics.mark_recovered(guess)
     return tried, root

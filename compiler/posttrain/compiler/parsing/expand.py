@@ -51,12 +51,12 @@ def profile_names(root: MappingNode, request: CompileRequest) -> list[str]:
     return list(entry.node.entries) if entry is not None and isinstance(entry.node, MappingNode) else []
 
 
-def expand(root: MappingNode, request: CompileRequest, findings: Diagnostics) -> MappingNode:
+def expand(root: MappingNode, request: CompileRequest, diagnostics: Diagnostics) -> MappingNode:
     """The tree with everything laid over it; its variables are filled in for each leg."""
-    whole = _ExtendsResolver(request, findings).resolve(root)
-    whole = _apply_profiles(whole, request, findings)
+    whole = _ExtendsResolver(request, diagnostics).resolve(root)
+    whole = _apply_profiles(whole, request, diagnostics)
     for setting in request.overrides:
-        whole = _apply_override(whole, setting, findings)
+        whole = _apply_override(whole, setting, diagnostics)
     return drop_keys(whole, "extends", "profiles")
 
 
@@ -67,9 +67,9 @@ _MAX_FILES = 64
 class _ExtendsResolver:
     """Reads the files that a recipe extends: each once for each time that it is named, up to a number."""
 
-    def __init__(self, request: CompileRequest, findings: Diagnostics) -> None:
+    def __init__(self, request: CompileRequest, diagnostics: Diagnostics) -> None:
         self.request = request
-        self.findings = findings
+        self.diagnostics = diagnostics
         self.files_read = 0
 
     def resolve(self, root: MappingNode) -> MappingNode:
@@ -78,7 +78,7 @@ class _ExtendsResolver:
 
     def _apply_extends(self, root: MappingNode, chain: tuple[str, ...], folder: str) -> MappingNode:
         """The files that `root` extends, in order, with `root` laid over them."""
-        root = normalize_sections(root, self.findings)
+        root = normalize_sections(root, self.diagnostics)
         entry = root.entries.get("extends")
         if entry is None:
             return root
@@ -115,62 +115,62 @@ class _ExtendsResolver:
             message = f"there is no file `{shorten_path(path)}` beside the recipe"
             return self._report(item, message, missing_file_help(item.value))
         self.files_read += 1
-        base = parse(SourceFile(path, data), self.findings)
+        base = parse(SourceFile(path, data), self.diagnostics)
         return None if base is None else self._apply_extends(base, (*chain, path), posixpath.dirname(path))
 
     def _report(self, item: Node, message: str, help: str = "") -> None:
-        self.findings.add_at_span(BAD_BASE_FILE, item.span, message, help=help)
+        self.diagnostics.add_at_span(BAD_BASE_FILE, item.span, message, help=help)
 
 
-def _apply_profiles(root: MappingNode, request: CompileRequest, findings: Diagnostics) -> MappingNode:
+def _apply_profiles(root: MappingNode, request: CompileRequest, diagnostics: Diagnostics) -> MappingNode:
     entry = root.entries.get("profiles")
     profiles = entry.node if entry else None
     if isinstance(profiles, MappingNode):
         for name, profile in profiles.entries.items():
             if not isinstance(profile.node, MappingNode):
-                findings.add_at_span(BAD_PROFILE, profile.node.span, f"the profile `{name}` is no mapping")
+                diagnostics.add_at_span(BAD_PROFILE, profile.node.span, f"the profile `{name}` is no mapping")
     elif profiles is not None:
-        findings.add_at_span(BAD_PROFILE, profiles.span, "`profiles` maps names to overlays")
+        diagnostics.add_at_span(BAD_PROFILE, profiles.span, "`profiles` maps names to overlays")
     known = profiles.entries if isinstance(profiles, MappingNode) else {}
     for name in request.profiles:
         chosen = known.get(name)
         if chosen is None:
             text, _ = hint(name, known, what="profiles of this recipe")
             span = Span(f"--profile {name}", 1, 1, 1, len(name) + 1)
-            findings.add_at_span(BAD_PROFILE, span, f"the recipe has no profile `{name}`", help=text)
+            diagnostics.add_at_span(BAD_PROFILE, span, f"the recipe has no profile `{name}`", help=text)
         elif isinstance(chosen.node, MappingNode):
-            merged = overlay(root, normalize_sections(chosen.node, findings))
+            merged = overlay(root, normalize_sections(chosen.node, diagnostics))
             assert isinstance(merged, MappingNode)
             root = merged
     return root
 
 
-def _apply_override(root: MappingNode, setting: tuple[str, str], findings: Diagnostics) -> MappingNode:
+def _apply_override(root: MappingNode, setting: tuple[str, str], diagnostics: Diagnostics) -> MappingNode:
     path, text = setting
     name = f"--set {path}"
     span = Span(name, 1, 1, 1, max(2, len(text) + 1))
-    value = _parse_override(name, text, findings)
+    value = _parse_override(name, text, diagnostics)
     keys = path.split(".")
     if value is None or not all(keys):
-        findings.add_at_span(BAD_OVERRIDE, span, f"`{path}={text}` is not PATH=VALUE")
+        diagnostics.add_at_span(BAD_OVERRIDE, span, f"`{path}={text}` is not PATH=VALUE")
         return root
     blocked = _first_not_mapping(root, keys)
     if blocked is not None:
         where, node = blocked
         label = Label(node.span, "this is no mapping")
-        findings.add_at_span(BAD_OVERRIDE, span, f"`{where}` has nothing below it to set", labels=(label,))
+        diagnostics.add_at_span(BAD_OVERRIDE, span, f"`{where}` has nothing below it to set", labels=(label,))
         return root
     merged = overlay(root, nested_mapping(keys, span, value))
     assert isinstance(merged, MappingNode)
     return merged
 
 
-def _parse_override(name: str, text: str, findings: Diagnostics) -> Node | None:
+def _parse_override(name: str, text: str, diagnostics: Diagnostics) -> Node | None:
     """The value of a --set, read as the value of a key so that scalars and flows both work."""
-    before = len(findings.collected)
-    tree = parse(SourceFile(name, f"value: {text}".encode()), findings)
+    before = len(diagnostics.collected)
+    tree = parse(SourceFile(name, f"value: {text}".encode()), diagnostics)
     if tree is None or list(tree.entries) != ["value"]:
-        del findings.collected[before:]
+        del diagnostics.collected[before:]
         return None
     return _shift_spans(tree.entries["value"].node, name, len("value: "))
 

@@ -57,24 +57,26 @@ _REFERENCE = re.compile(r"\$?\$\{([^{}]*)\}")
 _UNCLOSED = re.compile(r"(?<!\$)\$\{[^{}]*\Z")
 
 
-def interpolate(root: MappingNode, leg: Leg, used: set[str], findings: Diagnostics) -> MappingNode:
+def interpolate(root: MappingNode, leg: Leg, used: set[str], diagnostics: Diagnostics) -> MappingNode:
     """The tree of one leg, with all variables filled in; `used` gains the names it needed."""
     entry = root.entries.get("vars")
     declared = entry.node if entry and isinstance(entry.node, MappingNode) else None
-    filler = _Interpolator(declared, leg, used, findings)
+    filler = _Interpolator(declared, leg, used, diagnostics)
     filled = filler.fill(root)
     assert isinstance(filled, MappingNode)
     return filled
 
 
 class _Interpolator:
-    def __init__(self, declared: MappingNode | None, leg: Leg, used: set[str], findings: Diagnostics) -> None:
+    def __init__(
+        self, declared: MappingNode | None, leg: Leg, used: set[str], diagnostics: Diagnostics
+    ) -> None:
         self.leg = leg
         self.used = used
         self.raw = declared.entries if declared else {}
         self.resolved: dict[str, ScalarNode | None] = {}
         self.in_progress: list[str] = []
-        self.findings = findings
+        self.diagnostics = diagnostics
         # Characters of text that variables were put into.
         self.inserted_chars = 0
 
@@ -96,10 +98,10 @@ class _Interpolator:
             found = self._resolve_variable(whole[1], leaf)
             return self._with_provenance(leaf, found, found.value) if found else leaf
         if _UNCLOSED.search(leaf.value):
-            self.findings.add_at_span(
+            self.diagnostics.add_at_span(
                 UNKNOWN_VARIABLE, leaf.span, "a `${` here has no `}`", help="write ${vars.NAME}"
             )
-            self.findings.suppress(leaf.span)
+            self.diagnostics.suppress(leaf.span)
             return leaf
         used: list[ScalarNode] = []
 
@@ -122,16 +124,16 @@ class _Interpolator:
     def _too_large(self, leaf: ScalarNode) -> ScalarNode:
         if self.inserted_chars <= 9 * _MAX_TEXT:  # once: what comes after it has the same cause
             message = "the variables in this value fill more text than a recipe may hold"
-            self.findings.add_at_span(LARGE_VARIABLE, leaf.span, message)
+            self.diagnostics.add_at_span(LARGE_VARIABLE, leaf.span, message)
         self.inserted_chars = 10 * _MAX_TEXT
-        self.findings.suppress(leaf.span)
+        self.diagnostics.suppress(leaf.span)
         return replace(leaf, value="", text="")
 
     def _with_provenance(
         self, leaf: ScalarNode, found: ScalarNode, value: str | int | float | bool | None
     ) -> ScalarNode:
-        if self.findings.is_suppressed(found.span):
-            self.findings.suppress(leaf.span)
+        if self.diagnostics.is_suppressed(found.span):
+            self.diagnostics.suppress(leaf.span)
         label = Label(found.span, "the variable's value")
         via = (*leaf.via, label, *found.via)[:_MAX_LABELS]
         return ScalarNode(value, leaf.span, found.text, found.plain, via)
@@ -142,7 +144,7 @@ class _Interpolator:
             self.used.add(f"matrix.{key}")
             return self.leg.values[key]
         if section == "matrix" and self.leg.invalid:
-            self.findings.suppress(use.span)
+            self.diagnostics.suppress(use.span)
             return None
         if section != "vars" or key not in self.raw:
             axes = [f"matrix.{axis}" for axis in self.leg.values]
@@ -151,20 +153,20 @@ class _Interpolator:
             if section in ("env", "") or not key:
                 more = "the environment is not read: declare it under `vars`, and give --set vars.NAME=VALUE"
                 help = more if not help.startswith("did you mean") else help
-            self.findings.add_at_span(
+            self.diagnostics.add_at_span(
                 UNKNOWN_VARIABLE, use.span, f"`${{{name}}}` names no variable", help=help
             )
-            self.findings.suppress(use.span)
+            self.diagnostics.suppress(use.span)
             return None
         self.used.add(f"vars.{key}")
         if key in self.in_progress:
             circle = " -> ".join((*self.in_progress, key))
-            self.findings.add_at_span(CIRCULAR_VARIABLE, use.span, f"variables in a circle: {circle}")
-            self.findings.suppress(use.span)
+            self.diagnostics.add_at_span(CIRCULAR_VARIABLE, use.span, f"variables in a circle: {circle}")
+            self.diagnostics.suppress(use.span)
             return None
         if len(self.in_progress) >= _MAX_NESTING:
             message = f"more than {_MAX_NESTING} variables stand for one another here"
-            self.findings.add_at_span(LARGE_VARIABLE, use.span, message)
+            self.diagnostics.add_at_span(LARGE_VARIABLE, use.span, message)
             self.resolved[key] = None
         if key not in self.resolved:
             node = self.raw[key].node
@@ -173,5 +175,5 @@ class _Interpolator:
             self.resolved[key] = self._interpolate_scalar(node) if isinstance(node, ScalarNode) else None
             self.in_progress.pop()
         if self.resolved[key] is None:
-            self.findings.suppress(use.span)
+            self.diagnostics.suppress(use.span)
         return self.resolved[key]

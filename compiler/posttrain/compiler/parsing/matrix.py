@@ -46,34 +46,34 @@ class Leg:
     invalid: bool = False
 
 
-def expand_matrix(root: MappingNode, findings: Diagnostics) -> list[Leg]:
+def expand_matrix(root: MappingNode, diagnostics: Diagnostics) -> list[Leg]:
     """The legs of a recipe; a single one without values when it has no matrix."""
     entry = root.entries.get("matrix")
     if entry is None:
         return [Leg({})]
-    axes = _parse_axes(entry.node, findings)
+    axes = _parse_axes(entry.node, diagnostics)
     if axes is None:
         return [Leg({}, invalid=True)]
     assert isinstance(entry.node, MappingNode), "a matrix with axes is a mapping"
     combinations = itertools.product(*axes.values())
     found = [Leg(dict(zip(axes, values, strict=True))) for values in combinations] if axes else []
-    for excluded in _parse_filters(entry.node, "exclude", axes, findings):
+    for excluded in _parse_filters(entry.node, "exclude", axes, diagnostics):
         found = [leg for leg in found if not _matches(leg, excluded)]
-    for included in _parse_filters(entry.node, "include", axes, findings):
+    for included in _parse_filters(entry.node, "include", axes, diagnostics):
         missing = [name for name in axes if name not in included]
         if missing:
             span = entry.node.entries["include"].key_span
-            findings.add_at_span(BAD_MATRIX, span, f"a leg to include gives no value to `{missing[0]}`")
+            diagnostics.add_at_span(BAD_MATRIX, span, f"a leg to include gives no value to `{missing[0]}`")
         found.append(Leg(included))
     if not found:
-        findings.add_at_span(BAD_MATRIX, entry.key_span, "no leg is left of this matrix")
+        diagnostics.add_at_span(BAD_MATRIX, entry.key_span, "no leg is left of this matrix")
         return [Leg({}, invalid=True)]
     return found
 
 
-def _parse_axes(node: Node, findings: Diagnostics) -> Axes | None:
+def _parse_axes(node: Node, diagnostics: Diagnostics) -> Axes | None:
     if not isinstance(node, MappingNode):
-        findings.add_at_span(BAD_MATRIX, node.span, f"`matrix` is a mapping; found {describe_node(node)}")
+        diagnostics.add_at_span(BAD_MATRIX, node.span, f"`matrix` is a mapping; found {describe_node(node)}")
         return None
     axes: dict[str, tuple[ScalarNode, ...]] = {}
     count = 1
@@ -87,18 +87,18 @@ def _parse_axes(node: Node, findings: Diagnostics) -> Axes | None:
             what = "plain values" if values else "a list of values"
             message = f"`{name}` takes {what}; found {describe_node(odd)}"
             help = "`exclude` drops legs, `include` adds some" if isinstance(odd, MappingNode) else ""
-            findings.add_at_span(BAD_MATRIX, odd.span, message, help=help)
+            diagnostics.add_at_span(BAD_MATRIX, odd.span, message, help=help)
             return None
         axes[name] = leaves
         count *= len(leaves)
     if count > MAX_LEGS:
-        findings.add_at_span(BAD_MATRIX, node.span, f"{count} legs are more than {MAX_LEGS}")
+        diagnostics.add_at_span(BAD_MATRIX, node.span, f"{count} legs are more than {MAX_LEGS}")
         return None
     return axes
 
 
 def _parse_filters(
-    node: MappingNode, key: str, axes: Axes, findings: Diagnostics
+    node: MappingNode, key: str, axes: Axes, diagnostics: Diagnostics
 ) -> list[dict[str, ScalarNode]]:
     """The mappings of `include` or `exclude`."""
     entry = node.entries.get(key)
@@ -108,13 +108,13 @@ def _parse_filters(
     for item in entry.node.items if isinstance(entry.node, SequenceNode) else (entry.node,):
         if not isinstance(item, MappingNode):
             message = f"`{key}` takes mappings from names to values; found {describe_node(item)}"
-            findings.add_at_span(BAD_MATRIX, item.span, message)
+            diagnostics.add_at_span(BAD_MATRIX, item.span, message)
             continue
         values: dict[str, ScalarNode] = {}
         for name, inner in item.entries.items():
             if name not in axes:
                 help, _ = hint(name, axes, what="names of this matrix")
-                findings.add_at_span(
+                diagnostics.add_at_span(
                     BAD_MATRIX, inner.key_span, f"the matrix has no name `{name}`", help=help
                 )
             elif isinstance(inner.node, ScalarNode):
@@ -127,7 +127,9 @@ def _matches(leg: Leg, given: Mapping[str, ScalarNode]) -> bool:
     return bool(given) and all(leg.values[name].value == leaf.value for name, leaf in given.items())
 
 
-def check_unused_axes(root: MappingNode, legs: Sequence[Leg], used: set[str], findings: Diagnostics) -> None:
+def check_unused_axes(
+    root: MappingNode, legs: Sequence[Leg], used: set[str], diagnostics: Diagnostics
+) -> None:
     """Report names of the matrix that nothing names."""
     entry = root.entries.get("matrix")
     if entry is None or not isinstance(entry.node, MappingNode):
@@ -135,4 +137,4 @@ def check_unused_axes(root: MappingNode, legs: Sequence[Leg], used: set[str], fi
     for name in legs[0].values:
         if f"matrix.{name}" not in used:
             span = entry.node.entries[name].key_span
-            findings.add_at_span(UNUSED_AXIS, span, f"nothing names ${{matrix.{name}}}")
+            diagnostics.add_at_span(UNUSED_AXIS, span, f"nothing names ${{matrix.{name}}}")

@@ -31,8 +31,8 @@ def nested_mapping(path: list[str], span: Span, node: Node) -> Node:
 
 
 def drop_keys(root: MappingNode, *keys: str) -> MappingNode:
-    kept = {key: entry for key, entry in root.entries.items() if key not in keys}
-    return MappingNode(kept, root.span, root.via)
+    remaining = {key: entry for key, entry in root.entries.items() if key not in keys}
+    return MappingNode(remaining, root.span, root.via)
 
 
 def _with_provenance(node: Node, label: Label) -> Node:

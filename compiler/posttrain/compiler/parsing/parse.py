@@ -34,10 +34,10 @@ class _ParseAborted(Exception):
     """Ends the parse; the reason has been reported."""
 
 
-def parse(source: SourceFile, findings: Diagnostics) -> MappingNode | None:
+def parse(source: SourceFile, diagnostics: Diagnostics) -> MappingNode | None:
     """The tree of a file, or None when its text cannot be read as a recipe."""
     try:
-        text = _decode(source, findings)
+        text = _decode(source, diagnostics)
     except _ParseAborted:
         return None
     composer = _Composer(source.name, text)
@@ -45,15 +45,15 @@ def parse(source: SourceFile, findings: Diagnostics) -> MappingNode | None:
     if composer.error_position is not None:
         from posttrain.compiler.parsing.bracket_recovery import recover_unclosed
 
-        composer, root = recover_unclosed(composer, root, findings)
-    findings.collected += composer.findings.collected
+        composer, root = recover_unclosed(composer, root, diagnostics)
+    diagnostics.collected += composer.diagnostics.collected
     if composer.aborted:
         return None
     if not isinstance(root, MappingNode):
         from posttrain.compiler.text.yaml_errors import describe_non_mapping
 
         message, help = describe_non_mapping(text)
-        findings.add_at_span(NO_MAPPING, _file_start(source.name), message, help=help)
+        diagnostics.add_at_span(NO_MAPPING, _file_start(source.name), message, help=help)
         return None
     return root
 
@@ -62,11 +62,11 @@ def _file_start(file: str) -> Span:
     return Span(file, 1, 1, 1, 2)
 
 
-def _decode(source: SourceFile, findings: Diagnostics) -> str:
+def _decode(source: SourceFile, diagnostics: Diagnostics) -> str:
     if len(source.data) > MAX_BYTES:
         message = f"the file has more than {MAX_BYTES // 2**20} MiB, the most that a recipe has"
         help = "put data into files that `datasets` name"
-        findings.add_at_span(TOO_LARGE, _file_start(source.name), message, help=help)
+        diagnostics.add_at_span(TOO_LARGE, _file_start(source.name), message, help=help)
         raise _ParseAborted
     try:
         return source.data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -74,7 +74,7 @@ def _decode(source: SourceFile, findings: Diagnostics) -> str:
         from posttrain.compiler.text.yaml_errors import describe_encoding_error
 
         span, message, help = describe_encoding_error(source, error)
-        findings.add_at_span(NOT_TEXT, span, message, help=help)
+        diagnostics.add_at_span(NOT_TEXT, span, message, help=help)
         raise _ParseAborted from None
 
 
@@ -86,7 +86,7 @@ class _Composer:
         self.text = text
         # The columns of characters that are not the user's, by line.
         self.inserted = added or {}
-        self.findings = Diagnostics()
+        self.diagnostics = Diagnostics()
         self.aborted = False
         # Where the parser gave up.
         self.error_position: tuple[int, int] | None = None
@@ -95,7 +95,7 @@ class _Composer:
         self.events: Iterator[Any] = self._parse_events(text)
 
     def compose(self) -> Node | None:
-        """The tree, if the text is one; what is wrong with it is in `findings` either way."""
+        """The tree, if the text is one; what is wrong with it is in `diagnostics` either way."""
         try:
             return self._document()
         except _ParseAborted:
@@ -113,13 +113,13 @@ class _Composer:
             if name == "DocumentStartEvent" and event.version not in (None, (1, 2)):
                 asked = ".".join(str(number) for number in event.version)
                 message = f"the file asks for YAML {asked}; a recipe is YAML 1.2"
-                self.findings.add_at_span(
+                self.diagnostics.add_at_span(
                     UNSUPPORTED, self._span(event), message, help="remove the line `%YAML`"
                 )
             if name == "DocumentStartEvent" and root is not None:
                 message = "a second document begins here"
                 help = "a recipe is one; the other is a file of its own"
-                self.findings.add_at_span(NO_MAPPING, self._span(event), message, help=help)
+                self.diagnostics.add_at_span(NO_MAPPING, self._span(event), message, help=help)
                 raise _ParseAborted
             if name not in ("StreamStartEvent", "DocumentStartEvent") and not name.endswith("EndEvent"):
                 root = self._node(event, 0)
@@ -135,7 +135,7 @@ class _Composer:
             from posttrain.compiler.text.yaml_errors import describe_yaml_error
 
             span, message, help, labels = describe_yaml_error(error, text, self.file)
-            self.findings.add_at_span(YAML_ERROR, span, message, labels=labels, help=help)
+            self.diagnostics.add_at_span(YAML_ERROR, span, message, labels=labels, help=help)
             mark: Any = error.problem_mark or error.context_mark
             self.error_position = (mark.line, mark.column)
             raise _ParseAborted from None
@@ -143,13 +143,13 @@ class _Composer:
             from posttrain.compiler.text.yaml_errors import describe_forbidden_character
 
             span, message, help = describe_forbidden_character(text, getattr(error, "position", 0), self.file)
-            self.findings.add_at_span(NOT_TEXT, span, message, help=help)
+            self.diagnostics.add_at_span(NOT_TEXT, span, message, help=help)
             raise _ParseAborted from None
         except (AssertionError, AttributeError, IndexError, TypeError, ValueError) as error:
             from posttrain.compiler.text.yaml_errors import describe_parser_crash
 
             span, message, help = describe_parser_crash(error, text, self.file)
-            self.findings.add_at_span(YAML_ERROR, span, message, help=help)
+            self.diagnostics.add_at_span(YAML_ERROR, span, message, help=help)
             raise _ParseAborted from None
 
     def _node(self, event: Any, depth: int) -> Node:
@@ -159,7 +159,7 @@ class _Composer:
         self._check_size(event, 1, depth)
         tag = str(getattr(event, "ctag", None))
         if tag not in ("None", "!") or (tag == "!" and kind == "ScalarEvent" and event.style is None):
-            self.findings.add_at_span(
+            self.diagnostics.add_at_span(
                 UNSUPPORTED, self._span(event), f"the tag `{event.ctag}` has no meaning here"
             )
         before = self.nodes
@@ -179,7 +179,7 @@ class _Composer:
         if known is None:
             message = f"no anchor `&{event.anchor}` before this alias"
             help, _ = hint(event.anchor, self.anchors, what="anchors")
-            self.findings.add_at_span(YAML_ERROR, self._span(event), message, help=help)
+            self.diagnostics.add_at_span(YAML_ERROR, self._span(event), message, help=help)
             raise _ParseAborted
         node, size = known
         self._check_size(event, size, 0)
@@ -189,7 +189,7 @@ class _Composer:
         self.nodes += size
         if depth > MAX_DEPTH or self.nodes > MAX_NODES:
             what = f"more than {MAX_DEPTH} levels" if depth > MAX_DEPTH else f"more than {MAX_NODES} nodes"
-            self.findings.add_at_span(TOO_LARGE, self._span(event), f"the file has {what} here")
+            self.diagnostics.add_at_span(TOO_LARGE, self._span(event), f"the file has {what} here")
             raise _ParseAborted
 
     def _scalar(self, event: Any) -> ScalarNode:
@@ -223,7 +223,7 @@ class _Composer:
                 merged += self._merge_sources(value)
             elif key in entries:
                 first = Label(entries[key].key_span, "first written here")
-                self.findings.add_at_span(
+                self.diagnostics.add_at_span(
                     DUPLICATE_KEY, span, f"the key `{key}` is written twice", labels=(first,)
                 )
             else:
@@ -236,7 +236,7 @@ class _Composer:
         for source in sources:
             if not isinstance(source, MappingNode):
                 message = "`<<` brings the keys of other mappings in: it takes a mapping, or a list of them"
-                self.findings.add_at_span(UNSUPPORTED, source.span, message)
+                self.diagnostics.add_at_span(UNSUPPORTED, source.span, message)
         return list(sources)
 
     def _key(self, event: Any) -> tuple[str, Span]:
@@ -244,7 +244,7 @@ class _Composer:
         if type(event).__name__ != "ScalarEvent":
             braces = type(event).__name__ == "MappingStartEvent" and event.flow_style
             help = '`{{ ... }}` is not filled in: write "${vars.NAME}"' if braces else ""
-            self.findings.add_at_span(UNSUPPORTED, span, "a key must be a word", help=help)
+            self.diagnostics.add_at_span(UNSUPPORTED, span, "a key must be a word", help=help)
             raise _ParseAborted
         self._check_size(event, 1, 0)
         return event.value, span

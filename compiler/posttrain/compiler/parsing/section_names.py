@@ -25,29 +25,31 @@ CODES = (FOREIGN_CONFIG,)
 _MAX_SHOWN = 8
 
 
-def correct_sections(root: MappingNode, legal: Collection[str], findings: Diagnostics) -> MappingNode:
+def correct_sections(root: MappingNode, legal: Collection[str], diagnostics: Diagnostics) -> MappingNode:
     """The tree with its sections under the names that were meant; what has no meaning is reported."""
     for key in [key for key in root.entries if key not in legal]:
         help, meant = key_hint(key, legal, what="sections")
         span = root.entries[key].key_span
         edit = Edit(span, meant) if meant else None
-        findings.add_at_span(UNKNOWN_KEY, span, f"unknown section `{key}`", help=help, edit=edit)
+        diagnostics.add_at_span(UNKNOWN_KEY, span, f"unknown section `{key}`", help=help, edit=edit)
         mended = rename_key(root, (key,), suggest_key(key, legal))
         assert isinstance(mended, MappingNode)
         root = mended
     return root
 
 
-def is_foreign_config(root: MappingNode, legal: Collection[str], findings: Diagnostics) -> bool:
+def is_foreign_config(root: MappingNode, legal: Collection[str], diagnostics: Diagnostics) -> bool:
     """Whether the file was written for another tool; that is told once, and not key by key."""
-    told = {key: place for key in root.entries if key not in legal and (place := key_location_hint(key))}
-    if len(told) < 2:
+    hints = {key: place for key in root.entries if key not in legal and (place := key_location_hint(key))}
+    if len(hints) < 2:
         return False
-    lines = [f"{key}: {place}" for key, place in list(told.items())[:_MAX_SHOWN]]
-    lines += [f"and {len(told) - _MAX_SHOWN} more"] if len(told) > _MAX_SHOWN else []
+    lines = [f"{key}: {place}" for key, place in list(hints.items())[:_MAX_SHOWN]]
+    lines += [f"and {len(hints) - _MAX_SHOWN} more"] if len(hints) > _MAX_SHOWN else []
     help = "\n".join(
         ["`recipe new --list` names recipes to begin with; what is here has other places:", *lines]
     )
-    message = f"this is no recipe: it has no `recipe: 1` and no `stages`, and {len(told)} keys of other tools"
-    findings.add_at_span(FOREIGN_CONFIG, root.entries[next(iter(told))].key_span, message, help=help)
+    message = (
+        f"this is no recipe: it has no `recipe: 1` and no `stages`, and {len(hints)} keys of other tools"
+    )
+    diagnostics.add_at_span(FOREIGN_CONFIG, root.entries[next(iter(hints))].key_span, message, help=help)
     return True

@@ -83,14 +83,16 @@ class TypedRecipe:
     invalid_names: frozenset[str]
 
 
-def build_typed_recipe(root: MappingNode, findings: Diagnostics) -> TypedRecipe:
-    root = normalize_sections(root, findings)
-    findings.set_root(root)
-    header = _header(root, findings)
+def build_typed_recipe(root: MappingNode, diagnostics: Diagnostics) -> TypedRecipe:
+    root = normalize_sections(root, diagnostics)
+    diagnostics.set_root(root)
+    header = _header(root, diagnostics)
     broken: set[str] = set()
-    found = {section: _section(root, section, model, findings, broken) for section, model in SECTIONS.items()}
-    stages = _stages(root, findings, broken)
-    _check_duplicate_names(root, findings)
+    found = {
+        section: _section(root, section, model, diagnostics, broken) for section, model in SECTIONS.items()
+    }
+    stages = _stages(root, diagnostics, broken)
+    _check_duplicate_names(root, diagnostics)
     known: dict[str, Any] = {**found}
     return TypedRecipe(
         root=root,
@@ -112,26 +114,26 @@ def legal_sections() -> frozenset[str]:
     return frozenset((*keys_of(Header), *SECTIONS, "stages", "extends", "profiles", "matrix"))
 
 
-def normalize_sections(root: MappingNode, findings: Diagnostics) -> MappingNode:
+def normalize_sections(root: MappingNode, diagnostics: Diagnostics) -> MappingNode:
     """The tree without sections that have no meaning: those are reported, and taken for what was meant."""
     if root.entries.keys() <= legal_sections():
         return root
     from posttrain.compiler.parsing.section_names import correct_sections
 
-    return correct_sections(root, legal_sections(), findings)
+    return correct_sections(root, legal_sections(), diagnostics)
 
 
-def _header(root: MappingNode, findings: Diagnostics) -> Header | None:
+def _header(root: MappingNode, diagnostics: Diagnostics) -> Header | None:
     own = {key: entry for key, entry in root.entries.items() if key in keys_of(Header)}
-    return validate(Header, MappingNode(own, root.span), (), findings)
+    return validate(Header, MappingNode(own, root.span), (), diagnostics)
 
 
 def _section(
-    root: MappingNode, section: str, model: type[DeclarationT], findings: Diagnostics, broken: set[str]
+    root: MappingNode, section: str, model: type[DeclarationT], diagnostics: Diagnostics, broken: set[str]
 ) -> dict[str, DeclarationT]:
     found: dict[str, DeclarationT] = {}
-    for name, node in _named_nodes(root, section, findings, broken).items():
-        declared = validate(model, node, (section, name), findings)
+    for name, node in _named_nodes(root, section, diagnostics, broken).items():
+        declared = validate(model, node, (section, name), diagnostics)
         if declared is None:
             broken.add(name)
         else:
@@ -139,18 +141,20 @@ def _section(
     return found
 
 
-def _named_nodes(root: MappingNode, section: str, findings: Diagnostics, broken: set[str]) -> dict[str, Node]:
+def _named_nodes(
+    root: MappingNode, section: str, diagnostics: Diagnostics, broken: set[str]
+) -> dict[str, Node]:
     """The declarations of a section by name."""
     entry = root.entries.get(section)
     if entry is None:
         return {}
     if not isinstance(entry.node, MappingNode):
         message = f"`{section}` maps names to declarations; found {describe_node(entry.node)}"
-        findings.add(WRONG_TYPE, (section,), message, help=_mapping_help(entry.node))
+        diagnostics.add(WRONG_TYPE, (section,), message, help=_mapping_help(entry.node))
         return {}
     for name in entry.node.entries:
         if not VALID_NAME.match(name):
-            findings.add(BAD_NAME, (section, name), f"`{name}` cannot be a name", key=True)
+            diagnostics.add(BAD_NAME, (section, name), f"`{name}` cannot be a name", key=True)
             broken.add(name)
     return {name: inner.node for name, inner in entry.node.entries.items()}
 
@@ -165,13 +169,13 @@ def _mapping_help(node: Node) -> str:
     return f"write `{name}: ...` in place of `- name: {name}`"
 
 
-def _stages(root: MappingNode, findings: Diagnostics, broken: set[str]) -> dict[str, AnyStage]:
-    named = _named_nodes(root, "stages", findings, broken)
-    if not named and not findings.has_errors:
-        findings.add(NO_STAGES, ("stages",), "the recipe has no stages", help="add a section `stages`")
+def _stages(root: MappingNode, diagnostics: Diagnostics, broken: set[str]) -> dict[str, AnyStage]:
+    named = _named_nodes(root, "stages", diagnostics, broken)
+    if not named and not diagnostics.has_errors:
+        diagnostics.add(NO_STAGES, ("stages",), "the recipe has no stages", help="add a section `stages`")
     found: dict[str, AnyStage] = {}
     for name, node in named.items():
-        stage = _stage(node, ("stages", name), findings)
+        stage = _stage(node, ("stages", name), diagnostics)
         if stage is None:
             broken.add(name)
         else:
@@ -179,21 +183,21 @@ def _stages(root: MappingNode, findings: Diagnostics, broken: set[str]) -> dict[
     return found
 
 
-def _stage(node: Node, path: KeyPath, findings: Diagnostics) -> AnyStage | None:
+def _stage(node: Node, path: KeyPath, diagnostics: Diagnostics) -> AnyStage | None:
     if not isinstance(node, MappingNode):
-        findings.add(WRONG_TYPE, path, f"a stage is a mapping; found {describe_node(node)}")
+        diagnostics.add(WRONG_TYPE, path, f"a stage is a mapping; found {describe_node(node)}")
         return None
     verbs = [key for key in node.entries if key in VERBS]
     if len(verbs) == 1:
-        return validate(VERBS[verbs[0]], node, path, findings)
+        return validate(VERBS[verbs[0]], node, path, diagnostics)
     if verbs:
         message = f"the stage `{path[-1]}` has more than one verb: {', '.join(verbs)}"
-        findings.add(NO_VERB, path, message, key=True, help="keep one of them")
+        diagnostics.add(NO_VERB, path, message, key=True, help="keep one of them")
         return None
-    return _recover_verb(node, path, findings)
+    return _recover_verb(node, path, diagnostics)
 
 
-def _recover_verb(node: MappingNode, path: KeyPath, findings: Diagnostics) -> AnyStage | None:
+def _recover_verb(node: MappingNode, path: KeyPath, diagnostics: Diagnostics) -> AnyStage | None:
     """Report a stage without a verb; where one is misspelt, the stage is taken for what was meant."""
     from posttrain.compiler.diagnosis.key_suggestions import key_hint, suggest_key
 
@@ -201,25 +205,25 @@ def _recover_verb(node: MappingNode, path: KeyPath, findings: Diagnostics) -> An
     first = list(node.entries)[:1]
     near = [key for key in node.entries if suggest_key(key, VERBS) and not suggest_key(key, others)]
     near += [key for key in first if suggest_key(key, VERBS)]
-    told = near[0] if near else None
-    help, meant = key_hint(told or "", VERBS, what="verbs")
-    where = (*path, told) if told else path
+    suggestion = near[0] if near else None
+    help, meant = key_hint(suggestion or "", VERBS, what="verbs")
+    where = (*path, suggestion) if suggestion else path
     message = f"the stage `{path[-1]}` has no verb"
-    findings.add(NO_VERB, where, message, key=True, help=help, replace=meant)
-    if told is None or meant is None:
+    diagnostics.add(NO_VERB, where, message, key=True, help=help, replace=meant)
+    if suggestion is None or meant is None:
         return None
-    findings.set_root(rename_key(findings.root, where, meant))
-    mended = rename_key(node, (told,), meant)
-    return validate(VERBS[meant], mended, path, findings)
+    diagnostics.set_root(rename_key(diagnostics.root, where, meant))
+    mended = rename_key(node, (suggestion,), meant)
+    return validate(VERBS[meant], mended, path, diagnostics)
 
 
-def _check_duplicate_names(root: MappingNode, findings: Diagnostics) -> None:
+def _check_duplicate_names(root: MappingNode, diagnostics: Diagnostics) -> None:
     taken: dict[str, tuple[str, str]] = {}
     for section in ("models", "datasets", "endpoints", "stages"):
         entry = root.entries.get(section)
         for name in entry.node.entries if entry and isinstance(entry.node, MappingNode) else ():
             if name in taken:
-                label = Label(findings.span(taken[name], key=True), "first used here")
+                label = Label(diagnostics.span(taken[name], key=True), "first used here")
                 message = f"the name `{name}` stands for something else already"
-                findings.add(NAME_TAKEN, (section, name), message, key=True, labels=(label,))
+                diagnostics.add(NAME_TAKEN, (section, name), message, key=True, labels=(label,))
             taken.setdefault(name, (section, name))

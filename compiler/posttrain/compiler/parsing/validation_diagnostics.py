@@ -60,13 +60,13 @@ DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 
 
 def validate(
-    model: type[DeclarationT], node: Node, path: KeyPath, findings: Diagnostics
+    model: type[DeclarationT], node: Node, path: KeyPath, diagnostics: Diagnostics
 ) -> DeclarationT | None:
     """The declaration, or None when the tree does not fit; then every reason is reported."""
     try:
         return parse_declaration(model, node_to_builtins(node))
     except DeclarationError as error:
-        return _revalidate_corrected(model, error.errors, node, path, findings)
+        return _revalidate_corrected(model, error.errors, node, path, diagnostics)
 
 
 def _revalidate_corrected(
@@ -74,24 +74,24 @@ def _revalidate_corrected(
     problems: Sequence[FieldError],
     node: Node,
     path: KeyPath,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> DeclarationT | None:
     """Report what is wrong. What can be told apart from that is given nonetheless, for later checks."""
     from posttrain.compiler.diagnosis.key_correction import correct_keys, drop_independent_fields
 
     unknown = [problem for problem in problems if problem.kind == "unknown"]
     if unknown:
-        _report_all(unknown, node, path, findings)
-        node = correct_keys(unknown, node, path, findings)
-        return validate(model, node, path, findings)
-    _report_all(problems, node, path, findings)
+        _report_all(unknown, node, path, diagnostics)
+        node = correct_keys(unknown, node, path, diagnostics)
+        return validate(model, node, path, diagnostics)
+    _report_all(problems, node, path, diagnostics)
     rest = drop_independent_fields(problems, node)
-    return None if rest is None else validate(model, rest, path, findings)
+    return None if rest is None else validate(model, rest, path, diagnostics)
 
 
-def _report_all(problems: Sequence[FieldError], node: Node, path: KeyPath, findings: Diagnostics) -> None:
+def _report_all(problems: Sequence[FieldError], node: Node, path: KeyPath, diagnostics: Diagnostics) -> None:
     for problem in problems:
-        _report(problem, node_at(node, problem.path)[0], (*path, *problem.path), findings)
+        _report(problem, node_at(node, problem.path)[0], (*path, *problem.path), diagnostics)
 
 
 def _report(problem: FieldError, found: Node, path: KeyPath, out: Diagnostics) -> None:

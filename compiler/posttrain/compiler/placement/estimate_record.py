@@ -26,8 +26,8 @@ def training_estimate_record(
     schedule = expected_work(stage)
     known = schedule if stage.steps else None
     found = estimate_record(chosen.workload, chosen.estimate, known, target)
-    untold = {"untold": ROW_COUNT_UNKNOWN} if known is None and target.gpus else {}
-    return {**found, **untold, "why": _placement_reasons(chosen, target), "assumes": _assumptions(stage)}
+    unknown = {"unknown_reason": ROW_COUNT_UNKNOWN} if known is None and target.gpus else {}
+    return {**found, **unknown, "why": _placement_reasons(chosen, target), "assumes": _assumptions(stage)}
 
 
 def estimate_record(
@@ -37,7 +37,7 @@ def estimate_record(
     found: dict[str, Any] = {
         "memory_gb": _to_gb(memory.total),
         "limit_gb": _to_gb(memory.limit) if target.memory_known else None,
-        "moment": memory.peak_phase,
+        "peak_phase": memory.peak_phase,
         "terms": [
             {"name": t.name, "gb": _to_gb(t.bytes), "why": t.why}
             for t in sorted(memory.terms, key=lambda t: -t.bytes)
@@ -48,18 +48,23 @@ def estimate_record(
     return found
 
 
-def _time_record(took: Duration, work: Workload, target: Target) -> dict[str, Any]:
-    least, most = took.min_seconds + _STARTUP_SECONDS / 2, took.max_seconds + _STARTUP_SECONDS
+def _time_record(duration: Duration, work: Workload, target: Target) -> dict[str, Any]:
+    least, most = duration.min_seconds + _STARTUP_SECONDS / 2, duration.max_seconds + _STARTUP_SECONDS
     price = work.gpus * target.device.dollars_per_hour / 3600
     middle = (least * most) ** 0.5
     return {
         "seconds": round(middle),
-        "seconds_least": round(least),
-        "seconds_most": round(most),
+        "seconds_min": round(least),
+        "seconds_max": round(most),
         "dollars": round(middle * price, 2),
         "shares": [
-            {"name": s.name, "least": round(s.min_seconds), "most": round(s.max_seconds), "why": s.why}
-            for s in took.shares
+            {
+                "name": s.name,
+                "min_seconds": round(s.min_seconds),
+                "max_seconds": round(s.max_seconds),
+                "why": s.why,
+            }
+            for s in duration.shares
         ],
     }
 
@@ -68,18 +73,20 @@ def _placement_reasons(chosen: EvaluatedPlacement, target: Target) -> list[str]:
     """The choice in words, as people would defend it."""
     choice, work = chosen.choice, chosen.workload
     batch = f"{choice.micro_batch_size} x {work.accumulation} x {choice.processes}"
-    said = [f"micro-batch x accumulation x processes: {batch}"]
+    reasons = [f"micro-batch x accumulation x processes: {batch}"]
     if choice.strategy not in ("single", "ddp"):
-        said.append(f"{choice.strategy}: one copy a GPU does not fit on {target.display_name}")
+        reasons.append(f"{choice.strategy}: one copy a GPU does not fit on {target.display_name}")
     if choice.gradient_checkpointing and target.gpus:
-        said.append("gradient checkpointing: faster with the micro-batch that it makes room for, or needed")
+        reasons.append(
+            "gradient checkpointing: faster with the micro-batch that it makes room for, or needed"
+        )
     rollout = choice.rollout
     if rollout is not None and rollout.engine == "vllm":
         place = "beside the training" if rollout.colocated else "on GPUs of its own"
-        asleep = ", asleep while the model trains" if rollout.sleeps else ""
+        asleep = ", asleep while the model trains" if rollout.enable_sleep_mode else ""
         over = f" over {rollout.tensor_parallel_size} GPUs" if rollout.tensor_parallel_size > 1 else ""
-        said.append(f"vLLM {place}{over}, {rollout.utilisation:.0%} of a GPU{asleep}")
-    return said
+        reasons.append(f"vLLM {place}{over}, {rollout.gpu_memory_utilization:.0%} of a GPU{asleep}")
+    return reasons
 
 
 def _assumptions(stage: StageRequirements) -> list[str]:

@@ -52,21 +52,21 @@ def place_generation(
         estimate={
             **estimate_record(work, memory, schedule, target),
             **({"assumes": [about]} if about and target.gpus else {}),
-            **({"untold": ROW_COUNT_UNKNOWN} if schedule is None and target.gpus else {}),
+            **({"unknown_reason": ROW_COUNT_UNKNOWN} if schedule is None and target.gpus else {}),
         },
     )
 
 
-def combine_placements(laid: Sequence[StagePlacement]) -> StagePlacement:
+def combine_placements(placements: Sequence[StagePlacement]) -> StagePlacement:
     """Models that a stage asks one after the other: the memory of the largest, the time of all."""
-    largest = max(laid, key=lambda one: (one.estimate or {}).get("memory_gb", 0.0))
-    if len(laid) == 1 or any(one.estimate is None for one in laid):
+    largest = max(placements, key=lambda one: (one.estimate or {}).get("memory_gb", 0.0))
+    if len(placements) == 1 or any(one.estimate is None for one in placements):
         return largest
-    told = [one.estimate or {} for one in laid]
-    summed = ("seconds", "seconds_least", "seconds_most", "dollars")
-    if not all(name in one for one in told for name in summed):
+    estimates = [one.estimate or {} for one in placements]
+    summed = ("seconds", "seconds_min", "seconds_max", "dollars")
+    if not all(name in one for one in estimates for name in summed):
         return largest
-    times = {name: round(sum(one[name] for one in told), 2) for name in summed}
+    times = {name: round(sum(one[name] for one in estimates), 2) for name in summed}
     return replace(largest, estimate={**(largest.estimate or {}), **times})
 
 
@@ -93,7 +93,7 @@ def _workload_on(
         prompt,
         sampling.max_tokens,
         _MAX_NUM_SEQS if vllm else sampling.batch_size * sampling.n,
-        utilisation=_GPU_MEMORY_UTILIZATION,
+        gpu_memory_utilization=_GPU_MEMORY_UTILIZATION,
         tensor_parallel_size=parallel,
     )
     work = Workload(

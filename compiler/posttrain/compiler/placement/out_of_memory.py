@@ -26,19 +26,19 @@ _MAX_TERMS, _MAX_SUGGESTIONS = 6, 4
 
 
 def report_out_of_memory(
-    subject: TrainedModel, chosen: EvaluatedPlacement, target: Target, findings: Diagnostics
+    trained_model: TrainedModel, chosen: EvaluatedPlacement, target: Target, diagnostics: Diagnostics
 ) -> None:
     found = chosen.estimate
     if found.start_error is not None:
-        message = f"`{subject.name}`: {found.start_error}"
+        message = f"`{trained_model.name}`: {found.start_error}"
     else:
         each = "each of " if chosen.choice.processes > 1 else ""
         many = f"{chosen.choice.processes} " if chosen.choice.processes > 1 else ""
         message = (
-            f"`{subject.name}` takes {format_gib(found.total)} on {each}{many}{target.display_name}, which has"
-            f" {format_gib(found.limit)}"
+            f"`{trained_model.name}` takes {format_gib(found.total)} on {each}{many}{target.display_name},"
+            f" which has {format_gib(found.limit)}"
         )
-    findings.add(OUT_OF_MEMORY, (*subject.path, "train"), message, help=_help_text(chosen, target))
+    diagnostics.add(OUT_OF_MEMORY, (*trained_model.path, "train"), message, help=_help_text(chosen, target))
 
 
 def _help_text(chosen: EvaluatedPlacement, target: Target) -> str:

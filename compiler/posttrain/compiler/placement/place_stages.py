@@ -17,15 +17,15 @@ from posttrain.spec.artifact_stages import Generate
 from posttrain.spec.eval_stages import Benchmark, Evaluate
 
 
-def place_stages(checked: CheckedRecipe, findings: Diagnostics) -> Mapping[str, StagePlacement]:
+def place_stages(checked: CheckedRecipe, diagnostics: Diagnostics) -> Mapping[str, StagePlacement]:
     """What placement adds, by stage. Stages that are mistaken elsewhere are left out."""
-    target = resolve_target(checked.named.recipe.hardware, findings)
+    target = resolve_target(checked.resolved.recipe.hardware, diagnostics)
     if target is None:
         return {}
     found: dict[str, StagePlacement] = {}
-    for subject in trained_models(checked.named, checked.trainings, checked.lineages, checked.shapes):
+    for subject in trained_models(checked.resolved, checked.trainings, checked.lineages, checked.shapes):
         rows = _dataset_rows(subject.name, checked)[0]
-        placed = place_training(subject, target, _auxiliary_models(subject, checked), rows, findings)
+        placed = place_training(subject, target, _auxiliary_models(subject, checked), rows, diagnostics)
         if placed is not None:
             found[subject.name] = placed
     asking = {name: (found.stage, found.inference) for name, found in checked.evals.items()}
@@ -44,22 +44,24 @@ def place_stages(checked: CheckedRecipe, findings: Diagnostics) -> Mapping[str, 
 
 def _dataset_rows(name: str, checked: CheckedRecipe) -> tuple[TableSchema | None, str | None]:
     """What is known of the rows that a stage reads, and the part of them that it does."""
-    ref = checked.named.refs.get((f"stage:{name}", "data"))
-    return (table_of(ref, checked.rows, checked.named), ref.part) if ref is not None else (None, None)
+    ref = checked.resolved.refs.get((f"stage:{name}", "data"))
+    return (table_of(ref, checked.rows, checked.resolved), ref.part) if ref is not None else (None, None)
 
 
-def _auxiliary_models(subject: TrainedModel, checked: CheckedRecipe) -> AuxiliaryModels:
+def _auxiliary_models(trained_model: TrainedModel, checked: CheckedRecipe) -> AuxiliaryModels:
     """What the lines of the reference and of the models that score begin with, where there are some; an
     eval on the way has its own that score."""
-    owner = f"stage:{subject.name}"
-    found = {role: _auxiliary_model(owner, role, checked) for role in checked.named.by_owner.get(owner, ())}
+    owner = f"stage:{trained_model.name}"
+    found = {
+        role: _auxiliary_model(owner, role, checked) for role in checked.resolved.by_owner.get(owner, ())
+    }
     scorers = {
         role.partition(":")[2]: other
         for role, other in found.items()
         if "reward:" in role and other is not None
     }
-    during = subject.stage.evaluate
-    stages = [checked.named.recipe.stages.get(name) for name in during.evals] if during else []
+    during = trained_model.stage.evaluate
+    stages = [checked.resolved.recipe.stages.get(name) for name in during.evals] if during else []
     evals = tuple(one.sampling for one in stages if isinstance(one, Evaluate))
     return AuxiliaryModels(found.get("reference"), scorers, evals)
 
@@ -68,13 +70,13 @@ def _auxiliary_model(owner: str, role: str, checked: CheckedRecipe) -> Auxiliary
     origin = _origin_model(owner, role, checked)
     if origin is None:
         return None
-    return AuxiliaryModel(checked.named.recipe.models[origin], checked.shapes.get(origin))
+    return AuxiliaryModel(checked.resolved.recipe.models[origin], checked.shapes.get(origin))
 
 
 def _origin_model(owner: str, role: str, checked: CheckedRecipe) -> str | None:
-    ref = checked.named.refs.get((owner, role))
+    ref = checked.resolved.refs.get((owner, role))
     line = checked.lineages.get(ref.node) if ref is not None else None
-    return line.origin if line is not None and line.origin in checked.named.recipe.models else None
+    return line.origin if line is not None and line.origin in checked.resolved.recipe.models else None
 
 
 def _place_inference_model(
@@ -88,5 +90,5 @@ def _place_inference_model(
         else ""
     )
     origin = _origin_model(f"stage:{name}", subject.role, checked) or ""
-    model, shape = checked.named.recipe.models.get(origin), checked.shapes.get(origin)
+    model, shape = checked.resolved.recipe.models.get(origin), checked.shapes.get(origin)
     return place_generation(model, shape, stage.sampling, rows, subject.engine, target, about)

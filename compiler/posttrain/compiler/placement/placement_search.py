@@ -62,61 +62,65 @@ class EvaluatedPlacement(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def choose_placement(
-    asked: StageRequirements, given: PlacementConstraints, device: Device, bounded: bool
+    requirements: StageRequirements, constraints: PlacementConstraints, device: Device, bounded: bool
 ) -> EvaluatedPlacement:
     """The best choice that fits; where none does, the one that comes nearest."""
     nearest: EvaluatedPlacement | None = None
-    for strategy in _strategies(asked, given):
+    for strategy in _strategies(requirements, constraints):
         fitting: list[EvaluatedPlacement] = []
-        for chosen in _placements_with(strategy, asked, given, device):
+        for chosen in _placements_with(strategy, requirements, constraints, device):
             if chosen.fits() or not bounded:
                 fitting.append(chosen)
             if nearest is None or chosen.estimate.total < nearest.estimate.total:
                 nearest = chosen
         if fitting:
-            return min(fitting, key=lambda c: _placement_cost(c, asked, device))
+            return min(fitting, key=lambda c: _placement_cost(c, requirements, device))
     assert nearest is not None, "there is always a choice"
     return nearest
 
 
 def _placement_cost(
-    chosen: EvaluatedPlacement, asked: StageRequirements, device: Device
+    chosen: EvaluatedPlacement, requirements: StageRequirements, device: Device
 ) -> tuple[float, float]:
-    took = estimate_duration(chosen.workload, device, expected_work(asked)._replace(steps=100))
+    took = estimate_duration(chosen.workload, device, expected_work(requirements)._replace(steps=100))
     rollout = chosen.choice.rollout
     # What the time does not hold: waking up, and GPUs that talk to each other for every token.
     factor = (
         1.0
         if rollout is None
-        else (1.1 if rollout.sleeps else 1.0)
+        else (1.1 if rollout.enable_sleep_mode else 1.0)
         * _TENSOR_PARALLEL_SLOWDOWN ** (rollout.tensor_parallel_size.bit_length() - 1)
     )
     return (took.max_seconds + took.min_seconds) * factor, chosen.estimate.total
 
 
-def _strategies(asked: StageRequirements, given: PlacementConstraints) -> Sequence[Strategy]:
-    if given.strategy is not None:
-        return (given.strategy,)
-    if given.processes == 1:
+def _strategies(requirements: StageRequirements, constraints: PlacementConstraints) -> Sequence[Strategy]:
+    if constraints.strategy is not None:
+        return (constraints.strategy,)
+    if constraints.processes == 1:
         return ("single",)
-    if asked.adapter is not None and asked.adapter.quantised:
+    if requirements.adapter is not None and requirements.adapter.quantized:
         return ("ddp",)  # 4-bit weights cannot be divided
-    found: tuple[Strategy, ...] = ("ddp", "zero3") if asked.adapter is not None else ("ddp", "zero2", "zero3")
-    return [strategy for strategy in found if strategy in given.strategies]
+    found: tuple[Strategy, ...] = (
+        ("ddp", "zero3") if requirements.adapter is not None else ("ddp", "zero2", "zero3")
+    )
+    return [strategy for strategy in found if strategy in constraints.strategies]
 
 
 def _placements_with(
-    strategy: Strategy, asked: StageRequirements, given: PlacementConstraints, device: Device
+    strategy: Strategy, requirements: StageRequirements, constraints: PlacementConstraints, device: Device
 ) -> Iterator[EvaluatedPlacement]:
     """For each way to write completions, with and without checkpointing, the largest micro-batch
     that fits; or the smallest there is."""
-    again = (False, True) if given.gradient_checkpointing is None else (given.gradient_checkpointing,)
-    for rollout in _rollouts(asked, given, device, strategy):
+    again = (
+        (False, True) if constraints.gradient_checkpointing is None else (constraints.gradient_checkpointing,)
+    )
+    for rollout in _rollouts(requirements, constraints, device, strategy):
         for checkpointing in again:
             last: EvaluatedPlacement | None = None
-            for micro in _micro_batch_sizes(asked, given):
-                choice = PlacementChoice(given.processes, strategy, micro, checkpointing, rollout)
-                work = build_workload(asked, choice, given.refused_micro_batches)
+            for micro in _micro_batch_sizes(requirements, constraints):
+                choice = PlacementChoice(constraints.processes, strategy, micro, checkpointing, rollout)
+                work = build_workload(requirements, choice, constraints.refused_micro_batches)
                 last = EvaluatedPlacement(choice, work, estimate_memory(work, device))
                 if last.fits():
                     break
@@ -124,12 +128,12 @@ def _placements_with(
                 yield last
 
 
-def _micro_batch_sizes(asked: StageRequirements, given: PlacementConstraints) -> list[int]:
+def _micro_batch_sizes(requirements: StageRequirements, constraints: PlacementConstraints) -> list[int]:
     """Micro-batches that give the batch, the largest first."""
-    each = asked.batch_size // given.processes
-    if given.micro_batch_size is not None:
-        return [given.micro_batch_size]
-    sizes = [m for m in reversed(divisors(each)) if m not in given.refused_micro_batches]
+    each = requirements.batch_size // constraints.processes
+    if constraints.micro_batch_size is not None:
+        return [constraints.micro_batch_size]
+    sizes = [m for m in reversed(divisors(each)) if m not in constraints.refused_micro_batches]
     return sizes or [each]
 
 
@@ -140,64 +144,77 @@ def divisors(number: int) -> list[int]:
 
 
 def _rollouts(
-    asked: StageRequirements, given: PlacementConstraints, device: Device, strategy: Strategy
+    requirements: StageRequirements, constraints: PlacementConstraints, device: Device, strategy: Strategy
 ) -> Iterator[RolloutWorkload | None]:
-    if not asked.completions_per_step:
+    if not requirements.completions_per_step:
         yield None
         return
-    each = max(1, asked.completions_per_step // given.processes)
-    completion = asked.length - asked.prompt_tokens
-    if given.engine != "vllm":
-        yield RolloutWorkload("transformers", asked.prompt_tokens, completion, each)
+    each = max(1, requirements.completions_per_step // constraints.processes)
+    completion = requirements.length - requirements.prompt_tokens
+    if constraints.engine != "vllm":
+        yield RolloutWorkload("transformers", requirements.prompt_tokens, completion, each)
         return
-    if given.server_gpus:
+    if constraints.server_gpus:
         yield from _server_rollouts(
-            RolloutWorkload("vllm", asked.prompt_tokens, completion, each, colocated=False), asked, given
+            RolloutWorkload("vllm", requirements.prompt_tokens, completion, each, colocated=False),
+            requirements,
+            constraints,
         )
         return
-    for sleeps in (False, True) if given.enable_sleep_mode is None else (given.enable_sleep_mode,):
-        for parallel in _tensor_parallel_sizes(asked, given):
+    for sleep_mode in (
+        (False, True) if constraints.enable_sleep_mode is None else (constraints.enable_sleep_mode,)
+    ):
+        for parallel in _tensor_parallel_sizes(requirements, constraints):
             base = RolloutWorkload(
-                "vllm", asked.prompt_tokens, completion, each, tensor_parallel_size=parallel, sleeps=sleeps
+                "vllm",
+                requirements.prompt_tokens,
+                completion,
+                each,
+                tensor_parallel_size=parallel,
+                enable_sleep_mode=sleep_mode,
             )
-            yield from _colocated_rollouts(base, asked, given, device, strategy)
+            yield from _colocated_rollouts(base, requirements, constraints, device, strategy)
 
 
 def _server_rollouts(
-    base: RolloutWorkload, asked: StageRequirements, given: PlacementConstraints
+    base: RolloutWorkload, requirements: StageRequirements, constraints: PlacementConstraints
 ) -> Iterator[RolloutWorkload]:
     """On GPUs of its own vLLM takes what there is."""
-    share = given.gpu_memory_utilization or _SERVER_UTILIZATION
-    for parallel in _tensor_parallel_sizes(asked, given._replace(processes=given.server_gpus)):
-        yield replace(base, utilisation=share, tensor_parallel=parallel)
+    share = constraints.gpu_memory_utilization or _SERVER_UTILIZATION
+    for parallel in _tensor_parallel_sizes(
+        requirements, constraints._replace(processes=constraints.server_gpus)
+    ):
+        yield replace(base, gpu_memory_utilization=share, tensor_parallel_size=parallel)
 
 
 def _colocated_rollouts(
     base: RolloutWorkload,
-    asked: StageRequirements,
-    given: PlacementConstraints,
+    requirements: StageRequirements,
+    constraints: PlacementConstraints,
     device: Device,
     strategy: Strategy,
 ) -> Iterator[RolloutWorkload]:
     """The rollout with its share of the card: for all completions at once, or for some at a time."""
-    most = _MAX_UTILIZATION_SLEEP_MODE if base.sleeps else _MAX_UTILIZATION
-    work = build_workload(asked, PlacementChoice(given.processes, strategy, 1, True, base))
+    most = _MAX_UTILIZATION_SLEEP_MODE if base.enable_sleep_mode else _MAX_UTILIZATION
+    work = build_workload(requirements, PlacementChoice(constraints.processes, strategy, 1, True, base))
     least = base.sequences
     for sequences in sorted({max(1, base.sequences // n) for n in _SEQUENCE_DIVISORS}, reverse=True):
         least = sequences
         needed = -int(-100 * min_gpu_memory_utilization(work, device, sequences) // 1) / 100
-        if given.gpu_memory_utilization is not None:
-            if needed <= given.gpu_memory_utilization:
+        if constraints.gpu_memory_utilization is not None:
+            if needed <= constraints.gpu_memory_utilization:
                 break
         elif needed <= most:
-            yield replace(base, sequences=sequences, utilisation=max(_MIN_UTILIZATION, needed))
-    yield replace(base, sequences=least, utilisation=given.gpu_memory_utilization or most)
+            yield replace(base, sequences=sequences, gpu_memory_utilization=max(_MIN_UTILIZATION, needed))
+    yield replace(base, sequences=least, gpu_memory_utilization=constraints.gpu_memory_utilization or most)
 
 
-def _tensor_parallel_sizes(asked: StageRequirements, given: PlacementConstraints) -> list[int]:
-    if given.tensor_parallel_size is not None:
-        return [given.tensor_parallel_size]
-    heads = asked.model.kv_heads
+def _tensor_parallel_sizes(requirements: StageRequirements, constraints: PlacementConstraints) -> list[int]:
+    if constraints.tensor_parallel_size is not None:
+        return [constraints.tensor_parallel_size]
+    heads = requirements.model.kv_heads
     return [
-        n for n in _TENSOR_PARALLEL_SIZES if given.processes % n == 0 and (heads % n == 0 or n % heads == 0)
+        n
+        for n in _TENSOR_PARALLEL_SIZES
+        if constraints.processes % n == 0 and (heads % n == 0 or n % heads == 0)
     ]

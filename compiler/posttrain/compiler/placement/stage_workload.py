@@ -67,15 +67,15 @@ class StageRequirements(NamedTuple):
 
 
 def stage_requirements(
-    subject: TrainedModel, target: Target, beside: AuxiliaryModels, rows: TableSchema | None = None
+    trained_model: TrainedModel, target: Target, auxiliary: AuxiliaryModels, rows: TableSchema | None = None
 ) -> StageRequirements | None:
     """None while the shape of the model is not known. `rows` is what the stage reads, where that is known."""
-    shape = subject.shape
+    shape = trained_model.shape
     if shape is None:
         return None
-    foot, params = subject.method.footprint, subject.training.params
-    prompt, length = _lengths(subject, shape)
-    steps, about = _optimizer_steps(subject, rows)
+    foot, params = trained_model.method.footprint, trained_model.training.params
+    prompt, length = _lengths(trained_model, shape)
+    steps, about = _optimizer_steps(trained_model, rows)
     return StageRequirements(
         model=shape,
         length=length,
@@ -83,15 +83,15 @@ def stage_requirements(
         batch_size=foot.examples(params),
         rows_per_example=foot.sequences,
         loss=foot.loss,
-        adapter=_lora_adapter(subject, shape),
-        frozen=_frozen_models(subject, shape, beside),
+        adapter=_lora_adapter(trained_model, shape),
+        frozen=_frozen_models(trained_model, shape, auxiliary),
         value_model=shape if foot.has_value_model(params) else None,
-        element_size=_trained_element_size(subject),
-        autocast=resolve_precision(subject, target) != "float32",
+        element_size=_trained_element_size(trained_model),
+        autocast=resolve_precision(trained_model, target) != "float32",
         completions_per_step=foot.completions(params) if foot.completions else 0,
         steps=steps,
         row_count_note=about,
-        evaluation=_inloop_eval_rollout(beside.evals, shape),
+        evaluation=_inloop_eval_rollout(auxiliary.evals, shape),
     )
 
 
@@ -113,18 +113,18 @@ def assumed_prompt_tokens(shape: Shape, sampling: Sampling) -> int:
     return max(1, min(ASSUMED_PROMPT_TOKENS, shape.positions - sampling.max_tokens))
 
 
-def _optimizer_steps(subject: TrainedModel, rows: TableSchema | None) -> tuple[int, str]:
+def _optimizer_steps(trained_model: TrainedModel, rows: TableSchema | None) -> tuple[int, str]:
     """The optimizer steps, and what they go by where the rows are only guessed."""
-    schedule = subject.training.schedule
+    schedule = trained_model.training.schedule
     if schedule is not None:
         return schedule.steps, ""
-    written: int | None = subject.param_value("max_steps")
-    part = subject.stage.data.partition(".")[2]
+    written: int | None = trained_model.param_value("max_steps")
+    part = trained_model.stage.data.partition(".")[2]
     count = rows.expected_rows(part or None) if rows is not None else None
     if written is not None or count is None or rows is None:
         return written or 0, ""
     try:
-        planned = subject.method.schedule(subject.training.params, count)
+        planned = trained_model.method.schedule(trained_model.training.params, count)
     except ValueError:  # reported with the stage's parameters
         return 0, ""
     guess = f"about {count} rows, {rows.estimate_source}"
@@ -132,45 +132,54 @@ def _optimizer_steps(subject: TrainedModel, rows: TableSchema | None) -> tuple[i
 
 
 def build_workload(
-    asked: StageRequirements, choice: PlacementChoice, refused: frozenset[int] = frozenset()
+    requirements: StageRequirements, choice: PlacementChoice, refused: frozenset[int] = frozenset()
 ) -> Workload:
     sharded = choice.strategy in ("zero3", "fsdp")
-    rows = choice.micro_batch_size * asked.rows_per_example
+    rows = choice.micro_batch_size * requirements.rows_per_example
     return Workload(
-        model=asked.model,
-        length=asked.length,
+        model=requirements.model,
+        length=requirements.length,
         rows=rows,
-        rows_per_example=asked.rows_per_example,
+        rows_per_example=requirements.rows_per_example,
         refused_micro_batches=refused,
-        accumulation=max(1, asked.batch_size // (choice.micro_batch_size * choice.processes)),
+        accumulation=max(1, requirements.batch_size // (choice.micro_batch_size * choice.processes)),
         gpus=choice.processes,
-        element=2 if asked.element_size == 2 else 4,
-        autocast=asked.autocast,
+        element=2 if requirements.element_size == 2 else 4,
+        autocast=requirements.autocast,
         strategy=choice.strategy,
-        adapter=asked.adapter,
+        adapter=requirements.adapter,
         checkpointing=choice.gradient_checkpointing,
         padded=choice.micro_batch_size > 1,
-        loss=asked.loss,
-        frozen=tuple(replace(f, rows=rows, sharded=sharded and not f.scores) for f in asked.frozen),
-        value=asked.value_model,
+        loss=requirements.loss,
+        frozen=tuple(replace(f, rows=rows, sharded=sharded and not f.scores) for f in requirements.frozen),
+        value_model=requirements.value_model,
         rollout=choice.rollout,
-        evaluation=asked.evaluation,
+        evaluation=requirements.evaluation,
     )
 
 
-def expected_work(asked: StageRequirements) -> ExpectedWork:
+def expected_work(requirements: StageRequirements) -> ExpectedWork:
     """How much there is to do, in means."""
     completion = (
-        MEAN_COMPLETION_SHARE * (asked.length - asked.prompt_tokens) if asked.completions_per_step else 0.0
+        MEAN_COMPLETION_SHARE * (requirements.length - requirements.prompt_tokens)
+        if requirements.completions_per_step
+        else 0.0
     )
-    tokens = asked.prompt_tokens + completion if asked.completions_per_step else MEAN_ROW_SHARE * asked.length
+    tokens = (
+        requirements.prompt_tokens + completion
+        if requirements.completions_per_step
+        else MEAN_ROW_SHARE * requirements.length
+    )
     return ExpectedWork(
-        asked.steps, tokens, asked.batch_size if asked.completions_per_step else 0, completion
+        requirements.steps,
+        tokens,
+        requirements.batch_size if requirements.completions_per_step else 0,
+        completion,
     )
 
 
-def resolve_precision(subject: TrainedModel, target: Target) -> str:
-    wanted: Any = subject.param_value("precision")
+def resolve_precision(trained_model: TrainedModel, target: Target) -> str:
+    wanted: Any = trained_model.param_value("precision")
     if wanted == "auto":
         return "bfloat16" if target.gpus else "float32"
     return wanted or "float32"
@@ -185,32 +194,32 @@ def weight_element_size(model: Model | None) -> int:
     return 2
 
 
-def _trained_element_size(subject: TrainedModel) -> int:
+def _trained_element_size(trained_model: TrainedModel) -> int:
     """Bytes of a weight of the model that is trained: a whole one is float32, unless it says otherwise."""
     return (
         4
-        if not subject.has_adapter and trains_in_float32(subject.base_model)
-        else weight_element_size(subject.base_model)
+        if not trained_model.has_adapter and trains_in_float32(trained_model.base_model)
+        else weight_element_size(trained_model.base_model)
     )
 
 
-def _lengths(subject: TrainedModel, shape: Shape) -> tuple[int, int]:
+def _lengths(trained_model: TrainedModel, shape: Shape) -> tuple[int, int]:
     """The longest prompt, where completions follow it, and the longest row."""
-    completion = subject.param_value("max_completion_length")
-    if subject.method.footprint.completions is None or completion is None:
-        return 0, min(subject.param_value("max_length") or 1024, shape.positions)
+    completion = trained_model.param_value("max_completion_length")
+    if trained_model.method.footprint.completions is None or completion is None:
+        return 0, min(trained_model.param_value("max_length") or 1024, shape.positions)
     prompt = max(1, min(ASSUMED_PROMPT_TOKENS, shape.positions - completion))
     return prompt, prompt + completion
 
 
-def _lora_adapter(subject: TrainedModel, shape: Shape) -> LoraAdapter | None:
-    declared, model = subject.adapter, subject.base_model
+def _lora_adapter(trained_model: TrainedModel, shape: Shape) -> LoraAdapter | None:
+    declared, model = trained_model.adapter, trained_model.base_model
     if declared is None or declared.type == "full":
         return None
-    quantised = declared.type == "qlora" or (model is not None and model.quantize == "nf4")
+    quantized = declared.type == "qlora" or (model is not None and model.quantize == "nf4")
     targets = _target_modules(declared.target_modules, shape)
     return LoraAdapter(
-        rank=declared.r, target_modules=targets, quantised=quantised, dropout=declared.lora_dropout
+        rank=declared.r, target_modules=targets, quantized=quantized, dropout=declared.lora_dropout
     )
 
 
@@ -221,22 +230,28 @@ def _target_modules(targets: str | list[str], shape: Shape) -> tuple[str, ...]:
     return tuple(name for name in (t.rpartition(".")[2] for t in targets) if name in known)
 
 
-def _frozen_models(subject: TrainedModel, shape: Shape, beside: AuxiliaryModels) -> tuple[FrozenModel, ...]:
+def _frozen_models(
+    trained_model: TrainedModel, shape: Shape, auxiliary: AuxiliaryModels
+) -> tuple[FrozenModel, ...]:
     scorers = tuple(
         FrozenModel(f"reward:{name}", one.shape, weight_element_size(one.model), scores=True)
-        for name, one in beside.scorers.items()
+        for name, one in auxiliary.scorers.items()
         if one.shape is not None
     )
-    return (*_reference_model(subject, shape, beside.reference), *scorers)
+    return (*_reference_model(trained_model, shape, auxiliary.reference), *scorers)
 
 
 def _reference_model(
-    subject: TrainedModel, shape: Shape, reference: AuxiliaryModel | None
+    trained_model: TrainedModel, shape: Shape, reference: AuxiliaryModel | None
 ) -> tuple[FrozenModel, ...]:
     """The reference: a model of its own where one is named; else the starting weights, which an
     adapter leaves as they were."""
-    if not subject.method.footprint.has_reference_model(subject.training.params):
+    if not trained_model.method.footprint.has_reference_model(trained_model.training.params):
         return ()
     if reference is not None:
         return (FrozenModel("reference", reference.shape or shape, weight_element_size(reference.model)),)
-    return () if subject.has_adapter else (FrozenModel("reference", shape, _trained_element_size(subject)),)
+    return (
+        ()
+        if trained_model.has_adapter
+        else (FrozenModel("reference", shape, _trained_element_size(trained_model)),)
+    )

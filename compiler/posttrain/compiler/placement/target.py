@@ -43,7 +43,7 @@ class Target(NamedTuple):
         return self.device.name if self.gpus else "this machine"
 
 
-def resolve_target(hardware: Hardware, findings: Diagnostics) -> Target | None:
+def resolve_target(hardware: Hardware, diagnostics: Diagnostics) -> Target | None:
     """The target that the recipe names. None when it is mistaken, which is then reported."""
     if hardware.gpus is None:
         return _cpu_target(hardware)
@@ -52,7 +52,7 @@ def resolve_target(hardware: Hardware, findings: Diagnostics) -> Target | None:
     count, kind = int(found[1] or 1), found[2].strip()
     device = find_accelerator(kind)
     if device is None or device.kind != "gpu" or count < 1:
-        _report_unknown_gpu(kind, count, findings)
+        _report_unknown_gpu(kind, count, diagnostics)
         return None
     if hardware.price_per_hour is not None:
         device = device._replace(dollars_per_hour=hardware.price_per_hour / count)
@@ -69,12 +69,12 @@ def _cpu_target(hardware: Hardware) -> Target:
     return Target(device._replace(memory=int(hardware.memory_gb * GB)), 0, hardware.nodes)
 
 
-def _report_unknown_gpu(kind: str, count: int, findings: Diagnostics) -> None:
+def _report_unknown_gpu(kind: str, count: int, diagnostics: Diagnostics) -> None:
     path = ("hardware", "gpus")
     if count < 1:
-        findings.add(UNKNOWN_GPU, path, "no GPUs at all: leave `gpus` out for a machine without")
+        diagnostics.add(UNKNOWN_GPU, path, "no GPUs at all: leave `gpus` out for a machine without")
         return
     known = [name for name in accelerator_names() if name != "CPU"]
     help, meant = hint(kind, known, what="kinds")
     replace = f"{count}x{meant}" if meant else None
-    findings.add(UNKNOWN_GPU, path, f"there are no GPUs named `{kind}`", help=help, replace=replace)
+    diagnostics.add(UNKNOWN_GPU, path, f"there are no GPUs named `{kind}`", help=help, replace=replace)

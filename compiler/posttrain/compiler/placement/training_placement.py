@@ -71,7 +71,10 @@ UNKNOWN_SHAPE = Code(
     wrong=minimal_recipe(
         ("recipe: 1\n", "recipe: 1\nhardware: {gpus: 1xH100-80GB}\n"),
         (
-            "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4}\n    tokenizer: {init: characters}\n",
+            (
+                "    init: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads:"
+                " 4}\n    tokenizer: {init: characters}\n"
+            ),
             "    from: someone/a-model\n    revision: 7ae557604adf67be50417f59c2c2f167def9a775\n",
         ),
     ),
@@ -81,69 +84,71 @@ CODES = (INVALID_PLACEMENT, IDLE_GPUS, UNKNOWN_SHAPE)
 
 
 def place_training(
-    subject: TrainedModel,
+    trained_model: TrainedModel,
     target: Target,
-    beside: AuxiliaryModels,
+    auxiliary: AuxiliaryModels,
     rows: TableSchema | None,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> StagePlacement | None:
-    given = _placement_constraints(subject, target, beside, findings)
+    given = _placement_constraints(trained_model, target, auxiliary, diagnostics)
     if given is None:
         return None
-    stage = stage_requirements(subject, target, beside, rows)
+    stage = stage_requirements(trained_model, target, auxiliary, rows)
     if stage is None:
         if target.gpus:
-            message = f"the shape of `{subject.stage.model}`'s model is not known: no estimate, no placement"
-            findings.add(UNKNOWN_SHAPE, (*subject.path, "model"), message)
-        return _placement_without_estimate(subject, target, given)
+            message = (
+                f"the shape of `{trained_model.stage.model}`'s model is not known: no estimate, no placement"
+            )
+            diagnostics.add(UNKNOWN_SHAPE, (*trained_model.path, "model"), message)
+        return _placement_without_estimate(trained_model, target, given)
     chosen = choose_placement(stage, given, target.device, target.memory_known)
     if target.memory_known and not chosen.estimate.fits:
-        report_out_of_memory(subject, chosen, target, findings)
-    _check_idle_gpus(subject, given, target, findings)
-    return _build_placement(subject, stage, chosen, given, target)
+        report_out_of_memory(trained_model, chosen, target, diagnostics)
+    _check_idle_gpus(trained_model, given, target, diagnostics)
+    return _build_placement(trained_model, stage, chosen, given, target)
 
 
-def _declared_placement(subject: TrainedModel) -> Placement:
-    placement = subject.stage.placement
+def _declared_placement(trained_model: TrainedModel) -> Placement:
+    placement = trained_model.stage.placement
     return placement if isinstance(placement, Placement) else Placement()
 
 
 def _placement_constraints(
-    subject: TrainedModel, target: Target, beside: AuxiliaryModels, findings: Diagnostics
+    trained_model: TrainedModel, target: Target, auxiliary: AuxiliaryModels, diagnostics: Diagnostics
 ) -> PlacementConstraints | None:
     """What the recipe says, completed by what follows from the batch; None when it cannot be."""
-    wanted, foot = _declared_placement(subject), subject.method.footprint
-    batch = foot.examples(subject.training.params)
+    wanted, foot = _declared_placement(trained_model), trained_model.method.footprint
+    batch = foot.examples(trained_model.training.params)
     rollouts = wanted.rollouts
     server = (rollouts.gpus or 1) if rollouts.mode == "server" and foot.completions else 0
     room = max(0, target.processes - server) if target.gpus else 0
-    refused = frozenset(m for m in divisors(batch) if not _allows_micro_batch(subject, m))
+    refused = frozenset(m for m in divisors(batch) if not _allows_micro_batch(trained_model, m))
     processes = wanted.num_processes or (_max_processes(batch, room, refused) if target.gpus else 1)
-    problem = _placement_error(subject, wanted, processes, server, room, batch, target)
-    problem = problem or _reward_model_error(subject, wanted, beside)
+    problem = _placement_error(trained_model, wanted, processes, server, room, batch, target)
+    problem = problem or _reward_model_error(trained_model, wanted, auxiliary)
     if problem:
-        findings.add(INVALID_PLACEMENT, _placement_path(subject), problem)
+        diagnostics.add(INVALID_PLACEMENT, _placement_path(trained_model), problem)
         return None
     strategy = wanted.strategy if wanted.strategy != "auto" else None
     return PlacementConstraints(
         processes=processes,
         strategy="ddp" if strategy == "single" and processes > 1 else strategy,
-        micro_batch_size=subject.param_value("micro_batch_size")
+        micro_batch_size=trained_model.param_value("micro_batch_size")
         or (None if target.gpus else batch // processes),
-        gradient_checkpointing=_declared_checkpointing(subject, target),
-        engine=resolve_rollout_engine(subject, wanted, target) if foot.completions else None,
+        gradient_checkpointing=_declared_checkpointing(trained_model, target),
+        engine=resolve_rollout_engine(trained_model, wanted, target) if foot.completions else None,
         server_gpus=server,
         gpu_memory_utilization=rollouts.gpu_memory_utilization,
         tensor_parallel_size=rollouts.tensor_parallel_size,
         enable_sleep_mode=rollouts.enable_sleep_mode,
         refused_micro_batches=refused,
-        strategies=_allowed_strategies(subject, beside),
+        strategies=_allowed_strategies(trained_model, auxiliary),
     )
 
 
 def _placement_error(
-    subject: TrainedModel,
-    wanted: Placement,
+    trained_model: TrainedModel,
+    requested: Placement,
     processes: int,
     server: int,
     room: int,
@@ -155,13 +160,15 @@ def _placement_error(
         return _too_few_gpus_error(processes, server, target)
     if server and not target.gpus:
         return "`mode: server` gives vLLM GPUs of its own, and the target has none"
-    micro, parallel = subject.param_value("micro_batch_size"), wanted.rollouts.tensor_parallel_size
+    micro, parallel = trained_model.param_value("micro_batch_size"), requested.rollouts.tensor_parallel_size
     if batch % (processes * (micro or 1)):
         by = f"{processes} processes" + (f" of {micro} at once" if micro else "")
         return f"a batch of {batch} does not divide over {by}"
     if parallel and (server or processes) % parallel:
         return f"tensor_parallel ({parallel}) does not divide {server or processes} GPUs"
-    return _strategy_error(subject, wanted, processes) or rollout_engine_error(subject, wanted, target)
+    return _strategy_error(trained_model, requested, processes) or rollout_engine_error(
+        trained_model, requested, target
+    )
 
 
 def _too_few_gpus_error(processes: int, server: int, target: Target) -> str:
@@ -171,51 +178,54 @@ def _too_few_gpus_error(processes: int, server: int, target: Target) -> str:
     return f"{processes} processes need {processes} GPUs; the target has {target.processes}{beside}"
 
 
-def _strategy_error(subject: TrainedModel, wanted: Placement, processes: int) -> str:
+def _strategy_error(trained_model: TrainedModel, requested: Placement, processes: int) -> str:
     """Why a strategy does not go with the method or with its weights."""
-    method, foot, strategy = subject.method.name, subject.method.footprint, wanted.strategy
+    method, foot, strategy = trained_model.method.name, trained_model.method.footprint, requested.strategy
     if strategy == "single" and processes > 1:
         return f"`strategy: single` is one process, and {processes} are asked for"
     if strategy not in ("auto", "single") and processes == 1:
         return f"`strategy: {strategy}` divides over processes, and there is one"
     if strategy != "auto" and strategy not in foot.strategies:
         return f"`{method}` cannot be divided by `{strategy}`; it can by {', '.join(foot.strategies)}"
-    if strategy in _SHARDED_STRATEGIES and _is_quantized(subject):
-        return f"quantised weights cannot be divided by `{strategy}`; ddp keeps a copy on each GPU"
+    if strategy in _SHARDED_STRATEGIES and _is_quantized(trained_model):
+        return f"quantized weights cannot be divided by `{strategy}`; ddp keeps a copy on each GPU"
     return ""
 
 
-def _reward_model_error(subject: TrainedModel, wanted: Placement, beside: AuxiliaryModels) -> str:
+def _reward_model_error(trained_model: TrainedModel, requested: Placement, auxiliary: AuxiliaryModels) -> str:
     """Why a strategy that divides all models does not go with those that score."""
-    able = _allowed_strategies(subject, beside)
-    if wanted.strategy not in subject.method.footprint.strategies or wanted.strategy in able:
+    able = _allowed_strategies(trained_model, auxiliary)
+    if requested.strategy not in trained_model.method.footprint.strategies or requested.strategy in able:
         return ""
-    what = f"a reward model cannot score where `{wanted.strategy}` divides the weights"
+    what = f"a reward model cannot score where `{requested.strategy}` divides the weights"
     return f"{what}; take one of {', '.join(able)}"
 
 
-def _allowed_strategies(subject: TrainedModel, beside: AuxiliaryModels) -> tuple[str, ...]:
+def _allowed_strategies(trained_model: TrainedModel, auxiliary: AuxiliaryModels) -> tuple[str, ...]:
     """The strategies by which the stage can be divided."""
-    found = subject.method.footprint.strategies
-    return tuple(name for name in found if not beside.scorers or name not in _SHARDED_STRATEGIES)
+    found = trained_model.method.footprint.strategies
+    return tuple(name for name in found if not auxiliary.scorers or name not in _SHARDED_STRATEGIES)
 
 
-def _is_quantized(subject: TrainedModel) -> bool:
-    adapter, model = subject.adapter, subject.base_model
+def _is_quantized(trained_model: TrainedModel) -> bool:
+    adapter, model = trained_model.adapter, trained_model.base_model
     return (adapter is not None and adapter.type == "qlora") or (
         model is not None and model.quantize != "none"
     )
 
 
-def _placement_path(subject: TrainedModel) -> KeyPath:
-    return (*subject.path, "placement" if isinstance(subject.stage.placement, Placement) else "train")
+def _placement_path(trained_model: TrainedModel) -> KeyPath:
+    return (
+        *trained_model.path,
+        "placement" if isinstance(trained_model.stage.placement, Placement) else "train",
+    )
 
 
-def _allows_micro_batch(subject: TrainedModel, micro: int) -> bool:
+def _allows_micro_batch(trained_model: TrainedModel, micro: int) -> bool:
     """Whether the method's loss allows this micro-batch."""
-    changed = replace(cast(Any, subject.training.params), micro_batch_size=micro)
+    changed = replace(cast(Any, trained_model.training.params), micro_batch_size=micro)
     try:
-        subject.method.schedule(changed, 10**9)
+        trained_model.method.schedule(changed, 10**9)
     except ValueError:
         return False
     return True
@@ -227,31 +237,32 @@ def _max_processes(batch: int, room: int, refused: frozenset[int]) -> int:
     return next((n for n in reversed(found) if batch // n not in refused), 1)
 
 
-def _declared_checkpointing(subject: TrainedModel, target: Target) -> bool | None:
-    written = subject.is_param_given("gradient_checkpointing") or not target.gpus
-    return bool(subject.param_value("gradient_checkpointing")) if written else None
+def _declared_checkpointing(trained_model: TrainedModel, target: Target) -> bool | None:
+    written = trained_model.is_param_given("gradient_checkpointing") or not target.gpus
+    return bool(trained_model.param_value("gradient_checkpointing")) if written else None
 
 
 def _check_idle_gpus(
-    subject: TrainedModel, given: PlacementConstraints, target: Target, findings: Diagnostics
+    trained_model: TrainedModel, constraints: PlacementConstraints, target: Target, diagnostics: Diagnostics
 ) -> None:
-    used = given.processes + given.server_gpus
-    if target.gpus and used < target.processes and _declared_placement(subject).num_processes is None:
-        batch = subject.method.footprint.examples(subject.training.params)
+    used = constraints.processes + constraints.server_gpus
+    if target.gpus and used < target.processes and _declared_placement(trained_model).num_processes is None:
+        batch = trained_model.method.footprint.examples(trained_model.training.params)
         message = f"{used} of {target.processes} GPUs are used: a batch of {batch} divides over no more"
-        room = target.processes - given.server_gpus
-        help = f"a multiple of {room} uses all; `placement: {{num_processes: {given.processes}}}` accepts it"
-        findings.add(IDLE_GPUS, (*subject.path, "train"), message, help=help)
+        room = target.processes - constraints.server_gpus
+        accepted = f"`placement: {{num_processes: {constraints.processes}}}` accepts it"
+        help = f"a multiple of {room} uses all; {accepted}"
+        diagnostics.add(IDLE_GPUS, (*trained_model.path, "train"), message, help=help)
 
 
 def _build_placement(
-    subject: TrainedModel,
+    trained_model: TrainedModel,
     stage: StageRequirements,
     chosen: EvaluatedPlacement,
-    given: PlacementConstraints,
+    constraints: PlacementConstraints,
     target: Target,
 ) -> StagePlacement:
-    params: dict[str, Any] = {"precision": resolve_precision(subject, target)}
+    params: dict[str, Any] = {"precision": resolve_precision(trained_model, target)}
     if target.gpus:
         params["micro_batch_size"] = chosen.choice.micro_batch_size
         params["gradient_checkpointing"] = chosen.choice.gradient_checkpointing
@@ -259,22 +270,24 @@ def _build_placement(
         launch=Launch(
             processes=chosen.choice.processes,
             strategy=chosen.choice.strategy,
-            engine=given.engine,
-            rollouts=chosen_rollout_settings(chosen, given),
+            engine=constraints.engine,
+            rollouts=chosen_rollout_settings(chosen, constraints),
         ),
-        gpus=chosen.choice.processes + given.server_gpus if target.gpus else 0,
+        gpus=chosen.choice.processes + constraints.server_gpus if target.gpus else 0,
         params=params,
         estimate=training_estimate_record(stage, chosen, target),
     )
 
 
 def _placement_without_estimate(
-    subject: TrainedModel, target: Target, given: PlacementConstraints
+    trained_model: TrainedModel, target: Target, constraints: PlacementConstraints
 ) -> StagePlacement:
     """One process, or those that the recipe gives: what cannot be computed is not invented."""
-    processes = _declared_placement(subject).num_processes or 1
-    strategy = given.strategy or ("single" if processes == 1 else "ddp")
-    rollouts = declared_rollout_settings(given)
-    launch = Launch(processes=processes, strategy=strategy, engine=given.engine, rollouts=rollouts)
-    gpus = processes + given.server_gpus if target.gpus else 0
-    return StagePlacement(launch=launch, gpus=gpus, params={"precision": resolve_precision(subject, target)})
+    processes = _declared_placement(trained_model).num_processes or 1
+    strategy = constraints.strategy or ("single" if processes == 1 else "ddp")
+    rollouts = declared_rollout_settings(constraints)
+    launch = Launch(processes=processes, strategy=strategy, engine=constraints.engine, rollouts=rollouts)
+    gpus = processes + constraints.server_gpus if target.gpus else 0
+    return StagePlacement(
+        launch=launch, gpus=gpus, params={"precision": resolve_precision(trained_model, target)}
+    )

@@ -101,9 +101,8 @@ def _describe_columns(columns: Columns) -> str:
 
 def _describe_reward_op(name: str, extension: Extension) -> LocationAndNotes:
     assert isinstance(extension, RewardOp), "a reward op is a RewardOp"
-    notes = [
-        f"Gives {describe_type(extension.yields)}{', or what its parameters say' if extension.infer_type else ''}."
-    ]
+    inferred = ", or what its parameters say" if extension.infer_type else ""
+    notes = [f"Gives {describe_type(extension.yields)}{inferred}."]
     needed = {field for field, operand in extension.operands.items() if operand.required}
     needed |= {one.name for one in declaration_fields.fields_of(extension.params).values() if one.required}
     if extension.shorthand in extension.operands and needed <= {extension.shorthand}:

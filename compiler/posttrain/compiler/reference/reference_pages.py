@@ -1,9 +1,13 @@
 """The reference as Markdown files: what `recipe explain` tells of everything, by kind."""
 
+import re
+from collections.abc import Mapping
+
 from posttrain.compiler.reference.extension_topics import KIND_TITLES
 from posttrain.compiler.reference.topic_lookup import Reference
 from posttrain.compiler.reference.topic_markdown import topic_markdown
 from posttrain.compiler.render.code_page import render_code_page
+from posttrain.spec.diagnostic import Code
 
 _PAGE_TITLES = {
     "recipe": (
@@ -20,10 +24,19 @@ _PAGE_TITLES = {
     "rewards": ("Reward ops", "What the nodes of a reward graph are made of."),
     "environments": ("Environments", "The places that a model can act in."),
     "trackers": ("Trackers", "What receives the metrics of a run."),
-    "codes": (
-        "Diagnostics",
-        "Everything that can be wrong with a recipe, each with an example that is and one that is not.",
-    ),
+}
+# The families of diagnostics by the first digits of their numbers: a page each.
+_CODE_FAMILIES: Mapping[str, tuple[str, str]] = {
+    "PT01": ("files", "Files, overlays, variables, the matrix and the lock"),
+    "PT02": ("keys", "Keys and values"),
+    "PT03": ("names", "Names and references"),
+    "PT04": ("data", "Datasets, columns and data steps"),
+    "PT05": ("rewards", "Reward graphs"),
+    "PT06": ("stages", "Stages: training, evals, generation, environments"),
+    "PT07": ("gates", "Gates"),
+    "PT08": ("models", "Models, chat templates and tags"),
+    "PT09": ("containers", "Containers and trackers"),
+    "PT10": ("placement", "Hardware, placement and memory"),
 }
 _PAGE_BY_KIND = {
     "recipe": "recipe",
@@ -39,14 +52,39 @@ _PAGE_BY_KIND = {
 assert set(KIND_TITLES) <= set(_PAGE_BY_KIND), "every kind of extension has a page"
 
 
-def reference_pages(known: Reference) -> dict[str, str]:
+def reference_pages(reference: Reference) -> dict[str, str]:
     """The text of each file, by its name."""
     blocks: dict[str, list[str]] = {}
-    for topic in known.topics:
+    for topic in reference.topics:
         blocks.setdefault(_PAGE_BY_KIND[topic.kind], []).append(topic_markdown(topic, 2))
-    blocks["codes"] = [render_code_page(code, 2) for code in known.codes.values()]
-    made = {f"{name}.md": _render_page(name, texts) for name, texts in blocks.items()}
-    return {"README.md": _index_page(list(blocks)), **made}
+    pages = {f"{name}.md": _render_page(name, texts) for name, texts in blocks.items()}
+    pages |= {f"diagnostics/{name}.md": text for name, text in _diagnostic_pages(reference).items()}
+    pages["diagnostics/README.md"] = _diagnostic_index(reference)
+    return {"README.md": _index_page(list(blocks)), **pages}
+
+
+def _diagnostic_pages(reference: Reference) -> dict[str, str]:
+    """A page for each family of codes."""
+    pages: dict[str, str] = {}
+    for prefix, (name, title) in _CODE_FAMILIES.items():
+        head = f"# Diagnostics: {title}\n\nEach example is the change that removes the diagnostic.\n"
+        pages[name] = "\n".join([head, *(render_code_page(code, 2) for code in _codes_of(prefix, reference))])
+    return pages
+
+
+def _codes_of(prefix: str, reference: Reference) -> list[Code]:
+    return [code for id, code in sorted(reference.codes.items()) if id.startswith(prefix)]
+
+
+def _diagnostic_index(reference: Reference) -> str:
+    lines = ["# Diagnostics", "", "`recipe explain CODE` prints the page of one code.", ""]
+    for prefix, (name, title) in _CODE_FAMILIES.items():
+        lines += [f"## [{title}]({name}.md)", "", "| code | severity | |", "|---|---|---|"]
+        for code in _codes_of(prefix, reference):
+            anchor = re.sub(r"[^a-z0-9 -]", "", f"{code.id}: {code.title}".lower()).replace(" ", "-")
+            lines.append(f"| [{code.id}]({name}.md#{anchor}) | {code.severity} | {code.title} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _render_page(name: str, texts: list[str]) -> str:
@@ -56,6 +94,7 @@ def _render_page(name: str, texts: list[str]) -> str:
 
 def _index_page(names: list[str]) -> str:
     lines = [f"- [{_PAGE_TITLES[name][0]}]({name}.md): {_PAGE_TITLES[name][1]}" for name in names]
+    lines.append("- [Diagnostics](diagnostics/README.md): Every error, warning and note, by family.")
     head = (
         "# Reference\n\n"
         "Written by `recipe explain --pages docs/reference` from what the code declares. The same texts are\n"

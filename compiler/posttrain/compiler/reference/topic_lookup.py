@@ -7,6 +7,7 @@ from itertools import combinations
 from posttrain.compiler.diagnosis.key_suggestions import native_keys
 from posttrain.compiler.diagnosis.suggest import closest_match
 from posttrain.compiler.diagnostic_codes import all_codes
+from posttrain.compiler.reference.concepts import CONCEPTS, Concept
 from posttrain.compiler.reference.extension_topics import KIND_TITLES, extension_topics
 from posttrain.compiler.reference.topic_markdown import field_markdown, field_path, topic_markdown
 from posttrain.compiler.reference.topics import Topic, TopicField, language_topics, reference_definitions
@@ -66,50 +67,85 @@ def _lookup_paths(entry: TopicEntry) -> Iterator[str]:
             yield f"stages.{inside}"
 
 
-def explain(word: str, known: Reference) -> str | None:
-    """The text about a word, or None when nothing is known by it."""
-    code = known.codes.get(word.upper())
+def explain(word: str, reference: Reference) -> str | None:
+    """The text about a word, or None if it is unknown.
+
+    A stage comes before what else has its name: whoever asks about `gate` means the stage.
+    """
+    code = reference.codes.get(word.upper())
     if code is not None:
         return render_code_page(code)
-    found = _entries_at_path(word, known)
-    if not found:
-        found = [
-            entry for entries in known.entries.values() for entry in entries if _is_field_named(entry, word)
-        ]
-    fields = [entry for entry in dict.fromkeys(found) if entry.field]
-    topics = [entry for entry in dict.fromkeys(found) if not entry.field]
-    exact = [entry for entry in fields if entry.path == word]
-    if exact:  # with what is below it, which a topic of the same path would tell again
-        return _field_page(exact[0], known)
-    if topics:
-        return "\n".join(topic_markdown(entry.topic) for entry in topics)
-    if len(fields) == 1:
-        return _field_page(fields[0], known)
-    return _same_named_fields(fields) if fields else None
+    concept = CONCEPTS.get(word.lower())
+    if concept is not None:
+        return _concept_page(word, concept, reference)
+    stage = next((topic for topic in reference.topics if topic.name == f"stages.{word}"), None)
+    if stage is not None and stage.kind == "stage":
+        return _stage_page(word, stage, reference)
+    return _topics_and_fields(word, reference)
 
 
-def _entries_at_path(word: str, known: Reference) -> list[TopicEntry]:
+def _concept_page(word: str, concept: Concept, reference: Reference) -> str:
+    text = f"# {word.lower()}\n\n{concept.text}\n"
+    topic = next((topic for topic in reference.topics if topic.name == concept.topic), None)
+    return f"{text}\n{topic_markdown(topic, 2)}" if topic else text
+
+
+def _stage_page(verb: str, stage: Topic, reference: Reference) -> str:
+    inner = {field.see_also for field in stage.fields if field.see_also.startswith(f"{stage.name}.")}
+    blocks = [topic_markdown(stage)]
+    blocks += [topic_markdown(topic, 2) for topic in reference.topics if topic.name in inner]
+    if verb == "train":
+        methods = [topic for topic in reference.topics if topic.kind == "method"]
+        rows = [f"- `{topic.name}`: {topic.description}" for topic in methods]
+        blocks.append("\n".join(["## Methods", "", *rows, ""]))
+    others = [topic for topic in reference.topics if topic.name == verb]
+    others += [entry.topic for entry in _fields_named(verb, reference) if entry.topic.name != stage.name]
+    paths = list(dict.fromkeys(topic.recipe_path or topic.name for topic in others))
+    if paths:
+        blocks.append(f"Also a name in: {', '.join(f'`{path}`' for path in paths)}.\n")
+    return "\n".join(blocks)
+
+
+def _topics_and_fields(word: str, reference: Reference) -> str | None:
+    found = _entries_at_path(word, reference)
+    exact = [entry for entry in found if entry.field and entry.path == word]
+    if exact:  # with what is below it, which a topic of the same path would repeat
+        return _field_page(exact[0], reference)
+    topics = [entry for entry in found if not entry.field]
+    fields = [entry for entry in found if entry.field]
+    if "." not in word:
+        fields = list(dict.fromkeys([*fields, *_fields_named(word, reference)]))
+    if len(fields) == 1 and not topics:
+        return _field_page(fields[0], reference)
+    blocks = [_same_named_fields(fields)] if fields else []
+    blocks += [topic_markdown(entry.topic) for entry in topics]
+    return "\n".join(blocks) if blocks else None
+
+
+def _fields_named(word: str, reference: Reference) -> list[TopicEntry]:
+    """The fields of that name, wherever they are."""
+    every = (entry for entries in reference.entries.values() for entry in entries)
+    return [entry for entry in dict.fromkeys(every) if entry.field is not None and entry.field.name == word]
+
+
+def _entries_at_path(word: str, reference: Reference) -> list[TopicEntry]:
     """The entries of a path; names of the user's own in it are passed over."""
     steps = word.split(".")
     for dropped in range(_MAX_USER_NAMES + 1):
         found: dict[TopicEntry, None] = {}
         for places in combinations(range(1, len(steps) - 1), dropped):
             path = ".".join(step for place, step in enumerate(steps) if place not in places)
-            found |= dict.fromkeys(known.entries.get(path, ()))
+            found |= dict.fromkeys(reference.entries.get(path, ()))
         if found:
             return list(found)
     return []
 
 
-def _is_field_named(entry: TopicEntry, word: str) -> bool:
-    return entry.field is not None and entry.field.name == word
-
-
-def _field_page(entry: TopicEntry, known: Reference) -> str:
+def _field_page(entry: TopicEntry, reference: Reference) -> str:
     assert entry.field is not None, "an entry of a field"
     path = entry.path
-    below = next((topic for topic in known.topics if topic.name == entry.field.see_also), None)
-    places = ((topic, topic.recipe_path) for topic in known.topics if topic.recipe_path)
+    below = next((topic for topic in reference.topics if topic.name == entry.field.see_also), None)
+    places = ((topic, topic.recipe_path) for topic in reference.topics if topic.recipe_path)
     choices = [topic.name for topic, place in places if place in (path, f"{path}.{topic.name}")]
     return field_markdown(entry.topic, entry.field, below, choices)
 
@@ -125,24 +161,26 @@ def _same_named_fields(entries: Sequence[TopicEntry]) -> str:
     return "\n".join(f"{', '.join(paths)}\n{says}" for says, paths in texts.items())
 
 
-def suggest_topic(word: str, known: Reference) -> str | None:
+def suggest_topic(word: str, reference: Reference) -> str | None:
     """What a person who asked about something unknown may have meant."""
-    others = [ours for ours in native_keys(word.lower()) if explain(ours, known) is not None]
-    return others[0] if others else closest_match(word, (*known.entries, *known.codes))
+    others = [ours for ours in native_keys(word.lower()) if explain(ours, reference) is not None]
+    return others[0] if others else closest_match(word, (*reference.entries, *reference.codes))
 
 
-def list_topics(known: Reference) -> str:
+def list_topics(reference: Reference) -> str:
     """All topics by kind, for somebody who does not know what to ask."""
-    codes = sorted(known.codes)
+    codes = sorted(reference.codes)
     lines = [
-        "recipe explain TOPIC, where TOPIC is one of these, a field of one (models.init.hidden, grpo.beta),",
-        "or the code of a diagnostic.",
+        "recipe explain TOPIC, where TOPIC is one of these, a key of one (models.init.hidden_size,",
+        "grpo.beta), or the code of a diagnostic.",
         "",
-        *_wrapped_names("Sections", [f.name for t in known.topics if t.kind == "recipe" for f in t.fields]),
-        *_wrapped_names("Stages", [topic.name for topic in known.topics if topic.kind == "stage"]),
+        *_wrapped_names(
+            "Sections", [f.name for t in reference.topics if t.kind == "recipe" for f in t.fields]
+        ),
+        *_wrapped_names("Stages", [topic.name for topic in reference.topics if topic.kind == "stage"]),
     ]
     for kind, title in KIND_TITLES.items():
-        lines += _wrapped_names(title, [topic.name for topic in known.topics if topic.kind == kind])
+        lines += _wrapped_names(title, [topic.name for topic in reference.topics if topic.kind == kind])
     return "\n".join([*lines, *_wrapped_names("Codes", codes)]).rstrip() + "\n"
 
 

@@ -9,8 +9,10 @@ from posttrain.compiler.schema.schema_examples import with_examples
 from posttrain.compiler.schema.schema_language import language_definitions
 from posttrain.compiler.schema.schema_recipe import OVERLAY_SECTIONS
 from posttrain.compiler.schema.schema_wording import describe_schema
+from posttrain.spec.declaration_fields import keys_of
 from posttrain.spec.extension import Catalog
 from posttrain.spec.recipe import SECTIONS, VERBS
+from posttrain.spec.stage import Stage
 
 _RECIPE_LOCATION = "at the top of a recipe"
 
@@ -66,9 +68,15 @@ def language_topics(found: Definitions) -> Iterator[Topic]:
             description=schema["description"],
             location=_topic_location(path),
             field_location=f"in `{path}`",
-            fields=topic_fields(schema, path, places),
+            fields=_own_fields_first(topic_fields(schema, path, places)),
             example=_topic_example(path, schema),
         )
+
+
+def _own_fields_first(fields: tuple[TopicField, ...]) -> tuple[TopicField, ...]:
+    """What every stage takes comes after what this one takes."""
+    shared = frozenset(keys_of(Stage))
+    return tuple(sorted(fields, key=lambda field: field.name in shared))
 
 
 def reference_definitions(catalog: Catalog) -> Definitions:

@@ -59,8 +59,8 @@ def truncate_line(line: DisplayLine, first: int, last: int, width: int) -> tuple
         return line.text, 0
     room = width - 6  # for dots on either side
     left = 0 if last <= room else min(max(0, first - room // 3), line.width - room)
-    kept = [i for i, start in enumerate(line.starts[:-1]) if left <= start < left + room]
-    before = "..." if kept[0] else ""
-    after = "..." if kept[-1] + 1 < len(line.cells) else ""
-    text = "".join(line.cells[i] for i in kept)
-    return f"{before}{text}{after}", len(before) - line.starts[kept[0]]
+    visible = [i for i, start in enumerate(line.starts[:-1]) if left <= start < left + room]
+    before = "..." if visible[0] else ""
+    after = "..." if visible[-1] + 1 < len(line.cells) else ""
+    text = "".join(line.cells[i] for i in visible)
+    return f"{before}{text}{after}", len(before) - line.starts[visible[0]]

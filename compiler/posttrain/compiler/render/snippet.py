@@ -117,9 +117,9 @@ def _marked_lines(
 
 def _visible_range(places: Sequence["PlacedMark"], otherwise: int) -> tuple[int, int]:
     """The part of a line that must be seen: what the diagnostic is about, else all that is marked."""
-    wanted = [placed for placed in places if placed[2].primary] or list(places)
-    starts = [start for start, _, _ in wanted] or [otherwise]
-    return min(starts), max([end for _, end, _ in wanted] or [otherwise])
+    shown = [placed for placed in places if placed[2].primary] or list(places)
+    starts = [start for start, _, _ in shown] or [otherwise]
+    return min(starts), max([end for _, end, _ in shown] or [otherwise])
 
 
 def _clamp_mark(placed: "PlacedMark", moved: int, total: int, width: int) -> "PlacedMark":

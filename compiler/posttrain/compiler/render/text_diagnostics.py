@@ -51,8 +51,8 @@ def _format_diagnostic(
     diagnostic: Diagnostic, texts: SourceLines, names: Mapping[str, str], styler: Styler
 ) -> str:
     head = styler.paint(f"{diagnostic.severity}[{diagnostic.code}]", diagnostic.severity)
-    said = "\n".join(display_line(line).text for line in diagnostic.message.split("\n"))
-    lines = [f"{head}: {styler.paint(said, 'bold')}"]
+    message = "\n".join(display_line(line).text for line in diagnostic.message.split("\n"))
+    lines = [f"{head}: {styler.paint(message, 'bold')}"]
     by_file = _marks_by_file(diagnostic)
     margin = max(len(str(mark.span.end_line)) for marks in by_file.values() for mark in marks)
     for file, marks in by_file.items():

@@ -29,15 +29,15 @@ def trains_in_float32(model: Model | None) -> bool:
     return model is None or (model.dtype == "auto" and model.init is None)
 
 
-def model_lineages(named: ResolvedRecipe) -> Mapping[str, Lineage]:
+def model_lineages(resolved: ResolvedRecipe) -> Mapping[str, Lineage]:
     """The line of every model and of every stage that has one, by node."""
     found: dict[str, Lineage] = {}
-    for name, model in named.recipe.models.items():
+    for name, model in resolved.recipe.models.items():
         found[f"model:{name}"] = Lineage(name, model.adapter, ("models", name, "adapter"))
-    for node in named.order:  # what a stage goes back to is already there
+    for node in resolved.order:  # what a stage goes back to is already there
         thing, _, name = node.partition(":")
-        stage = named.recipe.stages.get(name) if thing == "stage" else None
-        ref = named.refs.get((node, "model"))
+        stage = resolved.recipe.stages.get(name) if thing == "stage" else None
+        ref = resolved.refs.get((node, "model"))
         if stage is None or ref is None:
             continue
         line = found.get(ref.node, Lineage(None, None, ("stages", name)))

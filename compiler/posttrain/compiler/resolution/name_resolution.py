@@ -67,21 +67,21 @@ class ResolvedRecipe:
         return found
 
 
-def resolve_names(recipe: TypedRecipe, catalog: Catalog, findings: Diagnostics) -> ResolvedRecipe:
-    refs = _resolve_all(find_references(recipe), recipe, findings)
+def resolve_names(recipe: TypedRecipe, catalog: Catalog, diagnostics: Diagnostics) -> ResolvedRecipe:
+    refs = _resolve_all(find_references(recipe), recipe, diagnostics)
     refs |= inloop_eval_refs(recipe, refs)
-    refs |= reward_model_refs(recipe, _resolve_all(reward_references(recipe, catalog), recipe, findings))
-    return ResolvedRecipe(recipe=recipe, refs=refs, order=topological_order(recipe, refs, findings))
+    refs |= reward_model_refs(recipe, _resolve_all(reward_references(recipe, catalog), recipe, diagnostics))
+    return ResolvedRecipe(recipe=recipe, refs=refs, order=topological_order(recipe, refs, diagnostics))
 
 
 def _resolve_all(
-    uses: Iterator[ReferenceSite], recipe: TypedRecipe, findings: Diagnostics
+    uses: Iterator[ReferenceSite], recipe: TypedRecipe, diagnostics: Diagnostics
 ) -> dict[tuple[str, str], Ref]:
-    found = {(use.owner, use.role): _resolve_one(use, recipe, findings) for use in uses}
+    found = {(use.owner, use.role): _resolve_one(use, recipe, diagnostics) for use in uses}
     return {use: ref for use, ref in found.items() if ref is not None}
 
 
-def _resolve_one(use: ReferenceSite, recipe: TypedRecipe, findings: Diagnostics) -> Ref | None:
+def _resolve_one(use: ReferenceSite, recipe: TypedRecipe, diagnostics: Diagnostics) -> Ref | None:
     name, dot, part = use.text.partition(".")
     if name in recipe.invalid_names or use.text in recipe.invalid_names:
         return None
@@ -94,28 +94,28 @@ def _resolve_one(use: ReferenceSite, recipe: TypedRecipe, findings: Diagnostics)
     for thing, declared in things.items():
         if name in declared:
             ref = Ref(thing, name, part if dot else None)
-            return ref if _check_compatible(ref, use, recipe, findings) else None
+            return ref if _check_compatible(ref, use, recipe, diagnostics) else None
     fitting = [
         n
         for thing, declared in things.items()
         for n in declared
         if _is_compatible(Ref(thing, n), use, recipe)
     ]
-    _report_unknown(use, [n for n in (*recipe.invalid_names, *fitting) if VALID_NAME.match(n)], findings)
+    _report_unknown(use, [n for n in (*recipe.invalid_names, *fitting) if VALID_NAME.match(n)], diagnostics)
     return None
 
 
-def _report_unknown(use: ReferenceSite, legal: list[str], findings: Diagnostics) -> None:
+def _report_unknown(use: ReferenceSite, legal: list[str], diagnostics: Diagnostics) -> None:
     """Report a name that nothing has. A name on the hub is a thing to declare."""
     name, _, part = use.text.partition(".")
     help, meant = hint(name, legal, what="names that fit here")
     if "/" in use.text:
         declared = "models: {NAME: {from: %s}}" if use.expected in ("weights", "writer") else _DATASET_EXAMPLE
         help, meant = f"declare it, and write its name here: {declared % use.text}", None
-        findings.add(UNKNOWN_NAME, use.path, f"nothing is named `{use.text}`", help=help)
+        diagnostics.add(UNKNOWN_NAME, use.path, f"nothing is named `{use.text}`", help=help)
         return
     replace = f"{meant}.{part}" if meant and part else meant
-    findings.add(UNKNOWN_NAME, use.path, f"nothing is named `{name}`", help=help, replace=replace)
+    diagnostics.add(UNKNOWN_NAME, use.path, f"nothing is named `{name}`", help=help, replace=replace)
 
 
 _DATASET_EXAMPLE = "datasets: {NAME: {from: {hub: {name: %s, columns: ...}}}}"
@@ -164,25 +164,25 @@ _EXPECTED_PHRASES = {
 }
 
 
-def _check_compatible(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, findings: Diagnostics) -> bool:
+def _check_compatible(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, diagnostics: Diagnostics) -> bool:
     if _is_compatible(ref, use, recipe):
-        return _check_part(ref, use, recipe, findings)
+        return _check_part(ref, use, recipe, diagnostics)
     if ref.node == use.owner:
-        findings.add(CIRCULAR_REFERENCE, use.path, f"`{ref.name}` names itself")
+        diagnostics.add(CIRCULAR_REFERENCE, use.path, f"`{ref.name}` names itself")
         return False
     what = f"{ref.kind} `{ref.name}`"
     makes = {"weights": "a model", "rows": "rows", "figures": "figures", "files": "files"}
     given = makes.get(_product_kind(ref, recipe), "text")
     message = f"{_EXPECTED_PHRASES[use.expected]} wanted here; the {what} gives {given}"
-    findings.add(WRONG_KIND, use.path, message)
+    diagnostics.add(WRONG_KIND, use.path, message)
     return False
 
 
-def _check_part(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, findings: Diagnostics) -> bool:
+def _check_part(ref: Ref, use: ReferenceSite, recipe: TypedRecipe, diagnostics: Diagnostics) -> bool:
     """Only rows have parts, and a part has a name."""
     if ref.part is None or (ref.part and _product_kind(ref, recipe) == "rows"):
         return True
     what = "has no parts" if ref.part else "ends in a dot"
     message = f"the {ref.kind} `{ref.name}` {what}" if ref.part else f"`{use.text}` {what}"
-    findings.add(UNKNOWN_NAME, use.path, message, help=f"write {ref.name}", replace=ref.name)
+    diagnostics.add(UNKNOWN_NAME, use.path, message, help=f"write {ref.name}", replace=ref.name)
     return False

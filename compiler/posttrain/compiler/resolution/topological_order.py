@@ -24,7 +24,7 @@ CIRCULAR_REFERENCE = Code(
 
 
 def topological_order(
-    recipe: TypedRecipe, refs: Mapping[tuple[str, str], Ref], findings: Diagnostics
+    recipe: TypedRecipe, refs: Mapping[tuple[str, str], Ref], diagnostics: Diagnostics
 ) -> tuple[str, ...]:
     """Everything after what it is made from; as written, where that leaves a choice."""
     names = [f"model:{name}" for name in recipe.models]
@@ -43,7 +43,7 @@ def topological_order(
         chain = " -> ".join(node.partition(":")[2] for node in (*circle, circle[0]))
         gated = any(isinstance(recipe.stages.get(node.partition(":")[2]), Gate) for node in circle)
         help = "a gate holds back every stage written after it" if gated else ""
-        findings.add(
+        diagnostics.add(
             CIRCULAR_REFERENCE, (section[thing], name), f"these need each other: {chain}", key=True, help=help
         )
     return tuple(ordered)

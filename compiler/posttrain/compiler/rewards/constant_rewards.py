@@ -6,12 +6,12 @@ from posttrain.compiler.rewards.graph_builder import GraphBuilder
 from posttrain.compiler.text.yaml_tree import KeyPath
 
 
-def check_constant(builder: GraphBuilder, returns: str, path: KeyPath, findings: Diagnostics) -> None:
+def check_constant(builder: GraphBuilder, returns: str, path: KeyPath, diagnostics: Diagnostics) -> None:
     """Report a reward that is constant; else the nodes that are, each where it begins to be."""
     whole = builder.ranges[returns]
     if whole.constant:
         message = f"this reward is {whole.low:g} whatever the model writes"
-        findings.add(reward_codes.CONSTANT_REWARD, path, message)
+        diagnostics.add(reward_codes.CONSTANT_REWARD, path, message)
         return
     for id, place in builder.node_paths.items():
         reach = builder.ranges[id]
@@ -19,4 +19,4 @@ def check_constant(builder: GraphBuilder, returns: str, path: KeyPath, findings:
             continue
         value = {0.0: "false", 1.0: "true"}[reach.low] if builder.types[id] == "boolean" else f"{reach.low:g}"
         message = f"this is {value} whatever the model writes"
-        findings.add(reward_codes.CONSTANT_NODE, place, message)
+        diagnostics.add(reward_codes.CONSTANT_NODE, place, message)

@@ -64,12 +64,12 @@ def build_graph(
     path: KeyPath,
     endpoints: Mapping[str, Endpoint | None],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> RewardGraph | None:
     """The graph, or None when something in it is wrong. An endpoint is None when it is itself mistaken."""
-    if not _check_types(reward, path, findings):
+    if not _check_types(reward, path, diagnostics):
         return None
-    builder = GraphBuilder(reward, path, endpoints, request, findings)
+    builder = GraphBuilder(reward, path, endpoints, request, diagnostics)
     for name in reward.nodes:
         builder.build_named(name, (*path, "nodes", name))
     result = builder.build_expression(reward.returns, (*path, "returns"), "returns", "number")
@@ -87,11 +87,11 @@ def build_graph(
         files=builder.files,
         endpoints=builder.endpoints,
     )
-    check_constant(builder, returns, (*path, "returns"), findings)
+    check_constant(builder, returns, (*path, "returns"), diagnostics)
     return graph
 
 
-def _check_types(reward: Reward, path: KeyPath, findings: Diagnostics) -> bool:
+def _check_types(reward: Reward, path: KeyPath, diagnostics: Diagnostics) -> bool:
     good = True
     for name, type in reward.reads.items():
         if not is_type(type):
@@ -100,6 +100,6 @@ def _check_types(reward: Reward, path: KeyPath, findings: Diagnostics) -> bool:
             types = ("text", "integer", "number", "boolean", "messages", "any")
             help, meant = key_hint(type, types, what="types")
             message = f"`{type}` is no type"
-            findings.add(reward_codes.BAD_TYPE, (*path, "reads", name), message, help=help, replace=meant)
+            diagnostics.add(reward_codes.BAD_TYPE, (*path, "reads", name), message, help=help, replace=meant)
             good = False
     return good

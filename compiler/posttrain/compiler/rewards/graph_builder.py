@@ -40,13 +40,13 @@ class GraphBuilder:
         path: KeyPath,
         endpoints: Mapping[str, Endpoint | None],
         request: CompileRequest,
-        findings: Diagnostics,
+        diagnostics: Diagnostics,
     ) -> None:
         self.reward = reward
         self.path = path
         self.declared_endpoints = endpoints
         self.request = request
-        self.findings = findings
+        self.diagnostics = diagnostics
         self.nodes: list[Mapping[str, Any]] = []
         self.types: dict[str, Type] = dict(reward.reads)
         self.ranges: dict[str, Interval] = {}
@@ -85,7 +85,7 @@ class GraphBuilder:
         self._in_progress.pop()
         return self._values[name]
 
-    def build_expression(self, given: Any, path: KeyPath, id: str, wanted: Type) -> Value | None:
+    def build_expression(self, given: Any, path: KeyPath, id: str, expected: Type) -> Value | None:
         """The value of an expression, which becomes the node `id` unless it is a name or literal."""
         if self._depth >= MAX_DEPTH:
             message = f"nodes build on each other more than {MAX_DEPTH} deep"
@@ -93,14 +93,14 @@ class GraphBuilder:
         self._depth += 1
         value = self._build_value(given, path, id)
         self._depth -= 1
-        if value is not None and not is_assignable(wanted, value.type):
-            message = f"{_with_article(wanted)} is wanted here; this is {_with_article(value.type)}"
+        if value is not None and not is_assignable(expected, value.type):
+            message = f"{_with_article(expected)} is wanted here; this is {_with_article(value.type)}"
             return self.fail(reward_codes.WRONG_OPERAND, path, message)
         return value
 
     def fail(self, code: Code, path: KeyPath, message: str, **more: Any) -> None:
         self.failed = True
-        self.findings.add(code, path, message, **more)
+        self.diagnostics.add(code, path, message, **more)
 
     def _build_value(self, given: Any, path: KeyPath, id: str) -> Value | None:
         match given:
@@ -142,7 +142,7 @@ class GraphBuilder:
             help, meant = op_hint(name, ("text", *self.request.catalog.names("reward")))
             message = f"there is no reward op `{name}`"
             return self.fail(reward_codes.UNKNOWN_OP, where, message, key=True, help=help, replace=meant)
-        read = parse_arguments(op, body, where, self.findings)
+        read = parse_arguments(op, body, where, self.diagnostics)
         operands = self._reader.read(op, read, id)
         if operands is None or read.params is None or read.has_errors:
             self.failed = True
@@ -173,7 +173,7 @@ class GraphBuilder:
         refused = False
         for remark in op.remarks(body.params, operand_ranges(operands)):
             where = (*body.path, *remark.at) if body.by_name else body.path
-            self.findings.add(reward_codes.REMARKS[remark.kind], where, remark.message, help=remark.help)
+            self.diagnostics.add(reward_codes.REMARKS[remark.kind], where, remark.message, help=remark.help)
             refused = refused or remark.kind == "refused"
         self.failed = self.failed or refused
         return not refused
@@ -182,7 +182,7 @@ class GraphBuilder:
         """The user's files and the endpoints that the op needs."""
         good = True
         for name in op.files(body.params):
-            found = user_file(name, body.path, self.request.read, self.findings)
+            found = user_file(name, body.path, self.request.read, self.diagnostics)
             good = good and found is not None
             if found is not None:
                 self.files[f"reward:{name}"] = found[0]

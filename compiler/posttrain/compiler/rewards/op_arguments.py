@@ -28,36 +28,36 @@ class OpArguments:
         return (*self.path, operand) if self.by_name else self.path
 
 
-def parse_arguments(op: RewardOp, body: Any, path: KeyPath, findings: Diagnostics) -> OpArguments:
+def parse_arguments(op: RewardOp, body: Any, path: KeyPath, diagnostics: Diagnostics) -> OpArguments:
     """Tell operands from parameters, and report keys that are neither."""
     given, named = written_operands(op, body)
     if isinstance(body, list) and _takes_no_list(op):
         operands = ", ".join(f"{name}: ..." for name, one in op.operands.items() if one.required)
         message = f"`{op.name}` takes its operands by name"
-        findings.add(BAD_NODE, path, message, help=f"write {{{operands}}}")
-        taken, bare = frozenset(op.operands), MappingNode({}, node_at(findings.root, path)[0].span)
+        diagnostics.add(BAD_NODE, path, message, help=f"write {{{operands}}}")
+        taken, bare = frozenset(op.operands), MappingNode({}, node_at(diagnostics.root, path)[0].span)
         params = validate(op.params, bare, path, Diagnostics())
         return OpArguments(
             path=path, written={}, by_name=True, params=params, has_errors=True, intended=taken
         )
     legal = (*op.operands, *keys_of(op.params))
     unknown = [key for key in given if key not in legal] if named else []
-    meant = {key: _report_unknown_key(key, legal, (*path, key), findings) for key in unknown}
+    meant = {key: _report_unknown_key(key, legal, (*path, key), diagnostics) for key in unknown}
     for key, ours in meant.items():
-        findings.set_root(rename_key(findings.root, (*path, key), ours))
+        diagnostics.set_root(rename_key(diagnostics.root, (*path, key), ours))
     if unknown:  # what was meant is checked as if it had been written
         taken = {meant.get(key, key): value for key, value in given.items()}
         given = {key: value for key, value in taken.items() if key is not None}
-    node = node_at(findings.root, path)[0]
+    node = node_at(diagnostics.root, path)[0]
     own = {
         key: entry
         for key, entry in (node.entries.items() if named and isinstance(node, MappingNode) else ())
         if key not in op.operands
     }
-    params = validate(op.params, MappingNode(own, node.span), path, findings)
-    kept = frozenset(name for name in meant.values() if name)
+    params = validate(op.params, MappingNode(own, node.span), path, diagnostics)
+    names = frozenset(name for name in meant.values() if name)
     return OpArguments(
-        path=path, written=given, by_name=named, params=params, has_errors=bool(unknown), intended=kept
+        path=path, written=given, by_name=named, params=params, has_errors=bool(unknown), intended=names
     )
 
 
@@ -67,11 +67,13 @@ def _takes_no_list(op: RewardOp) -> bool:
     return len(op.operands) > 1 and (operand is None or not (operand.many or operand.fields or operand.named))
 
 
-def _report_unknown_key(key: str, legal: tuple[str, ...], path: KeyPath, findings: Diagnostics) -> str | None:
+def _report_unknown_key(
+    key: str, legal: tuple[str, ...], path: KeyPath, diagnostics: Diagnostics
+) -> str | None:
     from posttrain.compiler.diagnosis.key_suggestions import key_hint
 
     help, meant = key_hint(key, legal, what="operands and parameters")
-    findings.add(UNKNOWN_KEY, path, f"unknown key `{key}`", key=True, help=help, replace=meant)
+    diagnostics.add(UNKNOWN_KEY, path, f"unknown key `{key}`", key=True, help=help, replace=meant)
     return meant
 
 

@@ -57,15 +57,15 @@ class OperandReader:
         if not operand.many:
             return self.build_expression(given, path, id, operand.type)
         if not isinstance(given, list) or not given:
-            wanted = f": [{given}], say" if isinstance(given, str) else ""
-            return self.fail(reward_codes.BAD_NODE, path, f"a list of nodes is wanted here{wanted}")
+            suffix = f": [{given}], say" if isinstance(given, str) else ""
+            return self.fail(reward_codes.BAD_NODE, path, f"a list of nodes is wanted here{suffix}")
         items = cast(list[Any], given)
         values = [
             self.build_expression(item, (*path, index), f"{id}.{index}", operand.type)
             for index, item in enumerate(items)
         ]
-        kept = [value for value in values if value is not None]
-        return kept if len(kept) == len(values) else None
+        present = [value for value in values if value is not None]
+        return present if len(present) == len(values) else None
 
     def _read_rows(
         self, field: str, operand: Operand, body: OpArguments, id: str, found: dict[str, Value | list[Value]]

@@ -71,7 +71,7 @@ CIRCULAR_NODES = Code(
 )
 _JUDGE = "{judge: {of: completion, endpoint: critic, rubric: Is it polite?, scale: [1, 5]}}"
 _JUDGED = ("rewards:\n", f"rewards:\n  polite: {{reads: {{completion: text}}, returns: {_JUDGE}}}\n")
-_CRITIC = "endpoints:\n  critic: {provider: vllm, model: judge, url: http://localhost:8000/v1}\n"
+_CRITIC = "endpoints:\n  critic: {provider: vllm, model: judge, base_url: http://localhost:8000/v1}\n"
 _MEASURED = (
     "  check:",
     "  manners: {eval: sft, data: sums.test, reward: polite, metrics: {score: {mean: returns}}}\n  check:",
@@ -92,10 +92,10 @@ DOMINATED_TERM = Code(
     "Nearly all of what this sum can vary by comes from one of its terms, so the others hardly count:"
     " scale it down, or the others up.",
     wrong=minimal_recipe(
-        (_RIGHT, f"{{sum: [{{scale: {{of: {{present: completion}}, by: 100}}}}, {_RIGHT}]}}")
+        (_RIGHT, f"{{sum: [{{scale: {{of: {{present: completion}}, factor: 100}}}}, {_RIGHT}]}}")
     ),
     right=minimal_recipe(
-        (_RIGHT, f"{{sum: [{{scale: {{of: {{present: completion}}, by: 0.2}}}}, {_RIGHT}]}}")
+        (_RIGHT, f"{{sum: [{{scale: {{of: {{present: completion}}, factor: 0.2}}}}, {_RIGHT}]}}")
     ),
 )
 _NEAR = "{similarity: {of: completion, to: answer}}"
@@ -125,7 +125,7 @@ CONSTANT_NODE = Code(
     right=minimal_recipe((_EQUAL, _EITHER.format(_EQUAL, _NEAR, 0.5))),
 )
 # What an op remarks on, by kind.
-REMARKS = {"refused": BAD_NODE, "unreachable": UNREACHABLE_CASE, "drowned": DOMINATED_TERM}
+REMARKS = {"refused": BAD_NODE, "unreachable": UNREACHABLE_CASE, "dominated": DOMINATED_TERM}
 CODES = (
     UNKNOWN_OP,
     UNKNOWN_NODE,

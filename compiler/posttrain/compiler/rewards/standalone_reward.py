@@ -27,29 +27,29 @@ class CompiledReward:
 
 
 def compile_reward(request: CompileRequest, name: str) -> CompiledReward:
-    findings = Diagnostics()
-    names, graph = _compile(request, name, findings)
-    found = tuple(sort_by_location(findings.collected))
-    return CompiledReward(graph=None if findings.has_errors else graph, names=names, diagnostics=found)
+    diagnostics = Diagnostics()
+    names, graph = _compile(request, name, diagnostics)
+    found = tuple(sort_by_location(diagnostics.collected))
+    return CompiledReward(graph=None if diagnostics.has_errors else graph, names=names, diagnostics=found)
 
 
 def _compile(
-    request: CompileRequest, name: str, findings: Diagnostics
+    request: CompileRequest, name: str, diagnostics: Diagnostics
 ) -> tuple[tuple[str, ...], RewardGraph | None]:
-    tree = parse(request.source, findings)
+    tree = parse(request.source, diagnostics)
     if tree is None:
         return (), None
-    findings.set_root(tree)
-    whole = expand(tree, request, findings)
+    diagnostics.set_root(tree)
+    whole = expand(tree, request, diagnostics)
     # Of a matrix, the first combination: it is enough to try a reward out.
-    leg = expand_matrix(whole, findings)[0]
+    leg = expand_matrix(whole, diagnostics)[0]
     about = {name: entry for name, entry in whole.entries.items() if name in ("vars", "rewards", "endpoints")}
-    whole = interpolate(MappingNode(about, whole.span), leg, set(), findings)
-    findings.set_root(whole)
+    whole = interpolate(MappingNode(about, whole.span), leg, set(), diagnostics)
+    diagnostics.set_root(whole)
     rewards = _section(whole, "rewards")
-    if findings.has_errors or name not in rewards:
+    if diagnostics.has_errors or name not in rewards:
         return tuple(rewards), None
-    reward = validate(Reward, rewards[name].node, ("rewards", name), findings)
+    reward = validate(Reward, rewards[name].node, ("rewards", name), diagnostics)
     quiet = Diagnostics()  # an endpoint that is mistaken matters only to the whole recipe
     quiet.set_root(whole)
     endpoints = {
@@ -58,7 +58,7 @@ def _compile(
     }
     if reward is None:
         return tuple(rewards), None
-    return tuple(rewards), build_graph(reward, ("rewards", name), endpoints, request, findings)
+    return tuple(rewards), build_graph(reward, ("rewards", name), endpoints, request, diagnostics)
 
 
 def _section(root: MappingNode, name: str) -> Mapping[str, Entry]:

@@ -37,8 +37,8 @@ def parameter_definitions(kind: ExtensionKind, extension: Extension) -> Definiti
     """The definition of an extension's parameters, `KIND.NAME`, and of the models in them."""
     name = f"{kind}.{extension.name}"
     found = declaration_definitions(extension.params, f"{name}.")
-    made = {**found[f"{name}.{extension.params.__name__}"], "description": extension.summary}
-    return {**found, name: _allow_shorthand(made, extension.params.bare)}
+    result = {**found[f"{name}.{extension.params.__name__}"], "description": extension.summary}
+    return {**found, name: _allow_shorthand(result, extension.params.bare)}
 
 
 def _allow_shorthand(schema: Schema, field: str | None) -> Schema:
@@ -48,8 +48,8 @@ def _allow_shorthand(schema: Schema, field: str | None) -> Schema:
     short = {
         key: value for key, value in schema["properties"][field].items() if key not in ANNOTATION_KEYWORDS
     }
-    said = {**short, "description": "Short for the mapping."}
-    return {"description": schema["description"], "anyOf": [schema, said]}
+    shorthand = {**short, "description": "Short for the mapping."}
+    return {"description": schema["description"], "anyOf": [schema, shorthand]}
 
 
 def extension_references(kind: ExtensionKind, catalog: Catalog) -> dict[str, Schema]:

@@ -98,8 +98,8 @@ def _field_schema(one: FieldInfo, prefix: str) -> Schema:
 def _field_default(one: FieldInfo) -> Any:
     if one.required:
         return None
-    made = one.default_factory() if one.default is dataclasses.MISSING else one.default
-    return dump_declaration(made)
+    result = one.default_factory() if one.default is dataclasses.MISSING else one.default
+    return dump_declaration(result)
 
 
 def _type_schema(kind: Any, prefix: str) -> Schema:
@@ -159,17 +159,17 @@ def subschemas(schema: Schema) -> Iterator[Schema]:
 
 def map_subschemas(schema: Schema, change: Any) -> Schema:
     """A schema with `change` made to every schema directly inside it."""
-    made: Schema = {}
+    result: Schema = {}
     for key, value in schema.items():
         if key in _SINGLE_SUBSCHEMA and isinstance(value, dict):
-            made[key] = change(value)
+            result[key] = change(value)
         elif key in _LISTED_SUBSCHEMAS:
-            made[key] = [change(item) for item in value]
+            result[key] = [change(item) for item in value]
         elif key in _NAMED_SUBSCHEMAS:
-            made[key] = {n: change(v) if isinstance(v, dict) else v for n, v in value.items()}
+            result[key] = {n: change(v) if isinstance(v, dict) else v for n, v in value.items()}
         else:
-            made[key] = value
-    return made
+            result[key] = value
+    return result
 
 
 def schema_ref(name: str) -> Schema:

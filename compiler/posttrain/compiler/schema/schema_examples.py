@@ -24,11 +24,11 @@ def _minimal_examples() -> dict[str, Any]:
     tree = parse(SourceFile("example", MINIMAL_RECIPE.encode()), Diagnostics())
     assert tree is not None, "the example of all pages can be read"
     recipe = node_to_builtins(tree)
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for section, model in SECTIONS.items():
         for declared in recipe.get(section, {}).values():
-            made.setdefault(model.__name__, declared)
+            result.setdefault(model.__name__, declared)
     for stage in recipe["stages"].values():
         verb = next(key for key in stage if key in VERBS)
-        made.setdefault(VERBS[verb].__name__, stage)
-    return made
+        result.setdefault(VERBS[verb].__name__, stage)
+    return result

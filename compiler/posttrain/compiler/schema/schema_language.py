@@ -51,10 +51,10 @@ def language_definitions(catalog: Catalog) -> Definitions:
 
 def _set_entry_schema(owner: Schema, field: str, value: Schema) -> None:
     """What each entry of a mapping by name is."""
-    held = owner["properties"][field]
-    named = "patternProperties" if "patternProperties" in held else "additionalProperties"
-    changed = dict.fromkeys(held[named], value) if named == "patternProperties" else value
-    owner["properties"][field] = {**held, named: changed}
+    property_schema = owner["properties"][field]
+    named = "patternProperties" if "patternProperties" in property_schema else "additionalProperties"
+    changed = dict.fromkeys(property_schema[named], value) if named == "patternProperties" else value
+    owner["properties"][field] = {**property_schema, named: changed}
 
 
 def _close_data(found: Definitions, catalog: Catalog) -> None:
@@ -111,10 +111,10 @@ def _close_names(found: Definitions, catalog: Catalog) -> None:
     environments = extensions_of_kind("environment", catalog)
     if environments:
         environment = found["Environment"]
-        environment["properties"]["kind"] |= _enum_of(environments)
+        environment["properties"]["type"] |= _enum_of(environments)
         environment["allOf"] = [
             {
-                "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
+                "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
                 "then": {"properties": {"params": schema_ref(f"environment.{name}")}},
             }
             for name in environments

@@ -75,16 +75,16 @@ def _op_schema(op: RewardOp, params: Schema) -> Schema:
 
 
 def _operand_schema(operand: Operand) -> Schema:
-    made = node_ref(operand.type)
+    result = node_ref(operand.type)
     if operand.fields:
-        made = {"type": "array", "items": _row_schema(operand.fields), "minItems": 1}
+        result = {"type": "array", "items": _row_schema(operand.fields), "minItems": 1}
     elif operand.named:
-        made = {"type": "object", "additionalProperties": made, "minProperties": 1}
+        result = {"type": "object", "additionalProperties": result, "minProperties": 1}
     elif operand.many:
-        made = {"type": "array", "items": made, "minItems": 1}
+        result = {"type": "array", "items": result, "minItems": 1}
     if operand.description:
-        made = {**made, "description": operand.description}
-    return made if operand.default is None else {**made, "default": operand.default}
+        result = {**result, "description": operand.description}
+    return result if operand.default is None else {**result, "default": operand.default}
 
 
 def _row_schema(fields: Mapping[str, Operand]) -> Schema:

@@ -18,9 +18,9 @@ OVERLAY_PREFIX = "partial."
 def overlay_definitions(found: Definitions) -> Definitions:
     """`partial.NAME` for every definition that demands something, or leads to one that does."""
     demanding = _definitions_with_requirements(found)
-    made = {f"{OVERLAY_PREFIX}{name}": _overlay_schema(found[name], demanding) for name in demanding}
-    made[f"{OVERLAY_PREFIX}stage"] = _overlay_stage(found["stage"], made)
-    return made
+    result = {f"{OVERLAY_PREFIX}{name}": _overlay_schema(found[name], demanding) for name in demanding}
+    result[f"{OVERLAY_PREFIX}stage"] = _overlay_stage(found["stage"], result)
+    return result
 
 
 def _definitions_with_requirements(found: Definitions) -> set[str]:
@@ -39,18 +39,18 @@ def _overlay_schema(schema: Schema, demanding: Set[str]) -> Schema:
     def within(inner: Schema) -> Schema:
         return _overlay_schema(inner, demanding)
 
-    kept = {key: schema[key] for key in ("if", "items") if key in schema}
-    made = {**map_subschemas(schema, within), **kept}
+    unchanged = {key: schema[key] for key in ("if", "items") if key in schema}
+    result = {**map_subschemas(schema, within), **unchanged}
     # An overlay may take one choice away and put another in its place.
     for demand in ("required", "minProperties", "maxProperties"):
-        made.pop(demand, None)
+        result.pop(demand, None)
     for named in ("properties", "patternProperties"):
-        if named in made:
-            made[named] = {key: _nullable(inner) for key, inner in made[named].items()}
-    if isinstance(made.get("additionalProperties"), dict):
-        made["additionalProperties"] = _nullable(made["additionalProperties"])
-    name = made.get("$ref", "").removeprefix("#/$defs/")
-    return {**made, **schema_ref(f"{OVERLAY_PREFIX}{name}")} if name in demanding else made
+        if named in result:
+            result[named] = {key: _nullable(inner) for key, inner in result[named].items()}
+    if isinstance(result.get("additionalProperties"), dict):
+        result["additionalProperties"] = _nullable(result["additionalProperties"])
+    name = result.get("$ref", "").removeprefix("#/$defs/")
+    return {**result, **schema_ref(f"{OVERLAY_PREFIX}{name}")} if name in demanding else result
 
 
 def _nullable(schema: Schema | bool) -> Schema | bool:
@@ -66,12 +66,12 @@ def _nullable(schema: Schema | bool) -> Schema | bool:
     return {**about, "anyOf": [rest, {"type": "null"}]} if rest else schema
 
 
-def _overlay_stage(whole: Schema, made: Definitions) -> Schema:
+def _overlay_stage(whole: Schema, result: Definitions) -> Schema:
     """A stage that does not repeat its verb may hold what any verb takes."""
     own = {verb: f"{OVERLAY_PREFIX}{model.__name__}" for verb, model in VERBS.items()}
     then = [{"if": {"required": [verb]}, "then": schema_ref(name)} for verb, name in own.items()]
-    either = union_schema(made[name] for name in own.values())
+    either = union_schema(result[name] for name in own.values())
     either["properties"]["params"] = schema_ref(
-        f"{OVERLAY_PREFIX}params" if f"{OVERLAY_PREFIX}params" in made else "params"
+        f"{OVERLAY_PREFIX}params" if f"{OVERLAY_PREFIX}params" in result else "params"
     )
     return {**whole, "then": {"allOf": then}, "else": either}

@@ -8,21 +8,26 @@ VARIABLE_PATTERN = r"\$\{[^{}]*\}"
 
 def allow_variables(schema: Schema) -> Schema:
     """The schema, that also takes text with `${...}` where it takes a scalar."""
-    made = _merge_scalar_alternatives(schema)
-    kept = {"if": made["if"]} if "if" in made else {}  # a condition is not a demand
-    made = {**map_subschemas(made, allow_variables), **kept}
-    if "enum" in made:
-        return _enum_or_variable(made)
-    types = _schema_types(made)
+    result = _merge_scalar_alternatives(schema)
+    condition = {"if": result["if"]} if "if" in result else {}  # a condition is not a demand
+    result = {**map_subschemas(result, allow_variables), **condition}
+    if "enum" in result:
+        return _enum_or_variable(result)
+    types = _schema_types(result)
     if "string" in types:
-        if "pattern" in made:
-            made["pattern"] = f"{made['pattern']}|{VARIABLE_PATTERN}"
-        return made
+        if "pattern" in result:
+            result["pattern"] = f"{result['pattern']}|{VARIABLE_PATTERN}"
+        return result
     if {"integer", "number", "boolean"} & set(types):
         # What editors say instead of the pattern, which tells a person little.
-        said = f"expected {describe_schema(made)}, or a variable such as ${{vars.NAME}}"
-        return {**made, "type": [*types, "string"], "pattern": f"^{VARIABLE_PATTERN}$", "errorMessage": said}
-    return made
+        message = f"expected {describe_schema(result)}, or a variable such as ${{vars.NAME}}"
+        return {
+            **result,
+            "type": [*types, "string"],
+            "pattern": f"^{VARIABLE_PATTERN}$",
+            "errorMessage": message,
+        }
+    return result
 
 
 def _enum_or_variable(schema: Schema) -> Schema:

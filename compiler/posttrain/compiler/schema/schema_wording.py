@@ -38,8 +38,10 @@ def _alternatives(schema: Schema) -> list[str]:
     if "anyOf" in schema:
         return [text for member in schema["anyOf"] if member != _NULL for text in _alternatives(member)]
     types = schema.get("type", [])
-    said = [_describe_json_type(type, schema) for type in ([types] if isinstance(types, str) else types)]
-    return [text for text in said if text != "nothing" or len(said) == 1]
+    alternatives = [
+        _describe_json_type(type, schema) for type in ([types] if isinstance(types, str) else types)
+    ]
+    return [text for text in alternatives if text != "nothing" or len(alternatives) == 1]
 
 
 def _describe_json_type(type: str, schema: Schema) -> str:
@@ -60,7 +62,7 @@ def _describe_json_type(type: str, schema: Schema) -> str:
 def _mapping_value_schema(schema: Schema) -> Schema:
     """What a mapping by name holds."""
     found = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
-    return next((held for held in found if isinstance(held, dict)), {})
+    return next((shown for shown in found if isinstance(shown, dict)), {})
 
 
 def _describe_ref(name: str) -> str:
@@ -87,8 +89,14 @@ def _format_number(value: float) -> str:
 
 def join_choices(choices: Sequence[str]) -> str:
     """`a`, `b` or `c`, each once."""
-    said = list(dict.fromkeys(choices))
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} or {said[-1]}" if said else ""
+    alternatives = list(dict.fromkeys(choices))
+    return (
+        alternatives[0]
+        if len(alternatives) == 1
+        else f"{', '.join(alternatives[:-1])} or {alternatives[-1]}"
+        if alternatives
+        else ""
+    )
 
 
 def describe_type(type: str) -> str:

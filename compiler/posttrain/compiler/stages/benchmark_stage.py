@@ -90,7 +90,7 @@ class CheckedBenchmark:
         within = [about["tasks"] for group, about in self.groups.items() if own.startswith(f"{group}.")]
         return self.stage.limit * max([1, *(len(tasks) for tasks in within)])
 
-    def pairing_key(self, named: ResolvedRecipe, name: str, metric: str) -> Any:
+    def pairing_key(self, resolved: ResolvedRecipe, name: str, metric: str) -> Any:
         """What two stages must have alike to be compared item by item, by this metric."""
         own, stage = self._without_model(metric), self.stage
         files = tuple(task.file for task in self.tasks if own.startswith(f"{task.name}."))
@@ -102,7 +102,7 @@ class CheckedBenchmark:
 
 
 def check_benchmark(
-    name: str, stage: Benchmark, named: ResolvedRecipe, request: CompileRequest, findings: Diagnostics
+    name: str, stage: Benchmark, resolved: ResolvedRecipe, request: CompileRequest, diagnostics: Diagnostics
 ) -> CheckedBenchmark | None:
     path: KeyPath = ("stages", name)
     files: dict[str, UserFile] = {}
@@ -110,23 +110,23 @@ def check_benchmark(
     groups: dict[str, Mapping[str, Any]] = {}
     good = True
     for index, given in enumerate(stage.tasks):
-        found = _expand_tasks(given, (*path, "tasks", index), files, groups, request, findings)
+        found = _expand_tasks(given, (*path, "tasks", index), files, groups, request, diagnostics)
         good = good and found is not None
         for task in found or ():
             if task.name in tasks:
                 message = f"the task `{task.name}` is put twice"
-                findings.add(UNKNOWN_TASK, (*path, "tasks", index), message, help="name it once")
+                diagnostics.add(UNKNOWN_TASK, (*path, "tasks", index), message, help="name it once")
                 good = False
             tasks[task.name] = task
     for index, given in enumerate(stage.files):
-        read = user_file(given, (*path, "files", index), request.read, findings)
+        read = user_file(given, (*path, "files", index), request.read, diagnostics)
         if read is not None:
             files[read[0].path] = read[0]
-    asking = _inference_config(name, stage, named, files, request, findings)
+    asking = _inference_config(name, stage, resolved, files, request, diagnostics)
     if not good or asking is None:
         return None
     found = tuple(tasks.values())
-    _check_task_kinds(stage, found, asking, path, findings)
+    _check_task_kinds(stage, found, asking, path, diagnostics)
     return CheckedBenchmark(
         stage=stage, inference=asking, tasks=found, groups=groups, task_metrics=_metrics(found, groups)
     )
@@ -138,11 +138,11 @@ def _expand_tasks(
     files: dict[str, UserFile],
     groups: dict[str, Mapping[str, Any]],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> list[Task] | None:
     """The tasks that a name stands for."""
     if given.endswith((".yaml", ".yml")):
-        own = read_custom_task(given, path, request.read, findings)
+        own = read_custom_task(given, path, request.read, diagnostics)
         if own is None:
             return None
         files |= own.files
@@ -152,12 +152,12 @@ def _expand_tasks(
         if meant is None:
             help = "the names are those of `lm-eval ls tasks`; a task of your own is a file: NAME.yaml"
         message = f"lm-eval {lm_eval_tasks.lm_eval_version()} has no task `{given}`"
-        findings.add(UNKNOWN_TASK, path, message, help=help, replace=meant)
+        diagnostics.add(UNKNOWN_TASK, path, message, help=help, replace=meant)
         return None
     leaves = lm_eval_tasks.expand_group(given)
     if leaves is None:
         message = f"the group `{given}` changes its members, which are not known beforehand"
-        findings.add(UNKNOWN_TASK, path, message, help="name the tasks that are to be put")
+        diagnostics.add(UNKNOWN_TASK, path, message, help="name the tasks that are to be put")
         return None
     if given not in lm_eval_tasks.tasks():
         groups[given] = {"tasks": leaves, "metrics": (lm_eval_tasks.group(given) or {}).get("metrics", [])}
@@ -167,25 +167,25 @@ def _expand_tasks(
 def _inference_config(
     name: str,
     stage: Benchmark,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     files: Mapping[str, UserFile],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> InferenceConfig | None:
     subjects: list[InferenceTarget] = []
     written = inference_models(name, stage)
     for role, text, _ in written:
-        ref = named.refs.get((f"stage:{name}", role))
+        ref = resolved.refs.get((f"stage:{name}", role))
         if ref is not None:
-            endpoint = named.recipe.endpoints[ref.name] if ref.kind == "endpoint" else None
+            endpoint = resolved.recipe.endpoints[ref.name] if ref.kind == "endpoint" else None
             engine = "transformers" if endpoint is None else "http"
             subjects.append(InferenceTarget(name=text, role=role, engine=engine, endpoint=endpoint))
     names = stage.model_names
     if not names:
-        findings.add(UNSUPPORTED_INFERENCE, ("stages", name, "benchmark"), "no model is named")
+        diagnostics.add(UNSUPPORTED_INFERENCE, ("stages", name, "benchmark"), "no model is named")
     for index, subject in enumerate(names):
         if subject in names[:index]:
-            findings.add(
+            diagnostics.add(
                 UNSUPPORTED_INFERENCE, ("stages", name, "benchmark", index), f"`{subject}` is named twice"
             )
     if len(subjects) < len(written):
@@ -199,7 +199,7 @@ def _inference_config(
 
 
 def _check_task_kinds(
-    stage: Benchmark, tasks: Sequence[Task], asking: InferenceConfig, path: KeyPath, findings: Diagnostics
+    stage: Benchmark, tasks: Sequence[Task], asking: InferenceConfig, path: KeyPath, diagnostics: Diagnostics
 ) -> None:
     """Whether the models can do what the tasks ask, and what they run is allowed."""
     likely = [task.name for task in tasks if not task.kind.generates]
@@ -208,16 +208,21 @@ def _check_task_kinds(
             f"`{next(iter(asking.endpoints))}` gives no likelihoods, which {_join_names(likely)} compare"
         )
         help = "put these to models, or name variants whose answers are written"
-        findings.add(NEEDS_LOGLIKELIHOOD, (*path, "tasks"), message, help=help)
+        diagnostics.add(NEEDS_LOGLIKELIHOOD, (*path, "tasks"), message, help=help)
     unsafe = [task.name for task in tasks if task.kind.unsafe]
-    if unsafe and not stage.unsafe_code:
+    if unsafe and not stage.confirm_run_unsafe_code:
         message = (
             f"{_join_names(unsafe)} run what the model writes, outside any sandbox, or metrics from the hub"
         )
-        findings.add(UNSAFE_CODE, (*path, "tasks"), message, help="add `unsafe_code: true` to allow that")
-    elif stage.unsafe_code and not unsafe:
-        findings.add(
-            UNSAFE_CODE, (*path, "unsafe_code"), "none of the tasks runs such code", help="remove it"
+        diagnostics.add(
+            UNSAFE_CODE, (*path, "tasks"), message, help="add `confirm_run_unsafe_code: true` to allow that"
+        )
+    elif stage.confirm_run_unsafe_code and not unsafe:
+        diagnostics.add(
+            UNSAFE_CODE,
+            (*path, "confirm_run_unsafe_code"),
+            "none of the tasks runs such code",
+            help="remove it",
         )
 
 

@@ -34,14 +34,14 @@ CODES = (BAD_BRANCH,)
 BRANCH_CASES = ("on_fail", "on_inconclusive")
 
 
-def check_branches(named: ResolvedRecipe, findings: Diagnostics) -> None:
-    stages = named.recipe.stages
+def check_branches(resolved: ResolvedRecipe, diagnostics: Diagnostics) -> None:
+    stages = resolved.recipe.stages
     owners: dict[str, str] = {}
     for name, stage in stages.items():
         for case in BRANCH_CASES if isinstance(stage, Gate) else ():
             rule = getattr(stage, case)
             if isinstance(rule, Branch):
-                _check_branch(name, rule.run, ("stages", name, case, "run"), owners, named, findings)
+                _check_branch(name, rule.run, ("stages", name, case, "run"), owners, resolved, diagnostics)
 
 
 def _check_branch(
@@ -49,29 +49,29 @@ def _check_branch(
     target: str,
     path: KeyPath,
     owners: dict[str, str],
-    named: ResolvedRecipe,
-    findings: Diagnostics,
+    resolved: ResolvedRecipe,
+    diagnostics: Diagnostics,
 ) -> None:
-    order = list(named.recipe.stages)
-    if target in named.recipe.invalid_names:
+    order = list(resolved.recipe.stages)
+    if target in resolved.recipe.invalid_names:
         return
     if target not in order:
         help, meant = hint(target, order[order.index(gate) + 1 :], what="stages after the gate")
-        findings.add(BAD_BRANCH, path, f"no stage is named `{target}`", help=help, replace=meant)
+        diagnostics.add(BAD_BRANCH, path, f"no stage is named `{target}`", help=help, replace=meant)
     elif order.index(target) <= order.index(gate):
-        findings.add(BAD_BRANCH, path, f"`{target}` is not written after `{gate}`")
+        diagnostics.add(BAD_BRANCH, path, f"`{target}` is not written after `{gate}`")
     elif owners.setdefault(target, gate) != gate:
-        findings.add(BAD_BRANCH, path, f"`{target}` is run by the gate `{owners[target]}` already")
+        diagnostics.add(BAD_BRANCH, path, f"`{target}` is run by the gate `{owners[target]}` already")
 
 
-def lower_branch(rule: str | Branch, named: ResolvedRecipe) -> Any:
+def lower_branch(rule: str | Branch, resolved: ResolvedRecipe) -> Any:
     """What the plan says of a case: a word, or the stages that run in it."""
-    return {"run": list(_branch_stages(rule.run, named))} if isinstance(rule, Branch) else rule
+    return {"run": list(_branch_stages(rule.run, resolved))} if isinstance(rule, Branch) else rule
 
 
-def _branch_stages(first: str, named: ResolvedRecipe) -> Sequence[str]:
+def _branch_stages(first: str, resolved: ResolvedRecipe) -> Sequence[str]:
     """A stage, all that is made from it, and what the gates among these run."""
-    stages, reads = named.recipe.stages, _stage_inputs(named)
+    stages, reads = resolved.recipe.stages, _stage_inputs(resolved)
     found = {first}
     count = 0
     while len(found) > count:
@@ -81,10 +81,10 @@ def _branch_stages(first: str, named: ResolvedRecipe) -> Sequence[str]:
     return [name for name in stages if name in found]
 
 
-def _stage_inputs(named: ResolvedRecipe) -> dict[str, set[str]]:
+def _stage_inputs(resolved: ResolvedRecipe) -> dict[str, set[str]]:
     """The stages that each stage reads, itself or through datasets that are made from them."""
-    stages = named.recipe.stages
-    found = {name: _input_stages(f"stage:{name}", named) for name in stages}
+    stages = resolved.recipe.stages
+    found = {name: _input_stages(f"stage:{name}", resolved) for name in stages}
     for name, stage in stages.items():
         for condition in stage.gate if isinstance(stage, Gate) else ():
             for metric in (condition.metric, condition.better_than or ""):
@@ -92,15 +92,15 @@ def _stage_inputs(named: ResolvedRecipe) -> dict[str, set[str]]:
     return found
 
 
-def _input_stages(owner: str, named: ResolvedRecipe) -> set[str]:
+def _input_stages(owner: str, resolved: ResolvedRecipe) -> set[str]:
     found: set[str] = set()
-    ahead = list(named.by_owner.get(owner, {}).values())
+    ahead = list(resolved.by_owner.get(owner, {}).values())
     while ahead:
         ref = ahead.pop()
         if ref.kind == "stage":
             found.add(ref.name)
         elif ref.kind == "dataset":
-            ahead += named.by_owner.get(ref.node, {}).values()
+            ahead += resolved.by_owner.get(ref.node, {}).values()
     return found
 
 
@@ -110,18 +110,18 @@ def _branch_targets(stage: AnyStage) -> set[str]:
     return {rule.run for rule in rules if isinstance(rule, Branch)}
 
 
-def gates_before(named: ResolvedRecipe) -> dict[str, tuple[str, ...]]:
+def gates_before(resolved: ResolvedRecipe) -> dict[str, tuple[str, ...]]:
     """The gates that hold each stage: the last one written before it, itself held by others.
 
     A stage of a branch is held by the branch's gate, by those that hold that one, and by those within the
     branch; a stage outside minds the gates of no branch.
     """
-    stages = named.recipe.stages
+    stages = resolved.recipe.stages
     owner = {
         member: gate
         for gate, stage in stages.items()
         for target in _branch_targets(stage) & stages.keys()
-        for member in _branch_stages(target, named)
+        for member in _branch_stages(target, resolved)
     }
     held: dict[str, tuple[str, ...]] = {}
     passed: list[str] = []

@@ -82,7 +82,7 @@ class StageWithMetrics(Protocol):
         """The items that a metric is made from, where known: at most so many when not exact."""
         ...
 
-    def pairing_key(self, named: ResolvedRecipe, name: str, metric: str) -> Any:
+    def pairing_key(self, resolved: ResolvedRecipe, name: str, metric: str) -> Any:
         """What two stages must have alike to be compared item by item."""
         ...
 
@@ -116,9 +116,9 @@ class CheckedEval:
         """The rows that a metric is made from, where known."""
         return self.num_rows
 
-    def pairing_key(self, named: ResolvedRecipe, name: str, metric: str) -> Any:
+    def pairing_key(self, resolved: ResolvedRecipe, name: str, metric: str) -> Any:
         """What two stages must have alike to be compared item by item."""
-        return named.refs.get((f"stage:{name}", "data"))
+        return resolved.refs.get((f"stage:{name}", "data"))
 
     @property
     def invalid_metrics(self) -> frozenset[str]:
@@ -134,101 +134,101 @@ class CheckedEval:
 def check_eval(
     name: str,
     stage: Evaluate,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
     graphs: Mapping[str, RewardGraph],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> CheckedEval | None:
     path: KeyPath = ("stages", name)
-    ref = named.refs.get((f"stage:{name}", "data"))
-    table = table_of(ref, rows, named) if ref else None
-    graph = resolve_reward(stage.reward, (*path, "reward"), named, graphs, findings)
-    if ref is None or table is None or not check_part(ref, table, (*path, "data"), findings):
+    ref = resolved.refs.get((f"stage:{name}", "data"))
+    table = table_of(ref, rows, resolved) if ref else None
+    graph = resolve_reward(stage.reward, (*path, "reward"), resolved, graphs, diagnostics)
+    if ref is None or table is None or not check_part(ref, table, (*path, "data"), diagnostics):
         return None
-    asking = check_inference(name, stage, table.columns, named, rows, request, findings)
-    _check_group_by(stage.group_by, table.columns, (*path, "group_by"), findings)
+    asking = check_inference(name, stage, table.columns, resolved, rows, request, diagnostics)
+    _check_group_by(stage.group_by, table.columns, (*path, "group_by"), diagnostics)
     if graph is None or asking is None:
         return None
-    check_reward_columns(graph, table.columns, (*path, "data"), findings)
+    check_reward_columns(graph, table.columns, (*path, "data"), diagnostics)
     metrics: dict[str, Metric] = {}
     for metric, given in stage.metrics.items():
-        found = _metric(given, (*path, "metrics", metric), graph, stage, findings)
+        found = _metric(given, (*path, "metrics", metric), graph, stage, diagnostics)
         if found is not None:
             metrics[metric] = found
     count = table.max_rows(ref.part)
     return CheckedEval(stage=stage, graph=graph, inference=asking, declared_metrics=metrics, num_rows=count)
 
 
-def _check_group_by(by: list[str], columns: Columns, path: KeyPath, findings: Diagnostics) -> None:
+def _check_group_by(by: list[str], columns: Columns, path: KeyPath, diagnostics: Diagnostics) -> None:
     """Breakdowns are by columns of single values."""
     for index, name in enumerate(by if columns else ()):
         if name not in columns:
             help, meant = hint(name, columns, what="columns")
             message = f"the data has no column `{name}`"
-            findings.add(data_codes.MISSING_COLUMN, (*path, index), message, help=help, replace=meant)
+            diagnostics.add(data_codes.MISSING_COLUMN, (*path, index), message, help=help, replace=meant)
         elif columns[name] not in (*SCALAR_TYPES, "any"):
             message = f"`{name}` is {columns[name]}, which has no values to tell apart"
-            findings.add(data_codes.MISSING_COLUMN, (*path, index), message)
+            diagnostics.add(data_codes.MISSING_COLUMN, (*path, index), message)
 
 
 def _metric(
-    given: Any, path: KeyPath, graph: RewardGraph, stage: Evaluate, findings: Diagnostics
+    given: Any, path: KeyPath, graph: RewardGraph, stage: Evaluate, diagnostics: Diagnostics
 ) -> Metric | None:
     kind, name = "", given
     if isinstance(given, dict) and len(cast(dict[str, Any], given)) == 1:
         kind, name = next(iter(cast(dict[str, Any], given).items()))
     if kind == "pass_at":
-        return _pass_at(name, (*path, kind), graph, stage, findings)
+        return _pass_at(name, (*path, kind), graph, stage, diagnostics)
     if not isinstance(name, str) or kind not in ("", "rate", "mean"):
         message = "a metric is a node's name, {rate: NODE}, {mean: NODE} or {pass_at: {node: NODE, k: K}}"
-        findings.add(BAD_METRIC, path, message)
+        diagnostics.add(BAD_METRIC, path, message)
         return None
     where = (*path, kind) if kind else path
-    node = _metric_node(name, where, graph, findings)
-    return None if node is None else _typed_metric(kind, node, graph, where, findings)
+    node = _metric_node(name, where, graph, diagnostics)
+    return None if node is None else _typed_metric(kind, node, graph, where, diagnostics)
 
 
-def _metric_node(name: str, path: KeyPath, graph: RewardGraph, findings: Diagnostics) -> str | None:
+def _metric_node(name: str, path: KeyPath, graph: RewardGraph, diagnostics: Diagnostics) -> str | None:
     node = graph.returns if name == "returns" else name
     if node in graph.types and (node in graph.ranges or node in graph.reads):
         return node
     known = [*(n for n in graph.types if "." not in n), "returns"]
     help, meant = hint(name, known, what="nodes")
-    findings.add(BAD_METRIC, path, f"the reward has no node `{name}`", help=help, replace=meant)
+    diagnostics.add(BAD_METRIC, path, f"the reward has no node `{name}`", help=help, replace=meant)
     return None
 
 
 def _pass_at(
-    given: Any, path: KeyPath, graph: RewardGraph, stage: Evaluate, findings: Diagnostics
+    given: Any, path: KeyPath, graph: RewardGraph, stage: Evaluate, diagnostics: Diagnostics
 ) -> Metric | None:
     """How often at least one of k completions makes a condition hold, from the samples of each row."""
     wanted: dict[str, Any] = cast(dict[str, Any], given) if isinstance(given, dict) else {}
     name, k = wanted.get("node"), wanted.get("k")
     if wanted.keys() != {"node", "k"} or not isinstance(name, str) or type(k) is not int or k < 1:
-        findings.add(BAD_METRIC, path, "pass_at takes {node: NODE, k: K}, where K is a whole number")
+        diagnostics.add(BAD_METRIC, path, "pass_at takes {node: NODE, k: K}, where K is a whole number")
         return None
     if k > stage.sampling.n:
         message = f"pass@{k} needs {k} completions a row, and there are {stage.sampling.n}"
-        findings.add(INVALID_SAMPLING, (*path, "k"), message, help=f"write `n: {k}` or more")
+        diagnostics.add(INVALID_SAMPLING, (*path, "k"), message, help=f"write `n: {k}` or more")
         return None
-    node = _metric_node(name, (*path, "node"), graph, findings)
-    found = _typed_metric("rate", node, graph, (*path, "node"), findings) if node is not None else None
+    node = _metric_node(name, (*path, "node"), graph, diagnostics)
+    found = _typed_metric("rate", node, graph, (*path, "node"), diagnostics) if node is not None else None
     return None if found is None else replace(found, kind="pass_at", k=k)
 
 
 def _typed_metric(
-    kind: str, node: str, graph: RewardGraph, path: KeyPath, findings: Diagnostics
+    kind: str, node: str, graph: RewardGraph, path: KeyPath, diagnostics: Diagnostics
 ) -> Metric | None:
     condition = node if graph.types[node] == "boolean" else _score_condition(node, graph)
     if kind != "mean" and condition is not None:
         return Metric("rate", condition, _SHARE)
     if kind == "rate":
         message = f"`{node}` is no condition, so it has no rate; take its mean"
-        findings.add(BAD_METRIC, path, message)
+        diagnostics.add(BAD_METRIC, path, message)
         return None
     if graph.types[node] not in ("number", "integer", "boolean"):
-        findings.add(BAD_METRIC, path, f"`{node}` is {graph.types[node]}, which has no mean")
+        diagnostics.add(BAD_METRIC, path, f"`{node}` is {graph.types[node]}, which has no mean")
         return None
     return Metric("mean", node, graph.ranges.get(node, Interval.unbounded()))
 

@@ -72,15 +72,15 @@ class CheckedGate:
 def check_gate(
     name: str,
     stage: Gate,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     evals: Mapping[str, StageWithMetrics],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> CheckedGate | None:
     conditions: list[Mapping[str, Any]] = []
     used: dict[str, None] = {}
     for index, condition in enumerate(stage.gate):
         path: KeyPath = ("stages", name, "gate", index)
-        lowered = _lower_condition(condition, path, named, evals, findings)
+        lowered = _lower_condition(condition, path, resolved, evals, diagnostics)
         if lowered is not None:
             conditions.append(lowered)
             for side in (lowered["metric"], lowered.get("baseline")):
@@ -92,45 +92,45 @@ def check_gate(
 
 
 def _lower_condition(
-    given: Condition,
+    condition: Condition,
     path: KeyPath,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     evals: Mapping[str, StageWithMetrics],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> Mapping[str, Any] | None:
-    kinds = [k for k in ("at_least", "at_most", "better_than") if getattr(given, k) is not None]
-    if len(kinds) != 1 or (given.margin and kinds != ["better_than"]):
+    kinds = [k for k in ("at_least", "at_most", "better_than") if getattr(condition, k) is not None]
+    if len(kinds) != 1 or (condition.margin and kinds != ["better_than"]):
         message = "a condition has exactly one of at_least, at_most and better_than"
         if len(kinds) == 1:
             message = "`margin` goes with better_than"
-        findings.add(BAD_CONDITION, path, message)
+        diagnostics.add(BAD_CONDITION, path, message)
         return None
-    metric = _resolve_metric(given.metric, (*path, "metric"), named, evals, findings)
+    metric = _resolve_metric(condition.metric, (*path, "metric"), resolved, evals, diagnostics)
     baseline = None
-    if given.better_than is not None:
+    if condition.better_than is not None:
         where = (*path, "better_than")
-        baseline = _resolve_metric(given.better_than, where, named, evals, findings)
-        if given.better_than == given.metric:
-            message = f"`{given.metric}` is compared with itself: it is never the better"
-            findings.add(BAD_CONDITION, where, message, help="name the metric of another eval")
+        baseline = _resolve_metric(condition.better_than, where, resolved, evals, diagnostics)
+        if condition.better_than == condition.metric:
+            message = f"`{condition.metric}` is compared with itself: it is never the better"
+            diagnostics.add(BAD_CONDITION, where, message, help="name the metric of another eval")
             return None
-        if metric and baseline and not _check_paired(metric, baseline, named, evals, where, findings):
+        if metric and baseline and not _check_paired(metric, baseline, resolved, evals, where, diagnostics):
             return None
-    if metric is None or (given.better_than is not None and baseline is None):
+    if metric is None or (condition.better_than is not None and baseline is None):
         return None
-    threshold = given.at_least if given.at_least is not None else given.at_most
-    if threshold is None or _check_reachable(given, threshold, metric, path, findings):
+    threshold = condition.at_least if condition.at_least is not None else condition.at_most
+    if threshold is None or _check_reachable(condition, threshold, metric, path, diagnostics):
         measured = evals[metric[0]]
         rows = measured.num_items(metric[1])
-        check_power(given, metric[2], rows, measured.samples, path, findings)
+        check_power(condition, metric[2], rows, measured.samples, path, diagnostics)
     return {
         "kind": kinds[0],
         "metric": {"eval": metric[0], "name": metric[1]},
         "baseline": {"eval": baseline[0], "name": baseline[1]} if baseline else None,
         "threshold": threshold,
-        "margin": given.margin,
-        "confidence": given.confidence,
-        "text": _condition_text(given, kinds[0]),
+        "margin": condition.margin,
+        "confidence": condition.confidence,
+        "text": _condition_text(condition, kinds[0]),
     }
 
 
@@ -140,21 +140,21 @@ ResolvedMetric = tuple[str, str, Metric]
 def _resolve_metric(
     text: str,
     path: KeyPath,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     evals: Mapping[str, StageWithMetrics],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> ResolvedMetric | None:
     stage, _, metric = text.partition(".")
     if stage in evals and metric in evals[stage].metrics:
         return stage, metric, evals[stage].metrics[metric]
-    declared = named.recipe.stages.get(stage)
-    if stage in named.recipe.invalid_names or (stage not in evals and _is_measuring_stage(declared)):
+    declared = resolved.recipe.stages.get(stage)
+    if stage in resolved.recipe.invalid_names or (stage not in evals and _is_measuring_stage(declared)):
         return None  # that eval has mistakes of its own
     if stage in evals and metric.rpartition(".")[2] in evals[stage].invalid_metrics:
         return None
     known = [f"{name}.{m}" for name, found in evals.items() for m in found.metrics]
     help, meant = hint(text, known, what="metrics")
-    findings.add(UNKNOWN_METRIC, path, f"no eval gives the metric `{text}`", help=help, replace=meant)
+    diagnostics.add(UNKNOWN_METRIC, path, f"no eval gives the metric `{text}`", help=help, replace=meant)
     return None
 
 
@@ -165,38 +165,39 @@ def _is_measuring_stage(stage: object) -> bool:
 def _check_paired(
     metric: ResolvedMetric,
     baseline: ResolvedMetric,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     evals: Mapping[str, StageWithMetrics],
     path: KeyPath,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> bool:
-    data = [evals[side[0]].pairing_key(named, *side[:2]) for side in (metric, baseline)]
+    data = [evals[side[0]].pairing_key(resolved, *side[:2]) for side in (metric, baseline)]
     samples = [evals[side[0]].samples for side in (metric, baseline)]
     if data[0] == data[1] and samples[0] == samples[1] and metric[2].kind == baseline[2].kind:
         return True
     message = f"`{metric[0]}` and `{baseline[0]}` do not measure the same rows in the same way"
-    findings.add(NOT_PAIRED, path, message)
+    diagnostics.add(NOT_PAIRED, path, message)
     return False
 
 
 def _check_reachable(
-    given: Condition, threshold: float, metric: ResolvedMetric, path: KeyPath, findings: Diagnostics
+    condition: Condition, threshold: float, metric: ResolvedMetric, path: KeyPath, diagnostics: Diagnostics
 ) -> bool:
-    where = (*path, "at_least" if given.at_least is not None else "at_most")
+    where = (*path, "at_least" if condition.at_least is not None else "at_most")
     reach = metric[2].range
     if reach.low <= threshold <= reach.high:
         return True
-    message = f"`{given.metric}` lies in {reach}, so {threshold:g} decides nothing"
-    findings.add(UNREACHABLE_THRESHOLD, where, message)
+    message = f"`{condition.metric}` lies in {reach}, so {threshold:g} decides nothing"
+    diagnostics.add(UNREACHABLE_THRESHOLD, where, message)
     return False
 
 
-def _condition_text(given: Condition, kind: str) -> str:
-    sure = f"({given.confidence:.0%} sure)"
+def _condition_text(condition: Condition, kind: str) -> str:
+    sure = f"({condition.confidence:.0%} sure)"
     if kind == "better_than":
-        if given.margin < 0:
-            return f"{given.metric} worse than {given.better_than} by less than {-given.margin:g} {sure}"
-        by = f" by more than {given.margin:g}" if given.margin else ""
-        return f"{given.metric} better than {given.better_than}{by} {sure}"
-    threshold = given.at_least if kind == "at_least" else given.at_most
-    return f"{given.metric} {kind.replace('_', ' ')} {threshold:g} {sure}"
+        if condition.margin < 0:
+            by = f"by less than {-condition.margin:g}"
+            return f"{condition.metric} worse than {condition.better_than} {by} {sure}"
+        by = f" by more than {condition.margin:g}" if condition.margin else ""
+        return f"{condition.metric} better than {condition.better_than}{by} {sure}"
+    threshold = condition.at_least if kind == "at_least" else condition.at_most
+    return f"{condition.metric} {kind.replace('_', ' ')} {threshold:g} {sure}"

@@ -34,73 +34,75 @@ class CheckedGeneration:
     def step_params(self) -> dict[str, Any]:
         """What is kept, and how a conversation is held, as the step's parameters have it."""
         stage = self.stage
-        keep = {"above": stage.keep.above} if isinstance(stage.keep, MinScore) else stage.keep
+        keep = {"min_score": stage.keep.min_score} if isinstance(stage.keep, MinScore) else stage.keep
         dialogue = stage.dialogue
         if dialogue is None:
             return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": None}
         sampling = dialogue.with_sampling or stage.sampling
-        held = dump_declaration(dialogue, without=("with_", "with_sampling"))
-        other = {**held, "sampling": dump_declaration(sampling)}
+        params = dump_declaration(dialogue, without=("with_", "with_sampling"))
+        # Without a seed of its own the other side derives one: it must not sample what the model samples.
+        seed = dialogue.with_sampling.seed if dialogue.with_sampling else None
+        other = {**params, "sampling": {**dump_declaration(sampling), "seed": seed}}
         return {"keep": keep, "max_failed_ratio": stage.max_failed_ratio, "dialogue": other}
 
 
 def check_generate(
     name: str,
     stage: Generate,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
     graphs: Mapping[str, RewardGraph],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> CheckedGeneration | None:
     path: KeyPath = ("stages", name)
-    ref = named.refs.get((f"stage:{name}", "data"))
-    table = table_of(ref, rows, named) if ref else None
+    ref = resolved.refs.get((f"stage:{name}", "data"))
+    table = table_of(ref, rows, resolved) if ref else None
     graph = None
     if stage.reward is not None:
-        graph = resolve_reward(stage.reward, (*path, "reward"), named, graphs, findings)
-    if ref is None or table is None or not check_part(ref, table, (*path, "data"), findings):
+        graph = resolve_reward(stage.reward, (*path, "reward"), resolved, graphs, diagnostics)
+    if ref is None or table is None or not check_part(ref, table, (*path, "data"), diagnostics):
         return None
     if graph is not None:
-        check_reward_columns(graph, table.columns, (*path, "data"), findings)
-    _check_keep(stage, graph, path, findings)
+        check_reward_columns(graph, table.columns, (*path, "data"), diagnostics)
+    _check_keep(stage, graph, path, diagnostics)
     if stage.dialogue is not None:
-        _check_dialogue(stage, stage.dialogue, table.columns, (*path, "dialogue"), findings)
-    asking = check_inference(name, stage, table.columns, named, rows, request, findings)
+        _check_dialogue(stage, stage.dialogue, table.columns, (*path, "dialogue"), diagnostics)
+    asking = check_inference(name, stage, table.columns, resolved, rows, request, diagnostics)
     if asking is None or (stage.reward is not None and graph is None):
         return None
     return CheckedGeneration(stage=stage, inference=asking, graph=graph)
 
 
-def _check_keep(stage: Generate, graph: RewardGraph | None, path: KeyPath, findings: Diagnostics) -> None:
+def _check_keep(stage: Generate, graph: RewardGraph | None, path: KeyPath, diagnostics: Diagnostics) -> None:
     if stage.keep == "all":
         return
     where = (*path, "keep")
     if stage.reward is None:
         message = "a choice among samples needs a reward that scores them"
-        findings.add(BAD_KEEP, where, message, help="add `reward: NAME`")
+        diagnostics.add(BAD_KEEP, where, message, help="add `reward: NAME`")
     if not isinstance(stage.keep, MinScore):
         if stage.sampling.n < 2:
             message = f"`keep: {stage.keep}` chooses among several samples, and there is one"
             help = "write `sampling: {n: 4, temperature: 1.0}`, say"
-            findings.add(INVALID_SAMPLING, where, message, help=help)
-    elif graph is not None and not graph.range.low < stage.keep.above <= graph.range.high:
-        kept = "nothing" if stage.keep.above > graph.range.high else "everything"
-        message = f"the reward lies in {graph.range}, so {stage.keep.above:g} keeps {kept}"
-        findings.add(BAD_KEEP, (*where, "above"), message)
+            diagnostics.add(INVALID_SAMPLING, where, message, help=help)
+    elif graph is not None and not graph.range.low < stage.keep.min_score <= graph.range.high:
+        outcome = "nothing" if stage.keep.min_score > graph.range.high else "everything"
+        message = f"the reward lies in {graph.range}, so {stage.keep.min_score:g} keeps {outcome}"
+        diagnostics.add(BAD_KEEP, (*where, "min_score"), message)
 
 
 def _check_dialogue(
-    stage: Generate, dialogue: Dialogue, columns: Columns, path: KeyPath, findings: Diagnostics
+    stage: Generate, dialogue: Dialogue, columns: Columns, path: KeyPath, diagnostics: Diagnostics
 ) -> None:
     for key, given in (("template", stage.template), ("few_shot", stage.few_shot), ("reward", stage.reward)):
         if given is not None:
-            findings.add(BAD_DIALOGUE, (*path[:-1], key), f"a dialogue takes no `{key}`")
+            diagnostics.add(BAD_DIALOGUE, (*path[:-1], key), f"a dialogue takes no `{key}`")
     if stage.prompts == "plain":
-        findings.add(BAD_DIALOGUE, (*path[:-1], "prompts"), "a dialogue is written through chat templates")
+        diagnostics.add(BAD_DIALOGUE, (*path[:-1], "prompts"), "a dialogue is written through chat templates")
     for key in ("opening", "system", "with_system"):
         for column in _PLACEHOLDER.findall(getattr(dialogue, key)) if columns else ():
             if columns.get(column) not in (*SCALAR_TYPES, "any"):
                 help, _ = hint(column, columns, what="columns")
                 message = f"`{{{column}}}` is no column of single values in the data"
-                findings.add(BAD_DIALOGUE, (*path, key), message, help=help)
+                diagnostics.add(BAD_DIALOGUE, (*path, key), message, help=help)

@@ -16,10 +16,20 @@ from posttrain.spec.column_types import Columns
 from posttrain.spec.declarations import Endpoint
 from posttrain.spec.eval_stages import Evaluate
 from posttrain.spec.extension import Engine
+from posttrain.spec.inference import Sampling
 from posttrain.spec.record import record
 
 # Providers whose interfaces take conversations and nothing else.
 _CHAT_ONLY = ("anthropic", "gemini")
+_LOCAL_ONLY = ("stop", "continuous_batching")
+# The keys of `sampling` that a provider's interface does not have.
+_UNSUPPORTED_SAMPLING: Mapping[str, tuple[str, ...]] = {
+    "openai": (*_LOCAL_ONLY, "top_k", "min_p", "repetition_penalty"),
+    "openrouter": _LOCAL_ONLY,
+    "vllm": _LOCAL_ONLY,
+    "anthropic": (*_LOCAL_ONLY, "min_p", "repetition_penalty", "seed"),
+    "gemini": (*_LOCAL_ONLY, "min_p", "repetition_penalty"),
+}
 
 
 def choose_engine(wanted: str, *, endpoint: bool, has_gpus: bool) -> str:
@@ -84,24 +94,24 @@ def check_inference(
     name: str,
     stage: Evaluate | Generate,
     columns: Columns,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> InferenceConfig | None:
     """How the stage asks its models; None when one of them is mistaken."""
-    prompting = check_prompting(name, stage, columns, named, rows, request, findings)
+    prompting = check_prompting(name, stage, columns, resolved, rows, request, diagnostics)
     subjects: list[InferenceTarget] = []
     written = inference_models(name, stage)
     for role, text, path in written:
-        ref = named.refs.get((f"stage:{name}", role))
+        ref = resolved.refs.get((f"stage:{name}", role))
         if ref is None:
             continue
-        subject = _inference_target(text, role, ref, stage, named)
-        _check_endpoint(subject, stage, path, ("stages", name), findings)
+        subject = _inference_target(text, role, ref, stage, resolved)
+        _check_endpoint(subject, stage, path, ("stages", name), diagnostics)
         subjects.append(subject)
-    _check_model_names(name, stage, findings)
-    _check_sampling(name, stage, findings)
+    _check_model_names(name, stage, diagnostics)
+    _check_sampling(name, stage, diagnostics)
     if len(subjects) < len(written) or prompting is None:
         return None
     found = (request.catalog.find("engine", engine) for engine in dict.fromkeys(s.engine for s in subjects))
@@ -113,10 +123,10 @@ def check_inference(
 
 
 def _inference_target(
-    text: str, role: str, ref: Ref, stage: Evaluate | Generate, named: ResolvedRecipe
+    text: str, role: str, ref: Ref, stage: Evaluate | Generate, resolved: ResolvedRecipe
 ) -> InferenceTarget:
-    endpoint = named.recipe.endpoints[ref.name] if ref.kind == "endpoint" else None
-    has_gpus = named.recipe.hardware.gpus is not None
+    endpoint = resolved.recipe.endpoints[ref.name] if ref.kind == "endpoint" else None
+    has_gpus = resolved.recipe.hardware.gpus is not None
     engine = choose_engine(stage.engine, endpoint=endpoint is not None, has_gpus=has_gpus)
     return InferenceTarget(name=text, role=role, engine=engine, endpoint=endpoint)
 
@@ -126,7 +136,7 @@ def _check_endpoint(
     stage: Evaluate | Generate,
     path: KeyPath,
     stage_path: KeyPath,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     """Whether an endpoint can do what the stage says of its sampling and prompts."""
     if subject.endpoint is None:
@@ -134,30 +144,32 @@ def _check_endpoint(
     what = f"the endpoint `{subject.name}`"
     if stage.prompts == "plain" and subject.endpoint.provider in _CHAT_ONLY:
         message = f"{what} takes conversations, not plain text"
-        findings.add(UNSUPPORTED_INFERENCE, (*stage_path, "prompts"), message, help="write `prompts: chat`")
+        diagnostics.add(
+            UNSUPPORTED_INFERENCE, (*stage_path, "prompts"), message, help="write `prompts: chat`"
+        )
     if stage.engine != "auto" and len(inference_models("", stage)) == 1:
         message = f"{what} is asked over HTTP, whatever `engine` says"
-        findings.add(UNSUPPORTED_INFERENCE, (*stage_path, "engine"), message, help="remove the key")
-    for option in ("stop", "continuous_batching"):
-        if getattr(stage.sampling, option):
+        diagnostics.add(UNSUPPORTED_INFERENCE, (*stage_path, "engine"), message, help="remove the key")
+    for option in _UNSUPPORTED_SAMPLING[subject.endpoint.provider]:
+        if getattr(stage.sampling, option) != getattr(Sampling(), option):
             message = f"{what} does not take `{option}`"
-            findings.add(
+            diagnostics.add(
                 UNSUPPORTED_INFERENCE, (*stage_path, "sampling", option), message, help="remove the key"
             )
 
 
-def _check_model_names(name: str, stage: Evaluate | Generate, findings: Diagnostics) -> None:
+def _check_model_names(name: str, stage: Evaluate | Generate, diagnostics: Diagnostics) -> None:
     names = stage.model_names if isinstance(stage, Evaluate) else [stage.generate]
     path: KeyPath = ("stages", name, "eval")
     if not names:
-        findings.add(UNSUPPORTED_INFERENCE, path, "no model is named")
+        diagnostics.add(UNSUPPORTED_INFERENCE, path, "no model is named")
     for index, subject in enumerate(names):
         if subject in names[:index]:
-            findings.add(UNSUPPORTED_INFERENCE, (*path, index), f"`{subject}` is named twice")
+            diagnostics.add(UNSUPPORTED_INFERENCE, (*path, index), f"`{subject}` is named twice")
 
 
-def _check_sampling(name: str, stage: Evaluate | Generate, findings: Diagnostics) -> None:
+def _check_sampling(name: str, stage: Evaluate | Generate, diagnostics: Diagnostics) -> None:
     if stage.sampling.n > 1 and stage.sampling.temperature == 0:
         message = f"{stage.sampling.n} samples at temperature 0 would be the same text"
         path: KeyPath = ("stages", name, "sampling", "n")
-        findings.add(INVALID_SAMPLING, path, message, help="give a temperature above 0")
+        diagnostics.add(INVALID_SAMPLING, path, message, help="give a temperature above 0")

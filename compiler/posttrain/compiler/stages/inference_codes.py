@@ -23,9 +23,10 @@ UNSUPPORTED_INFERENCE = Code(
     "PT0671",
     "a model that cannot be asked like that",
     "error",
-    "Endpoints are asked over HTTP: they take no `engine`, no `sampling.stop` and no `sampling.continuous_batching`,"
-    " and those of Anthropic and Gemini take conversations alone, so `prompts: plain` is not for them. A"
-    " list of models names each of them once.",
+    "An endpoint generates over HTTP. It takes no `engine`, no `sampling.stop` and no"
+    " `sampling.continuous_batching`, and of `top_k`, `min_p`, `repetition_penalty` and `seed` only what its"
+    " provider's interface has. The endpoints of Anthropic and Gemini take conversations only, not `prompts:"
+    " plain`. A list of models names each model once.",
     wrong=eval_example(
         "{eval: claude, prompts: plain, data: sums.test, reward: right, metrics: {score: {mean: returns}}}",
         _ENDPOINT,
@@ -109,7 +110,7 @@ BAD_DIALOGUE = Code(
             "stages:",
             (
                 "stages:\n  talk: {generate: base, data: sums.train,"
-                " dialogue: {with: base, turns: 3, opening: 'Hello {name}'}}"
+                " dialogue: {with: base, max_turns: 3, opening: 'Hello {name}'}}"
             ),
         )
     ),
@@ -118,7 +119,7 @@ BAD_DIALOGUE = Code(
             "stages:",
             (
                 "stages:\n  talk: {generate: base, data: sums.train,"
-                " dialogue: {with: base, turns: 3, opening: 'What is {prompt}'}}"
+                " dialogue: {with: base, max_turns: 3, opening: 'What is {prompt}'}}"
             ),
         )
     ),

@@ -41,60 +41,67 @@ def check_prompting(
     name: str,
     stage: Evaluate | Generate,
     columns: Columns,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> PromptConfig | None:
     path: KeyPath = ("stages", name)
     dialogue = isinstance(stage, Generate) and stage.dialogue is not None
-    if columns and not dialogue and not _check_prompt_column(columns, (*path, "data"), findings):
+    if columns and not dialogue and not _check_prompt_column(columns, (*path, "data"), diagnostics):
         return None
     plain = columns.get("prompt", "text") in ("text", "any")
-    files = _template_files(stage, (*path, "template"), request, findings, plain=plain)
+    files = _template_files(stage, (*path, "template"), request, diagnostics, plain=plain)
     if stage.few_shot is not None:
         if not plain:
-            findings.add(
+            diagnostics.add(
                 BAD_FEW_SHOT, (*path, "few_shot"), "the prompts are conversations, which take no shots"
             )
-        _check_few_shot(stage.few_shot, name, named, rows, findings)
+        _check_few_shot(stage.few_shot, name, resolved, rows, diagnostics)
     if files is None:
         return None
-    return PromptConfig(prompts=stage.prompts, files=files, shots=_few_shot_params(stage.few_shot, named))
+    return PromptConfig(prompts=stage.prompts, files=files, shots=_few_shot_params(stage.few_shot, resolved))
 
 
-def _check_prompt_column(columns: Columns, path: KeyPath, findings: Diagnostics) -> bool:
+def _check_prompt_column(columns: Columns, path: KeyPath, diagnostics: Diagnostics) -> bool:
     kind = columns.get("prompt")
     if kind in ("text", "messages", "any"):
         return True
     help, _ = hint("prompt", columns, what="columns")
     message = "the data has no column `prompt`" if kind is None else f"the column `prompt` is {kind}"
-    findings.add(data_codes.MISSING_COLUMN, path, message, help=help or "derive one in the dataset's steps")
+    diagnostics.add(
+        data_codes.MISSING_COLUMN, path, message, help=help or "derive one in the dataset's steps"
+    )
     return False
 
 
 def _template_files(
-    stage: Evaluate | Generate, path: KeyPath, request: CompileRequest, findings: Diagnostics, *, plain: bool
+    stage: Evaluate | Generate,
+    path: KeyPath,
+    request: CompileRequest,
+    diagnostics: Diagnostics,
+    *,
+    plain: bool,
 ) -> dict[str, UserFile] | None:
     """The template's file by its role; None when it is missing or cannot serve."""
     if stage.template is None:
         return {}
-    read = user_file(stage.template, path, request.read, findings)
+    read = user_file(stage.template, path, request.read, diagnostics)
     if read is None:
         return None
     if PROMPT_PLACEHOLDER.encode() not in read[1]:
         message = f"`{stage.template}` has no {PROMPT_PLACEHOLDER}"
-        findings.add(
+        diagnostics.add(
             BAD_PROMPT_TEMPLATE, path, message, help=f"write {PROMPT_PLACEHOLDER} where the row's prompt goes"
         )
         return None
     if not plain:
-        findings.add(BAD_PROMPT_TEMPLATE, path, "the prompts are conversations, which a text cannot hold")
+        diagnostics.add(BAD_PROMPT_TEMPLATE, path, "the prompts are conversations, which a text cannot hold")
         return None
     return {"template": read[0]}
 
 
-def _few_shot_params(shots: FewShot | None, named: ResolvedRecipe) -> dict[str, Any] | None:
+def _few_shot_params(shots: FewShot | None, resolved: ResolvedRecipe) -> dict[str, Any] | None:
     if shots is None:
         return None
     return {
@@ -102,30 +109,30 @@ def _few_shot_params(shots: FewShot | None, named: ResolvedRecipe) -> dict[str, 
         "answer": shots.answer,
         "target_delimiter": shots.target_delimiter,
         "fewshot_delimiter": shots.fewshot_delimiter,
-        "seed": seed_for(named.recipe.seed, f"few_shot:{shots.data}"),
+        "seed": seed_for(resolved.recipe.seed, f"few_shot:{shots.data}"),
     }
 
 
 def _check_few_shot(
     shots: FewShot,
     name: str,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     """Whether the rows that shots come from have what they are made of."""
     path: KeyPath = ("stages", name, "few_shot")
-    ref = named.refs.get((f"stage:{name}", "few_shot"))
-    table = table_of(ref, rows, named) if ref else None
-    if ref is None or table is None or not check_part(ref, table, (*path, "data"), findings):
+    ref = resolved.refs.get((f"stage:{name}", "few_shot"))
+    table = table_of(ref, rows, resolved) if ref else None
+    if ref is None or table is None or not check_part(ref, table, (*path, "data"), diagnostics):
         return
     count = table.max_rows(ref.part)
     if count is not None and count < shots.num_fewshot:
         message = f"{shots.num_fewshot} shots are wanted, and `{shots.data}` has {count} rows"
-        findings.add(BAD_FEW_SHOT, (*path, "num_fewshot"), message)
+        diagnostics.add(BAD_FEW_SHOT, (*path, "num_fewshot"), message)
     if table.columns and table.columns.get("prompt") not in ("text", "any"):
-        findings.add(BAD_FEW_SHOT, (*path, "data"), f"`{shots.data}` has no text column `prompt`")
+        diagnostics.add(BAD_FEW_SHOT, (*path, "data"), f"`{shots.data}` has no text column `prompt`")
     if table.columns and table.columns.get(shots.answer) not in _ANSWER_TYPES:
         help, meant = hint(shots.answer, table.columns, what="columns")
         message = f"`{shots.data}` has no column of answers `{shots.answer}`"
-        findings.add(BAD_FEW_SHOT, (*path, "answer"), message, help=help, replace=meant)
+        diagnostics.add(BAD_FEW_SHOT, (*path, "answer"), message, help=help, replace=meant)

@@ -37,11 +37,12 @@ UNDETECTABLE_EFFECT = Code(
     "PT0707",
     "an effect that the test set is too small to tell",
     "error",
-    "`effect` says how far from the threshold, or from the margin, the gate must be able to see, four times"
-    " in five. For a comparison that depends on the share of items on which the two differ: `disagreement`."
+    "`min_detectable_effect` is the distance from the threshold, or from the margin, that the gate must be"
+    " able to detect four times in five. For a comparison that depends on the share of items on which the two"
+    " differ: `expected_disagreement`."
     " Add items, or look for a larger effect. Effects are of rates: a mean's spread is not known beforehand.",
-    wrong=minimal_recipe(GATE_EXAMPLE, ("at_least: 0.8", "at_least: 0.8, effect: 0.05")),
-    right=minimal_recipe(GATE_EXAMPLE, ("at_least: 0.8", "at_least: 0.8, effect: 0.12")),
+    wrong=minimal_recipe(GATE_EXAMPLE, ("at_least: 0.8", "at_least: 0.8, min_detectable_effect: 0.05")),
+    right=minimal_recipe(GATE_EXAMPLE, ("at_least: 0.8", "at_least: 0.8, min_detectable_effect: 0.12")),
 )
 UNDERPOWERED_MARGIN = Code(
     "PT0708",
@@ -49,7 +50,7 @@ UNDERPOWERED_MARGIN = Code(
     "warning",
     "The gate tolerates a small loss. Where the two models are as good as each other, these items would show"
     " that less often than four times in five: the verdict will mostly be inconclusive. Add items, tolerate"
-    " more, or say by `effect` and `disagreement` what is expected.",
+    " more, or give `min_detectable_effect` and `expected_disagreement`.",
     wrong=minimal_recipe(
         GATE_EXAMPLE, ("at_least: 0.8", "better_than: first.accuracy, margin: -0.05"), _FIRST
     ),
@@ -61,73 +62,94 @@ CODES = (UNDECIDABLE_GATE, UNDETECTABLE_EFFECT, UNDERPOWERED_MARGIN)
 
 
 def check_power(
-    given: Condition, metric: Metric, rows: int | None, samples: int, path: KeyPath, findings: Diagnostics
+    condition: Condition,
+    metric: Metric,
+    rows: int | None,
+    samples: int,
+    path: KeyPath,
+    diagnostics: Diagnostics,
 ) -> None:
     """Report a condition that the rows cannot decide, with the number that would do."""
     if metric.kind not in ("rate", "pass_at"):
-        if given.effect is not None:
-            findings.add(
+        if condition.min_detectable_effect is not None:
+            diagnostics.add(
                 UNDETECTABLE_EFFECT,
-                (*path, "effect"),
+                (*path, "min_detectable_effect"),
                 "the spread of a mean is not known: no effect can be promised",
             )
         return
     if rows is None:
         return
-    if given.better_than is not None:
-        _check_pairs(given, rows, path, findings)
+    if condition.better_than is not None:
+        _check_pairs(condition, rows, path, diagnostics)
     else:
-        _check_trials(given, rows, samples, path, findings)
+        _check_trials(condition, rows, samples, path, diagnostics)
 
 
-def _check_trials(given: Condition, count: int, samples: int, path: KeyPath, findings: Diagnostics) -> None:
-    side = "at_least" if given.at_least is not None else "at_most"
-    bound = given.at_least if given.at_least is not None else given.at_most
+def _check_trials(
+    condition: Condition, count: int, samples: int, path: KeyPath, diagnostics: Diagnostics
+) -> None:
+    side = "at_least" if condition.at_least is not None else "at_most"
+    bound = condition.at_least if condition.at_least is not None else condition.at_most
     assert bound is not None, "a condition that compares with nothing has a threshold"
     threshold = bound if side == "at_least" else 1 - bound
-    needed = min_trials_for_rate(threshold, given.confidence)
+    needed = min_trials_for_rate(threshold, condition.confidence)
     if not 0 <= needed <= count:
         asked = f"{side.replace('_', ' ')} {bound:g}"
-        message = f"{count} items cannot show {asked} with {given.confidence:.0%} confidence"
-        findings.add(UNDECIDABLE_GATE, (*path, side), message, help=_required_items(needed))
-    elif given.effect is not None:
-        if threshold + given.effect > 1:
-            message = f"no rate lies {given.effect:g} beyond {bound:g}"
-            findings.add(UNDETECTABLE_EFFECT, (*path, "effect"), message)
+        message = f"{count} items cannot show {asked} with {condition.confidence:.0%} confidence"
+        diagnostics.add(UNDECIDABLE_GATE, (*path, side), message, help=_required_items(needed))
+    elif condition.min_detectable_effect is not None:
+        if threshold + condition.min_detectable_effect > 1:
+            message = f"no rate lies {condition.min_detectable_effect:g} beyond {bound:g}"
+            diagnostics.add(UNDETECTABLE_EFFECT, (*path, "min_detectable_effect"), message)
             return
-        needed = sample_size_for_rate(threshold, given.effect, given.confidence)
+        needed = sample_size_for_rate(threshold, condition.min_detectable_effect, condition.confidence)
         # Completions of one prompt tell less than as many prompts: at best they tell as much.
         if count * samples < needed:
-            found = f"a rate {given.effect:g} from {bound:g}"
+            found = f"a rate {condition.min_detectable_effect:g} from {bound:g}"
             message = f"{count * samples} completions tell {found} less than four times in five"
-            findings.add(UNDETECTABLE_EFFECT, (*path, "effect"), message, help=_required_items(needed))
+            diagnostics.add(
+                UNDETECTABLE_EFFECT, (*path, "min_detectable_effect"), message, help=_required_items(needed)
+            )
 
 
-def _check_pairs(given: Condition, count: int, path: KeyPath, findings: Diagnostics) -> None:
-    needed = min_pairs_for_gain(given.margin, given.confidence)
+def _check_pairs(condition: Condition, count: int, path: KeyPath, diagnostics: Diagnostics) -> None:
+    needed = min_pairs_for_gain(condition.margin, condition.confidence)
     if not 0 <= needed <= count:
-        message = f"{count} pairs cannot show a gain of more than {given.margin:g}, even if every item gains"
-        findings.add(UNDECIDABLE_GATE, (*path, "better_than"), message, help=_required_items(needed))
+        message = (
+            f"{count} pairs cannot show a gain of more than {condition.margin:g}, even if every item gains"
+        )
+        diagnostics.add(UNDECIDABLE_GATE, (*path, "better_than"), message, help=_required_items(needed))
         return
-    effect = given.effect if given.effect is not None else max(0.0, -given.margin)
+    effect = (
+        condition.min_detectable_effect
+        if condition.min_detectable_effect is not None
+        else max(0.0, -condition.margin)
+    )
     if effect == 0:
         return
-    if given.margin + effect > 1:
-        findings.add(
-            UNDETECTABLE_EFFECT, (*path, "effect"), f"no gain lies {effect:g} above {given.margin:g}"
+    if condition.margin + effect > 1:
+        diagnostics.add(
+            UNDETECTABLE_EFFECT,
+            (*path, "min_detectable_effect"),
+            f"no gain lies {effect:g} above {condition.margin:g}",
         )
         return
-    needed = sample_size_for_paired_gain(given.margin, effect, given.confidence, given.disagreement)
+    needed = sample_size_for_paired_gain(
+        condition.margin, effect, condition.confidence, condition.expected_disagreement
+    )
     if count >= needed:
         return
-    if given.effect is None:
+    if condition.min_detectable_effect is None:
         message = (
-            f"{count} pairs show less than four times in five that equal models keep to {given.margin:g}"
+            f"{count} pairs show less than four times in five that equal models keep to {condition.margin:g}"
         )
-        findings.add(UNDERPOWERED_MARGIN, (*path, "margin"), message, help=_required_items(needed))
+        diagnostics.add(UNDERPOWERED_MARGIN, (*path, "margin"), message, help=_required_items(needed))
     else:
-        message = f"{count} pairs tell a gain of {given.margin + effect:g} less than four times in five"
-        findings.add(UNDETECTABLE_EFFECT, (*path, "effect"), message, help=_required_items(needed))
+        message = f"{count} pairs tell a gain of {condition.margin + effect:g} less than four times in five"
+        diagnostics.add(
+            UNDETECTABLE_EFFECT, (*path, "min_detectable_effect"), message, help=_required_items(needed)
+        )
 
 
 def _required_items(needed: int) -> str:

@@ -71,29 +71,31 @@ class CheckedTraining:
 def check_training(
     name: str,
     stage: Train,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
     graphs: Mapping[str, RewardGraph],
     request: CompileRequest,
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> CheckedTraining | None:
     path: KeyPath = ("stages", name)
     method = request.catalog.find("method", stage.train)
     if not isinstance(method, Method):
         help, meant = hint(stage.train, request.catalog.names("method"), what="methods")
         message = f"there is no training method `{stage.train}`"
-        findings.add(UNKNOWN_METHOD, (*path, "train"), message, help=help, replace=meant)
+        diagnostics.add(UNKNOWN_METHOD, (*path, "train"), message, help=help, replace=meant)
         method = request.catalog.find("method", meant) if meant is not None else None
     if not isinstance(method, Method):  # of the method that was meant, what is around it is checked too
         return None
     where = (*path, "params") if stage.params else path
-    node = node_at(findings.root, (*path, "params"))[0] if stage.params else _empty_params(findings, path)
-    params = validate(method.params, node, where, findings)
-    graph = _check_reward(stage, method, path, named, graphs, findings)
-    table = _check_columns(name, stage, method, graph, named, rows, findings)
+    node = (
+        node_at(diagnostics.root, (*path, "params"))[0] if stage.params else _empty_params(diagnostics, path)
+    )
+    params = validate(method.params, node, where, diagnostics)
+    graph = _check_reward(stage, method, path, resolved, graphs, diagnostics)
+    table = _check_columns(name, stage, method, graph, resolved, rows, diagnostics)
     if params is None:
         return None
-    planned = _check_schedule(method, params, table, where, findings)
+    planned = _check_schedule(method, params, table, where, diagnostics)
     return CheckedTraining(
         stage=stage,
         method=method,
@@ -106,18 +108,22 @@ def check_training(
     )
 
 
-def _empty_params(findings: Diagnostics, path: KeyPath) -> MappingNode:
-    return MappingNode({}, findings.span(path))
+def _empty_params(diagnostics: Diagnostics, path: KeyPath) -> MappingNode:
+    return MappingNode({}, diagnostics.span(path))
 
 
 def resolve_reward(
-    name: str, path: KeyPath, named: ResolvedRecipe, graphs: Mapping[str, RewardGraph], findings: Diagnostics
+    name: str,
+    path: KeyPath,
+    resolved: ResolvedRecipe,
+    graphs: Mapping[str, RewardGraph],
+    diagnostics: Diagnostics,
 ) -> RewardGraph | None:
     """The graph that a stage names; None when it does not exist, or is itself mistaken."""
-    if name not in named.recipe.rewards and name not in named.recipe.invalid_names:
-        help, meant = hint(name, named.recipe.rewards, what="rewards")
+    if name not in resolved.recipe.rewards and name not in resolved.recipe.invalid_names:
+        help, meant = hint(name, resolved.recipe.rewards, what="rewards")
         message = f"there is no reward `{name}`"
-        findings.add(UNKNOWN_REWARD, path, message, help=help, replace=meant)
+        diagnostics.add(UNKNOWN_REWARD, path, message, help=help, replace=meant)
     return graphs.get(name)
 
 
@@ -125,20 +131,20 @@ def _check_reward(
     stage: Train,
     method: Method,
     path: KeyPath,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     graphs: Mapping[str, RewardGraph],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> RewardGraph | None:
     if stage.reward is None:
         if method.needs_reward:
             message = f"`{method.name}` learns from a reward, and none is named"
-            findings.add(NO_REWARD, (*path, "train"), message, help="add `reward: NAME`")
+            diagnostics.add(NO_REWARD, (*path, "train"), message, help="add `reward: NAME`")
         return None
     if not method.needs_reward:
         message = f"`{method.name}` does not learn from a reward"
-        findings.add(NO_REWARD, (*path, "reward"), message, help="remove the key")
+        diagnostics.add(NO_REWARD, (*path, "reward"), message, help="remove the key")
         return None
-    return resolve_reward(stage.reward, (*path, "reward"), named, graphs, findings)
+    return resolve_reward(stage.reward, (*path, "reward"), resolved, graphs, diagnostics)
 
 
 def _check_columns(
@@ -146,15 +152,15 @@ def _check_columns(
     stage: Train,
     method: Method,
     graph: RewardGraph | None,
-    named: ResolvedRecipe,
+    resolved: ResolvedRecipe,
     rows: Mapping[str, CompiledDataset],
-    findings: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> int | None:
     """Check the columns that are read, and give the number of rows if it is known exactly."""
-    ref = named.refs.get((f"stage:{name}", "data"))
-    table = table_of(ref, rows, named) if ref else None
+    ref = resolved.refs.get((f"stage:{name}", "data"))
+    table = table_of(ref, rows, resolved) if ref else None
     path: KeyPath = ("stages", name, "data")
-    if ref is None or table is None or not check_part(ref, table, path, findings):
+    if ref is None or table is None or not check_part(ref, table, path, diagnostics):
         return None
     if table.columns and not any(_has_columns(table.columns, wanted) for wanted in method.accepts):
         wanted = " or ".join(_columns_text(columns) for columns in method.accepts)
@@ -162,13 +168,15 @@ def _check_columns(
         from posttrain.compiler.data.dataset_formats import column_advice
 
         help = column_advice(table.columns, method.accepts)
-        findings.add(data_codes.MISSING_COLUMN, path, message, help=help)
+        diagnostics.add(data_codes.MISSING_COLUMN, path, message, help=help)
     elif graph is not None:
-        check_reward_columns(graph, table.columns, path, findings)
+        check_reward_columns(graph, table.columns, path, diagnostics)
     return table.max_rows(ref.part) if table.exact else None
 
 
-def check_reward_columns(graph: RewardGraph, columns: Columns, path: KeyPath, findings: Diagnostics) -> None:
+def check_reward_columns(
+    graph: RewardGraph, columns: Columns, path: KeyPath, diagnostics: Diagnostics
+) -> None:
     """Whether the data has what a reward reads beside the completion."""
     for name, type in graph.reads.items():
         if name == "completion" or not columns:
@@ -176,17 +184,17 @@ def check_reward_columns(graph: RewardGraph, columns: Columns, path: KeyPath, fi
         if name not in columns:
             help, _ = hint(name, columns, what="columns")
             message = f"the reward reads a column `{name}`, which the data does not have"
-            findings.add(data_codes.MISSING_COLUMN, path, message, help=help)
+            diagnostics.add(data_codes.MISSING_COLUMN, path, message, help=help)
         elif not is_assignable(type, columns[name]):
             message = f"the reward reads `{name}` as {type}; the data has it as {columns[name]}"
-            findings.add(data_codes.MISSING_COLUMN, path, message)
+            diagnostics.add(data_codes.MISSING_COLUMN, path, message)
 
 
-def _has_columns(columns: Columns, wanted: Columns) -> bool:
+def _has_columns(columns: Columns, required: Columns) -> bool:
     # Values of any type are kept as JSON: what a method would learn as text are its braces and quotes.
     return all(
         name in columns and columns[name] != "any" and is_assignable(type, columns[name])
-        for name, type in wanted.items()
+        for name, type in required.items()
     )
 
 
@@ -195,11 +203,11 @@ def _columns_text(columns: Columns) -> str:
 
 
 def _check_schedule(
-    method: Method, params: Params, rows: int | None, path: KeyPath, findings: Diagnostics
+    method: Method, params: Params, rows: int | None, path: KeyPath, diagnostics: Diagnostics
 ) -> Schedule | None:
     try:
         # Arithmetic that does not depend on the rows is checked with any number of them.
         return method.schedule(params, rows if rows is not None else 10**9)
     except ValueError as error:
-        findings.add(INCOMPATIBLE_SIZES, path, str(error))
+        diagnostics.add(INCOMPATIBLE_SIZES, path, str(error))
         return None

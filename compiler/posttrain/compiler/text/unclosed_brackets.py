@@ -105,9 +105,11 @@ class _BracketScanner:
         self.block_indent = None
         if self.open and not self.quote:
             begins = _BLOCK_START.match(line) is not None
-            kept = self._open_before(indent) if begins else self._open_around(line.strip()[:1], line, indent)
-            if kept < len(self.open):
-                return self._unclosed_from(kept, goes_on=begins)
+            open_brackets = (
+                self._open_before(indent) if begins else self._open_around(line.strip()[:1], line, indent)
+            )
+            if open_brackets < len(self.open):
+                return self._unclosed_from(open_brackets, goes_on=begins)
         start = 0 if self.open or self.quote else self._value_start(line, indent)
         return None if start is None else self._scan_flow(number, line, start, indent)
 
@@ -124,14 +126,14 @@ class _BracketScanner:
                     return place + 1
         return len(self.open)
 
-    def _unclosed_from(self, kept: int, goes_on: bool = False) -> UnclosedBrackets:
+    def _unclosed_from(self, open_brackets: int, goes_on: bool = False) -> UnclosedBrackets:
         """The brackets from there on, as closed after what was read last."""
-        brackets, (line, column) = tuple(self.open[kept:]), self.end
+        brackets, (line, column) = tuple(self.open[open_brackets:]), self.end
         closing = "".join(_CLOSERS[one.char] for one in reversed(brackets))
         comma = self.lines[line][column - 1 : column] == ","
-        if comma and kept:  # the comma parts the closed ones from what follows within the others
+        if comma and open_brackets:  # the comma parts the closed ones from what follows within the others
             return UnclosedBrackets(brackets, line, column - 1, closing)
-        return UnclosedBrackets(brackets, line, column, closing, "," if kept and goes_on else "")
+        return UnclosedBrackets(brackets, line, column, closing, "," if open_brackets and goes_on else "")
 
     def _value_start(self, line: str, indent: int) -> int | None:
         """Where the line's value begins, if it is one in brackets or in quotes."""

@@ -1,4 +1,4 @@
-"""Columns as the turns of a conversation."""
+"""Data op `chat`: build conversations from columns."""
 
 from typing import Any
 
@@ -14,31 +14,33 @@ _ROLES = ("system", "user", "assistant", "tool")
 def _check_turns(turns: list[dict[str, Any]]) -> None:
     for turn in turns:
         if len(turn) != 1 or next(iter(turn)) not in _ROLES:
-            raise ValueError(f"a turn is one of {', '.join(_ROLES)} with a column or {{text: ...}}")
-        given = next(iter(turn.values()))
-        if isinstance(given, dict) and set(given) != {"text"}:
-            raise ValueError("words of your own are written {text: ...}")
+            raise ValueError(f"a turn is {{ROLE: COLUMN}}, with one of the roles {', '.join(_ROLES)}")
+        value = next(iter(turn.values()))
+        if isinstance(value, dict) and set(value) != {"text"}:
+            raise ValueError("the content of a turn is a column or {text: TEXT}")
 
 
 class Chat(Params):
     turns: list[dict[str, str | dict[str, str]]] = field(
         min_length=1,
         check=_check_turns,
-        description="The turns in order, each {ROLE: COLUMN} or {ROLE: {text: WORDS}}; roles are system,"
-        " user, assistant and tool. A turn without a value is left out.",
+        description="The turns in order, each {ROLE: COLUMN} or {ROLE: {text: TEXT}}. The roles are system,"
+        " user, assistant and tool. A turn is omitted in rows where its column is null.",
     )
-    to: str = field(default="messages", min_length=1, description="The column that receives them.")
+    output_column: str = field(
+        default="messages", min_length=1, description="The output column of the conversations."
+    )
 
 
 def columns(params: Chat, before: Columns) -> Columns:
-    given = [next(iter(turn.values())) for turn in params.turns]
-    check_columns(before, [column for column in given if isinstance(column, str)], "text")
-    return {**before, params.to: "messages"}
+    values = [next(iter(turn.values())) for turn in params.turns]
+    check_columns(before, [column for column in values if isinstance(column, str)], "text")
+    return {**before, params.output_column: "messages"}
 
 
 EXTENSION = DataOp(
     name="chat",
-    summary="Make the turns of a conversation from columns.",
+    summary="Build conversations from columns.",
     params=Chat,
     columns=columns,
     exact=True,
@@ -51,10 +53,10 @@ def run(params: Chat, connection: Any, seed: int) -> None:
     turns: list[str] = []
     values: list[str] = []
     for turn in params.turns:
-        role, given = next(iter(turn.items()))
-        if isinstance(given, dict):
-            values.append(given["text"])
-        content = "CAST(? AS VARCHAR)" if isinstance(given, dict) else quote_identifier(given)
+        role, value = next(iter(turn.items()))
+        if isinstance(value, dict):
+            values.append(value["text"])
+        content = "CAST(? AS VARCHAR)" if isinstance(value, dict) else quote_identifier(value)
         turns.append(f"{{'role': '{role}', 'content': {content}}}")
-    made = f"list_filter([{', '.join(turns)}], lambda turn: turn.content IS NOT NULL)"
-    with_column(connection, params.to, made, values)
+    expression = f"list_filter([{', '.join(turns)}], lambda turn: turn.content IS NOT NULL)"
+    with_column(connection, params.output_column, expression, values)

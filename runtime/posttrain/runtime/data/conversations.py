@@ -1,4 +1,4 @@
-"""Conversations under other names for roles and words, as the messages that chat templates take."""
+"""Data op `conversations`: convert conversations with other keys and role names to messages."""
 
 from typing import Any
 
@@ -20,22 +20,26 @@ _ROLE_NAMES = {
 
 class Conversations(Params):
     column: str = field(default="conversations", description="The column of turns, as JSON.")
-    to: str = field(default="messages", min_length=1, description="The column that receives the messages.")
-    role: str = field(default="from", description="The key of a turn's role.")
-    content: str = field(default="value", description="The key of a turn's words.")
-    names: dict[str, str] = field(
-        default=_ROLE_NAMES, min_length=1, description="The roles that turns name, and what they are here."
+    output_column: str = field(
+        default="messages", min_length=1, description="The output column of the messages."
+    )
+    role_key: str = field(default="from", description="The key of the role in a turn.")
+    content_key: str = field(default="value", description="The key of the content in a turn.")
+    role_names: dict[str, str] = field(
+        default=_ROLE_NAMES,
+        min_length=1,
+        description="A mapping from the role names in the data to the roles of messages.",
     )
 
 
 def columns(params: Conversations, before: Columns) -> Columns:
     check_columns(before, [params.column], "any", "list<any>")
-    return {**before, params.to: "messages"}
+    return {**before, params.output_column: "messages"}
 
 
 EXTENSION = DataOp(
     name="conversations",
-    summary="Make messages from conversations with other names for roles and words.",
+    summary="Convert conversations with other keys and role names to messages.",
     params=Conversations,
     columns=columns,
     exact=True,
@@ -46,23 +50,23 @@ EXTENSION = DataOp(
 def run(params: Conversations, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
     turns = f"CAST({quote_identifier(params.column)} AS JSON[])"
-    role, content = (f"(turn ->> {_json_path(key)})" for key in (params.role, params.content))
-    known = ", ".join(_sql_string(name) for name in params.names)
+    role, content = (f"(turn ->> {_json_path(key)})" for key in (params.role_key, params.content_key))
+    known = ", ".join(_sql_string(name) for name in params.role_names)
     bad = connection.execute(
         f"SELECT __row, list_filter({turns}, lambda turn: coalesce({role} NOT IN ({known}), true) OR"
         f" {content} IS NULL)[1] AS turn FROM rows WHERE turn IS NOT NULL ORDER BY __row LIMIT 1"
     ).fetchone()
     if bad is not None:
         raise StepError(
-            f"row {bad[0]}: `{params.column}` has the turn {str(bad[1])[:120]}",
-            f"each turn needs `{params.content}` and as `{params.role}` one of {', '.join(params.names)};"
-            " set `names`, `role` or `content`",
+            f"row {bad[0]}: cannot convert a turn of `{params.column}`: {str(bad[1])[:120]}",
+            f"each turn needs `{params.content_key}`, and a `{params.role_key}` that is one of"
+            f" {', '.join(params.role_names)}; set `role_names`, `role_key` or `content_key`",
         )
     whens = " ".join(
-        f"WHEN {_sql_string(name)} THEN {_sql_string(role)}" for name, role in params.names.items()
+        f"WHEN {_sql_string(name)} THEN {_sql_string(role)}" for name, role in params.role_names.items()
     )
     turn = f"{{'role': CASE {role} {whens} END, 'content': {content}}}"
-    with_column(connection, params.to, f"list_transform({turns}, lambda turn: {turn})")
+    with_column(connection, params.output_column, f"list_transform({turns}, lambda turn: {turn})")
 
 
 def _sql_string(value: str) -> str:

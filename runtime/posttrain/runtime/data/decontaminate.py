@@ -1,4 +1,4 @@
-"""Leaves out rows that hold a piece of another dataset, such as the one that a model is tested on."""
+"""Data op `decontaminate`: drop rows that share an n-gram with another dataset, such as a test set."""
 
 from typing import Any
 
@@ -10,19 +10,22 @@ from posttrain.spec.extension import DataOp, Params
 
 
 class Decontaminate(Params):
-    against: str = field(description="The other dataset, or one of its parts as NAME.PART.")
-    columns: list[str] = field(single=True, min_length=1, description="The columns that are searched.")
-    in_columns: list[str] | None = field(
+    against: str = field(description="The dataset to compare with: NAME, or NAME.PART for one of its parts.")
+    columns: list[str] = field(
+        single=True, min_length=1, description="The columns to search for n-grams of the other dataset."
+    )
+    against_columns: list[str] | None = field(
         default=None,
         single=True,
         min_length=1,
-        description="The other dataset's columns; those of the same names if not given.",
+        description="The columns of the other dataset. The default is `columns`.",
     )
-    words: int = field(
+    ngram_size: int = field(
         default=13,
         ge=1,
         le=100,
-        description="A run of so many words is a piece; a shorter row of the other counts as a whole.",
+        description="The length of an n-gram in words. A shorter row of the other dataset is one n-gram."
+        " Lower it to find shorter overlaps.",
     )
 
 
@@ -33,14 +36,14 @@ def columns(params: Decontaminate, before: Columns) -> Columns:
 
 def needs(params: Decontaminate, other: Columns) -> None:
     try:
-        check_columns(other, params.in_columns or params.columns, "text", "messages")
+        check_columns(other, params.against_columns or params.columns, "text", "messages")
     except ValueError as error:
         raise ValueError(f"in `{params.against}`: {error}") from None
 
 
 EXTENSION = DataOp(
     name="decontaminate",
-    summary="Leave out rows that hold a run of words of another dataset.",
+    summary="Drop the rows that share an n-gram with another dataset.",
     params=Decontaminate,
     columns=columns,
     other_dataset=lambda params: params.against,
@@ -50,17 +53,19 @@ EXTENSION = DataOp(
 
 
 def run(params: Decontaminate, connection: Any, seed: int) -> None:
-    """Change the table `rows`; the other dataset is the table `other`."""
-    pieces: dict[int, set[int]] = {}  # by their number of words: the pieces to be met
-    for _, text in read_texts(connection, "other", params.in_columns or params.columns):
-        size = min(params.words, len(split_words(text)))
+    """Change the table `rows`. The other dataset is the table `other`."""
+    ngrams: dict[int, set[int]] = {}  # number of words -> hashes of the n-grams of that length
+    for _, text in read_texts(connection, "other", params.against_columns or params.columns):
+        size = min(params.ngram_size, len(split_words(text)))
         if size:
-            pieces.setdefault(size, set()).update(shingles(text, size))
+            ngrams.setdefault(size, set()).update(shingles(text, size))
     rows = read_texts(connection, "rows", params.columns)
-    drop_rows(connection, [place for place, text in rows if contains_shingle(text, pieces)])
+    drop_rows(connection, [index for index, text in rows if contains_shingle(text, ngrams)])
 
 
-def contains_shingle(text: str, pieces: dict[int, set[int]]) -> bool:
-    """Whether one of the pieces stands in the text."""
-    long = len(split_words(text))
-    return any(size <= long and not known.isdisjoint(shingles(text, size)) for size, known in pieces.items())
+def contains_shingle(text: str, ngrams: dict[int, set[int]]) -> bool:
+    """Whether the text contains one of the n-grams."""
+    length = len(split_words(text))
+    return any(
+        size <= length and not hashes.isdisjoint(shingles(text, size)) for size, hashes in ngrams.items()
+    )

@@ -1,4 +1,4 @@
-"""Conversations parted before their last turn, for methods that learn from a prompt and its answer."""
+"""Data op `last_turn`: split conversations into a prompt and the assistant's last turn."""
 
 from typing import Any
 
@@ -9,35 +9,37 @@ from posttrain.spec.column_types import Columns
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import DataOp, Params
 
-_MIN_TURNS = 2  # a turn that is answered, and the answer
+_MIN_TURNS = 2  # a prompt and its answer
 
 
 class LastTurn(Params):
-    column: str = field(default="messages", description="The column of conversations, which goes.")
+    column: str = field(default="messages", description="The column of conversations. It is removed.")
     prompt: str = field(
-        default="prompt", min_length=1, description="The column that receives all turns but the last."
+        default="prompt", min_length=1, description="The output column for all turns except the last."
     )
     completion: str = field(
-        default="completion", min_length=1, description="The column that receives the last, the assistant's."
+        default="completion",
+        min_length=1,
+        description="The output column for the last turn, which must be the assistant's.",
     )
 
     def check(self) -> None:
         if self.prompt == self.completion:
-            raise ValueError("`prompt` and `completion` are two columns")
+            raise ValueError("`prompt` and `completion` must be different columns")
 
 
 def columns(params: LastTurn, before: Columns) -> Columns:
     check_columns(before, [params.column], "messages")
-    kept = {name: type for name, type in before.items() if name != params.column}
+    others = {name: type for name, type in before.items() if name != params.column}
     for name in (params.prompt, params.completion):
-        if name in kept:
-            raise ValueError(f"there is a column `{name}` already; rename it first")
-    return {**kept, params.prompt: "messages", params.completion: "messages"}
+        if name in others:
+            raise ValueError(f"a column `{name}` already exists; rename it first")
+    return {**others, params.prompt: "messages", params.completion: "messages"}
 
 
 EXTENSION = DataOp(
     name="last_turn",
-    summary="Part conversations into a prompt and the assistant's last turn.",
+    summary="Split conversations into a prompt and the assistant's last turn.",
     params=LastTurn,
     columns=columns,
     exact=True,
@@ -54,10 +56,14 @@ def run(params: LastTurn, connection: Any, seed: int) -> None:
         " ORDER BY __row LIMIT 1"
     ).fetchone()
     if bad is not None:
-        ends = f"ends on a turn of {bad[2]}" if bad[1] >= _MIN_TURNS else f"has {bad[1]} turns"
+        if bad[1] >= _MIN_TURNS:
+            problem = f"ends with a turn of {bad[2]}, not of the assistant"
+        else:
+            problem = f"has {bad[1]} turn{'' if bad[1] == 1 else 's'}; a prompt and an answer need at least 2"
         raise StepError(
-            f"row {bad[0]}: `{params.column}` {ends}, so there is no answer to part from a prompt",
-            f"keep the others: `where: len({params.column}) > 1 and {params.column}[-1].role = 'assistant'`",
+            f"row {bad[0]}: `{params.column}` {problem}",
+            "filter out such rows:"
+            f" `where: len({params.column}) > 1 and {params.column}[-1].role = 'assistant'`",
         )
     replace_rows(
         connection,

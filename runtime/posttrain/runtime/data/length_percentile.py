@@ -1,4 +1,4 @@
-"""Leaves out the longest rows, by a percentile of all lengths."""
+"""Data op `length_percentile`: drop the rows above a percentile of all lengths."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from posttrain.spec.extension import DataOp
 
 
 class LengthPercentile(LengthParams):
-    keep: float = field(
+    percentile: float = field(
         default=90.0,
         ge=1,
         le=100,
-        description="The percentile of the lengths up to which rows stay, by the nearest rank; rows of that"
-        " very length all stay.",
+        description="The percentile of the lengths of all rows, by the nearest-rank method. Rows longer than"
+        " this length are dropped; rows of exactly this length are not.",
     )
 
 
 EXTENSION = DataOp(
     name="length_percentile",
-    summary="Leave out the rows whose length lies above a percentile of all lengths.",
+    summary="Drop the rows whose length is above a percentile of all lengths.",
     params=LengthPercentile,
     columns=check_length_columns,
     stack=("duckdb",),
@@ -30,7 +30,7 @@ EXTENSION = DataOp(
 def run(params: LengthPercentile, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
     length = length_expression(params, connection)
-    rank = f"ceil({params.keep} / 100.0 * (SELECT count(*) FROM rows))"
+    rank = f"ceil({params.percentile} / 100.0 * (SELECT count(*) FROM rows))"
     limit = (
         f"(SELECT __length FROM (SELECT {length} AS __length, row_number() OVER (ORDER BY {length}) AS __rank"
         f" FROM rows) WHERE __rank = greatest(1, {rank}))"

@@ -1,4 +1,4 @@
-"""Leaves out rows that are too long."""
+"""Data op `max_length`: drop rows that are longer than a limit."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from posttrain.spec.extension import DataOp
 
 
 class MaxLength(LengthParams):
-    at_most: int = field(ge=1, description="The longest that a row may be.")
+    max_length: int = field(ge=1, description="The maximum length of a row, in `unit`.")
 
 
 EXTENSION = DataOp(
     name="max_length",
-    summary="Leave out the rows that are longer than so many characters or words.",
+    summary="Drop the rows that are longer than `max_length` characters or words.",
     params=MaxLength,
     columns=check_length_columns,
     stack=("duckdb",),
@@ -24,5 +24,5 @@ EXTENSION = DataOp(
 def run(params: MaxLength, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
     replace_rows(
-        connection, f"SELECT * FROM rows WHERE {length_expression(params, connection)} <= {params.at_most}"
+        connection, f"SELECT * FROM rows WHERE {length_expression(params, connection)} <= {params.max_length}"
     )

@@ -1,8 +1,9 @@
-"""Leaves out rows that say nearly the same as an earlier one.
+"""Data op `near_duplicates`: drop rows that are nearly identical to an earlier row.
 
-Which rows to compare is found by minhash: the signature of a set of runs of words holds, for each of
-many random orders of all runs, the first; two sets agree in a place as often as they overlap. Rows
-that agree in all places of some band are compared in full, so that nothing is left out by accident.
+MinHash finds candidate pairs. The signature of a set of n-grams has one entry for each of many random
+permutations of all n-grams: the first n-gram of the set in that order. The probability that two sets agree
+in an entry is their Jaccard similarity. Rows that agree in all entries of a band are candidates. Candidates
+are compared in full, so that agreement by chance drops no row.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,13 +20,14 @@ _NUM_PERMUTATIONS = 128
 
 class NearDuplicates(Params):
     columns: list[str] = field(single=True, min_length=1, description="The columns whose text is compared.")
-    similarity: float = field(
+    similarity_threshold: float = field(
         default=0.8,
         ge=0.3,
         le=1,
-        description="The share of runs of words that two rows have in common from which the later goes.",
+        description="The minimum Jaccard similarity of the n-grams of two rows at which the later row is"
+        " dropped. Raise it to drop closer duplicates only.",
     )
-    words: int = field(default=5, ge=1, le=50, description="The words of a run.")
+    ngram_size: int = field(default=5, ge=1, le=50, description="The length of an n-gram in words.")
 
 
 def columns(params: NearDuplicates, before: Columns) -> Columns:
@@ -35,7 +37,7 @@ def columns(params: NearDuplicates, before: Columns) -> Columns:
 
 EXTENSION = DataOp(
     name="near_duplicates",
-    summary="Leave out rows that say nearly the same as an earlier one.",
+    summary="Drop the rows that are nearly identical to an earlier row.",
     params=NearDuplicates,
     columns=columns,
     stack=("duckdb", "numpy"),
@@ -45,35 +47,41 @@ EXTENSION = DataOp(
 def run(params: NearDuplicates, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
     rows = read_texts(connection, "rows", params.columns)
-    sets = (shingles(text, params.words) for _, text in rows)
-    drop_rows(connection, [rows[place][0] for place in find_near_duplicates(sets, params.similarity, seed)])
+    sets = (shingles(text, params.ngram_size) for _, text in rows)
+    drop_rows(
+        connection,
+        [rows[index][0] for index in find_near_duplicates(sets, params.similarity_threshold, seed)],
+    )
 
 
 def find_near_duplicates(sets: Iterable[set[int]], similarity: float, seed: int) -> list[int]:
-    """The places of sets that are as similar to an earlier one that is kept. Empty sets are like none."""
+    """The indices of sets with at least this similarity to an earlier set that is not a duplicate itself.
+
+    An empty set is never a duplicate.
+    """
     import numpy as np
 
     signer = _make_minhash(rows_per_band(similarity), seed)
     seen: dict[tuple[int, bytes], list[int]] = {}
-    kept: dict[int, Any] = {}
-    found: list[int] = []
-    for place, members in enumerate(sets):
+    originals: dict[int, Any] = {}
+    duplicates: list[int] = []
+    for index, members in enumerate(sets):
         if not members:
             continue
         values = np.fromiter(members, dtype=np.uint64, count=len(members))
         bands = signer(values)
-        near = sorted({other for key in bands for other in seen.get(key, ())})
-        if any(jaccard_similarity(values, kept[other]) >= similarity for other in near):
-            found.append(place)
+        candidates = sorted({other for key in bands for other in seen.get(key, ())})
+        if any(jaccard_similarity(values, originals[other]) >= similarity for other in candidates):
+            duplicates.append(index)
             continue
-        kept[place] = values
+        originals[index] = values
         for key in bands:
-            seen.setdefault(key, []).append(place)
-    return found
+            seen.setdefault(key, []).append(index)
+    return duplicates
 
 
 def jaccard_similarity(left: Any, right: Any) -> float:
-    """The share of what either has that both have."""
+    """The size of the intersection divided by the size of the union."""
     import numpy as np
 
     both = len(np.intersect1d(left, right, assume_unique=True))
@@ -81,28 +89,28 @@ def jaccard_similarity(left: Any, right: Any) -> float:
 
 
 def rows_per_band(similarity: float) -> int:
-    """So many places a band that sets of this similarity meet in some band almost surely.
+    """The largest number of rows in a band at which sets of this similarity almost surely share a band.
 
-    With b bands of r places they miss each other with the chance (1 - s^r)^b.
+    With b bands of r rows, the probability that they share no band is (1 - s^r)^b.
     """
     fitting = [r for r in (1, 2, 4, 8, 16, 32) if (1 - similarity**r) ** (_NUM_PERMUTATIONS // r) <= 1e-4]
     return max(fitting, default=1)
 
 
 def _make_minhash(width: int, seed: int) -> Callable[[Any], list[tuple[int, bytes]]]:
-    """A function from the members of a set to its signature, in bands of so many places."""
+    """A function from the members of a set to its signature, in bands of `width` entries."""
     import numpy as np
 
     draw = np.random.default_rng(seed)
-    # Each pair gives an order of all numbers: that of the high bits of factor * number + shift.
+    # Each pair defines a permutation of all numbers: the order of the high bits of factor * number + shift.
     factors = draw.integers(0, 1 << 63, size=(_NUM_PERMUTATIONS, 1), dtype=np.uint64) * np.uint64(
         2
     ) + np.uint64(1)
     shifts = draw.integers(0, 1 << 63, size=(_NUM_PERMUTATIONS, 1), dtype=np.uint64)
 
     def signature(values: Any) -> list[tuple[int, bytes]]:
-        least = ((factors * values + shifts) >> np.uint64(16)).min(axis=1)
+        minima = ((factors * values + shifts) >> np.uint64(16)).min(axis=1)
         bands = range(_NUM_PERMUTATIONS // width)
-        return [(band, least[band * width : (band + 1) * width].tobytes()) for band in bands]
+        return [(band, minima[band * width : (band + 1) * width].tobytes()) for band in bands]
 
     return signature

@@ -1,4 +1,4 @@
-"""Rows several times over, so that a small set weighs more in a mixture."""
+"""Data op `repeat`: repeat every row, so that a small dataset has more weight in a mixture."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from posttrain.spec.extension import DataOp, Params
 
 
 class Repeat(Params):
-    times: int = field(ge=2, le=1000, description="How often each row is there in the end.")
+    times: int = field(ge=2, le=1000, description="The number of copies of each row in the output.")
 
 
 def columns(params: Repeat, before: Columns) -> Columns:
@@ -18,7 +18,7 @@ def columns(params: Repeat, before: Columns) -> Columns:
 
 EXTENSION = DataOp(
     name="repeat",
-    summary="Have every row several times: a set weighs more so in a `mix`.",
+    summary="Repeat every row, to give a dataset more weight in a `mix`.",
     params=Repeat,
     columns=columns,
     rows=lambda params, rows: None if rows is None else params.times * rows,
@@ -28,10 +28,10 @@ EXTENSION = DataOp(
 
 
 def run(params: Repeat, connection: Any, seed: int) -> None:
-    """Change the table `rows`: all of them once, then all again."""
-    (most,) = connection.execute("SELECT coalesce(max(__row) + 1, 0) FROM rows").fetchone()
+    """Change the table `rows`: append whole copies, so that the order of rows repeats."""
+    (row_count,) = connection.execute("SELECT coalesce(max(__row) + 1, 0) FROM rows").fetchone()
     replace_rows(
         connection,
-        f"SELECT * EXCLUDE (again) REPLACE (__row + again * {most} AS __row)"
+        f"SELECT * EXCLUDE (again) REPLACE (__row + again * {row_count} AS __row)"
         f" FROM rows CROSS JOIN range({params.times}) AS copies(again) ORDER BY __row",
     )

@@ -1,4 +1,7 @@
-"""How long rows are, as data ops measure it. A model's own tokenizer is not at hand here."""
+"""Row lengths in characters or words, for the data ops that filter by length.
+
+Lengths in tokens are not supported: data ops run without a model's tokenizer.
+"""
 
 from typing import Any, Literal
 
@@ -9,11 +12,9 @@ from posttrain.spec.extension import Params
 
 
 class LengthParams(Params):
-    columns: list[str] = field(
-        single=True, min_length=1, description="The columns whose lengths are added up."
-    )
+    columns: list[str] = field(single=True, min_length=1, description="The columns whose lengths are summed.")
     unit: Literal["characters", "words"] = field(
-        default="characters", description="What is counted; words are what white space parts."
+        default="characters", description="The unit of length. Words are separated by white space."
     )
 
 
@@ -23,7 +24,7 @@ def check_length_columns(params: LengthParams, before: Columns) -> Columns:
 
 
 def length_expression(params: LengthParams, connection: Any) -> str:
-    """An SQL expression for a row's length; a column without a value adds nothing."""
+    """An SQL expression for a row's length. A null counts as length 0."""
     types = {str(row[0]): str(row[1]) for row in connection.execute("DESCRIBE rows").fetchall()}
     return " + ".join(
         _column_length(text_expression(name, types[name]), params.unit) for name in params.columns

@@ -1,4 +1,7 @@
-"""The table `rows`, as data ops change it. Its hidden columns are `__row`, the place, and `__part`."""
+"""Operations on the table `rows`, which data ops change.
+
+The table has two hidden columns: `__row`, the index, and `__part`, the part that a split puts the row in.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,35 +11,38 @@ from posttrain.spec.column_types import Columns
 
 
 def replace_rows(connection: Any, query: str, values: Sequence[Any] = ()) -> None:
-    """Put what a query over `rows` gives in their place."""
-    connection.execute(f"CREATE TABLE following AS {query}", list(values))
+    """Replace the table `rows` with the result of a query."""
+    connection.execute(f"CREATE TABLE replacement AS {query}", list(values))
     connection.execute("DROP TABLE rows")
-    connection.execute("ALTER TABLE following RENAME TO rows")
+    connection.execute("ALTER TABLE replacement RENAME TO rows")
 
 
 def with_column(connection: Any, name: str, expression: str, values: Sequence[Any] = ()) -> None:
-    """Add a column, or put another in the place of the one of that name."""
-    there = [str(row[0]) for row in connection.execute("DESCRIBE rows").fetchall()]
-    kept = f"* EXCLUDE ({quote_identifier(name)})" if name in there else "*"
-    replace_rows(connection, f"SELECT {kept}, {expression} AS {quote_identifier(name)} FROM rows", values)
+    """Add a column to the table `rows`, or replace it."""
+    existing = [str(row[0]) for row in connection.execute("DESCRIBE rows").fetchall()]
+    others = f"* EXCLUDE ({quote_identifier(name)})" if name in existing else "*"
+    replace_rows(connection, f"SELECT {others}, {expression} AS {quote_identifier(name)} FROM rows", values)
 
 
-def drop_rows(connection: Any, places: Sequence[int]) -> None:
-    """Leave out the rows with these places."""
+def drop_rows(connection: Any, indices: Sequence[int]) -> None:
+    """Drop the rows with these values of `__row`."""
     import pyarrow
 
-    table = pyarrow.table({"place": pyarrow.array(places, type=pyarrow.int64())})
-    connection.register("left_out", table)
-    replace_rows(connection, "SELECT * FROM rows WHERE __row NOT IN (SELECT place FROM left_out)")
-    connection.unregister("left_out")
+    table = pyarrow.table({"index": pyarrow.array(indices, type=pyarrow.int64())})
+    connection.register("dropped_rows", table)
+    replace_rows(connection, "SELECT * FROM rows WHERE __row NOT IN (SELECT index FROM dropped_rows)")
+    connection.unregister("dropped_rows")
 
 
 def read_texts(connection: Any, table: str, columns: Sequence[str]) -> list[tuple[int, str]]:
-    """The place of each row with its text in these columns, in order; messages as what they say."""
+    """The `__row` and the joined text of these columns for each row, in order.
+
+    The text of messages is the content of their turns.
+    """
     types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {table}").fetchall()}
     joined = ", ".join(text_expression(name, types[name]) for name in columns)
     query = f"SELECT __row, concat_ws(chr(10), {joined}) FROM {table} ORDER BY __row"
-    return [(int(place), str(text or "")) for place, text in connection.execute(query).fetchall()]
+    return [(int(index), str(text or "")) for index, text in connection.execute(query).fetchall()]
 
 
 def text_expression(name: str, type: str) -> str:
@@ -49,9 +55,9 @@ def text_expression(name: str, type: str) -> str:
 
 
 def check_columns(columns: Columns, names: Sequence[str], *types: str) -> None:
-    """ValueError when one of the columns is not there, or of another type."""
+    """Raise ValueError when one of the columns is missing or has another type."""
     for name in names:
         if name not in columns:
-            raise ValueError(f"there is no column `{name}` here; there are {', '.join(columns)}")
+            raise ValueError(f"missing column `{name}`; the columns are {', '.join(columns)}")
         if columns[name] not in types:
-            raise ValueError(f"`{name}` is {columns[name]}; {' or '.join(types)} is wanted")
+            raise ValueError(f"`{name}` has type {columns[name]}; expected {' or '.join(types)}")

@@ -1,4 +1,4 @@
-"""Pairs of a better and a worse answer as single answers that are liked or not."""
+"""Data op `unpair`: split preference pairs into single labeled answers."""
 
 from typing import Any
 
@@ -12,24 +12,26 @@ from posttrain.spec.extension import DataOp, Params
 class Unpair(Params):
     chosen: str = field(default="chosen", description="The column of the better answers.")
     rejected: str = field(default="rejected", description="The column of the worse answers.")
-    completion: str = field(default="completion", description="The column that receives each answer.")
-    label: str = field(default="label", description="The column that says whether it is the better one.")
+    completion: str = field(default="completion", description="The output column of the answers.")
+    label: str = field(
+        default="label", description="The output column of the labels: true for the better answer."
+    )
 
 
 def columns(params: Unpair, before: Columns) -> Columns:
     check_columns(before, [params.chosen, params.rejected], "text", "messages")
     if before[params.chosen] != before[params.rejected]:
-        raise ValueError(f"`{params.chosen}` and `{params.rejected}` are of different types")
-    kept = {name: type for name, type in before.items() if name not in (params.chosen, params.rejected)}
+        raise ValueError(f"`{params.chosen}` and `{params.rejected}` have different types")
+    others = {name: type for name, type in before.items() if name not in (params.chosen, params.rejected)}
     for name in (params.completion, params.label):
-        if name in kept:
-            raise ValueError(f"there is a column `{name}` already; rename it first")
-    return {**kept, params.completion: before[params.chosen], params.label: "boolean"}
+        if name in others:
+            raise ValueError(f"a column `{name}` already exists; rename it first")
+    return {**others, params.completion: before[params.chosen], params.label: "boolean"}
 
 
 EXTENSION = DataOp(
     name="unpair",
-    summary="Make two rows of each pair: the better answer, liked, and the worse one, not.",
+    summary="Split each pair into two rows: the better answer labeled true, the worse one false.",
     params=Unpair,
     columns=columns,
     rows=lambda _params, rows: None if rows is None else 2 * rows,
@@ -41,10 +43,10 @@ EXTENSION = DataOp(
 def run(params: Unpair, connection: Any, seed: int) -> None:
     """Change the table `rows`."""
     chosen, rejected = quote_identifier(params.chosen), quote_identifier(params.rejected)
-    kept = f"* EXCLUDE ({chosen}, {rejected}, __row, __part)"
+    columns_sql = f"* EXCLUDE ({chosen}, {rejected}, __row, __part)"
     halves = [
-        f"SELECT {kept}, {answer} AS {quote_identifier(params.completion)}, {liked} AS {quote_identifier(params.label)},"
-        f" 2 * __row - {liked}::INT AS __row, __part FROM rows"
-        for answer, liked in ((chosen, "true"), (rejected, "false"))
+        f"SELECT {columns_sql}, {answer} AS {quote_identifier(params.completion)}, {label} AS"
+        f" {quote_identifier(params.label)}, 2 * __row - {label}::INT AS __row, __part FROM rows"
+        for answer, label in ((chosen, "true"), (rejected, "false"))
     ]
     replace_rows(connection, f"SELECT * FROM ({halves[0]} UNION ALL {halves[1]}) ORDER BY __row")

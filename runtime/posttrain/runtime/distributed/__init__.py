@@ -1,1 +1,1 @@
-"""Steps of several processes: starting them, what they agree on, what each is held to."""
+"""Steps of several processes: starting them, their rendezvous, their strategy."""

@@ -17,7 +17,7 @@ _EXTENSIONS_DIR_VARIABLE = "TORCH_EXTENSIONS_DIR"
 
 def extensions_dir() -> Path:
     """What was compiled for this environment: the builder looks at the paths of torch's headers, and would
-    compile anew for each of two environments that share a folder, in turns."""
+    compile again for each of two environments that share a folder, in turns."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
     where = hashlib.sha256(sys.prefix.encode()).hexdigest()[:8]
@@ -28,10 +28,10 @@ def use_extension_cache() -> None:
     """Let this process and those forked from it compile here, as long as they live."""
     if _EXTENSIONS_DIR_VARIABLE in os.environ:  # a folder of the user's, in which others may be building
         return
-    place = extensions_dir()
+    folder = extensions_dir()
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(place / "builders", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / "builders", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError:  # a home that cannot be written: an image has them compiled
         return
     try:
@@ -39,7 +39,7 @@ def use_extension_cache() -> None:
     except BlockingIOError:
         pass
     else:
-        for mark in place.glob("*/lock"):
+        for mark in folder.glob("*/lock"):
             mark.unlink(missing_ok=True)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
-    os.environ[_EXTENSIONS_DIR_VARIABLE] = str(place)
+    os.environ[_EXTENSIONS_DIR_VARIABLE] = str(folder)

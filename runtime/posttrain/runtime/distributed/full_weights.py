@@ -1,5 +1,5 @@
-"""Reads and writes the weights of a model that its processes may have divided among them: one by one, or
-all of them for a while.
+"""Reads and writes the full weights of a model that may be sharded over processes: one by one, or all of
+them for a while.
 
 All processes must ask together: a weight that is divided is brought together by all of them.
 """
@@ -89,14 +89,16 @@ def _unsharded_by_fsdp(model: Any) -> Generator[None]:
 
 @contextmanager
 def _without_hooks(model: Any) -> Generator[None]:
-    held = [hooks for part in model.modules() for hooks in (part._forward_pre_hooks, part._forward_hooks)]
-    kept = [dict(hooks) for hooks in held]
-    for hooks in held:
+    hook_tables = [
+        hooks for part in model.modules() for hooks in (part._forward_pre_hooks, part._forward_hooks)
+    ]
+    saved = [dict(hooks) for hooks in hook_tables]
+    for hooks in hook_tables:
         hooks.clear()
     try:
         yield
     finally:
-        for hooks, before in zip(held, kept, strict=True):
+        for hooks, before in zip(hook_tables, saved, strict=True):
             hooks.update(before)
 
 

@@ -24,7 +24,7 @@ def is_rank_zero() -> bool:
 
 
 def broadcast(value: Value) -> Value:
-    """What the first process has found: everybody goes by it."""
+    """The value of rank 0, for all processes."""
     if world_size() == 1:
         return value
     import torch.distributed as distributed
@@ -35,12 +35,12 @@ def broadcast(value: Value) -> Value:
 
 
 def all_reduce_any(flag: bool) -> bool:
-    """Whether any of the processes says so."""
+    """Whether the flag is true in any process."""
     return flag if world_size() == 1 else any(_all_gather(flag))
 
 
 def all_reduce_mean(values: Mapping[str, float]) -> dict[str, float]:
-    """Figures as means over the processes that have them."""
+    """Metrics as means over the processes that have them."""
     if world_size() == 1:
         return dict(values)
     found = _all_gather(dict(values))
@@ -49,7 +49,7 @@ def all_reduce_mean(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def barrier() -> None:
-    """Go on when all processes are here."""
+    """Wait until all processes are here."""
     if world_size() > 1:
         import torch.distributed as distributed
 

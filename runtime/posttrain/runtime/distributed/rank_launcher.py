@@ -43,39 +43,41 @@ class ProcessHooks:
 
 def run_ranks(context: StepContext, run: Run, process: ProcessHooks) -> None:
     """Run a step in as many processes as its launch says; the facts are those of the first."""
-    size = context.step.launch.processes
+    world_size = context.step.launch.processes
     if context.step.launch.strategy.startswith("zero"):
         use_extension_cache()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        listener.listen(size)
-        meeting = Rendezvous(size, listener.getsockname()[1], listener.fileno())
+        listener.listen(world_size)
+        rendezvous = Rendezvous(world_size, listener.getsockname()[1], listener.fileno())
         _facts_path(context.work).unlink(missing_ok=True)
-        rank_failures.clear_failures(context.work, size)
-        ranks = {_fork_rank(context, run, rank, meeting, process): rank for rank in range(size)}
+        rank_failures.clear_failures(context.work, world_size)
+        ranks = {_fork_rank(context, run, rank, rendezvous, process): rank for rank in range(world_size)}
     _wait_for_ranks(context, ranks)
     context.facts.update(atomic_io.read_json(_facts_path(context.work)) or {})
-    peaks = [atomic_io.read_json(_peak_path(context.work, rank)) for rank in range(size)]
+    peaks = [atomic_io.read_json(_peak_path(context.work, rank)) for rank in range(world_size)]
     context.facts[PEAK_GPU_MB] = max((peak for peak in peaks if peak is not None), default=None)
 
 
-def _fork_rank(context: StepContext, run: Run, rank: int, meeting: Rendezvous, process: ProcessHooks) -> int:
+def _fork_rank(
+    context: StepContext, run: Run, rank: int, rendezvous: Rendezvous, process: ProcessHooks
+) -> int:
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
-        process.exit_process(_run_rank(context, run, rank, meeting, process, parent))
+        process.exit_process(_run_rank(context, run, rank, rendezvous, process, parent))
     return pid
 
 
 def _wait_for_ranks(context: StepContext, ranks: dict[int, int]) -> None:
     """Until all have ended well; one that has not ends the others and the step."""
-    left, stopped, asked = dict(ranks), False, False
+    left, stopped, signalled = dict(ranks), False, False
     try:
         while left:
-            if context.stop.requested and not asked:
-                asked = True
+            if context.stop.requested and not signalled:
+                signalled = True
                 for pid in left:
                     os.kill(pid, signal.SIGTERM)
             ended = _reap_exited(left)
@@ -109,7 +111,7 @@ def _failed_ranks(ended: dict[int, int]) -> dict[int, int]:
 def _wait_for_late_failures(left: dict[int, int], failed: dict[int, int]) -> dict[int, int]:
     """Those that end soon after: the first to be seen may only have missed one of them.
 
-    Whoever waits for a process that is killed is told by the network, and may be gone before it.
+    Whoever waits for a process that is killed learns it from the network, and may be gone before it.
     """
     ended: dict[int, int] = {}
     until = time.monotonic() + _GRACE_SECONDS
@@ -127,13 +129,13 @@ def _kill_all(left: dict[int, int]) -> None:
 
 
 def _run_rank(
-    context: StepContext, run: Run, rank: int, meeting: Rendezvous, process: ProcessHooks, parent: int
+    context: StepContext, run: Run, rank: int, rendezvous: Rendezvous, process: ProcessHooks, parent: int
 ) -> int:
     """In the forked process: carry the step out as one of several; gives how it ended."""
     try:
         process.tie_to_parent(parent)
         mine = _rank_context(context, rank)
-        join_process_group(rank, meeting, context.step)
+        join_process_group(rank, rendezvous, context.step)
         run(mine)
         atomic_io.write_json(_peak_path(context.work, rank), process.peak_gpu_mb())
         if rank == 0:

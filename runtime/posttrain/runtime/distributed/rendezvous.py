@@ -24,16 +24,16 @@ class Rendezvous:
     listener_fd: int
 
 
-def join_process_group(rank: int, meeting: Rendezvous, step: Step) -> None:
+def join_process_group(rank: int, rendezvous: Rendezvous, step: Step) -> None:
     """Become process `rank` of the step's group."""
     # What accelerate and DeepSpeed read. The address is that of the store below.
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(meeting.world_size),
-        "LOCAL_WORLD_SIZE": str(meeting.world_size),
+        "WORLD_SIZE": str(rendezvous.world_size),
+        "LOCAL_WORLD_SIZE": str(rendezvous.world_size),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(meeting.port),
+        "MASTER_PORT": str(rendezvous.port),
     }
     if step.resources.gpus == 0:
         os.environ |= {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": ""}
@@ -41,17 +41,19 @@ def join_process_group(rank: int, meeting: Rendezvous, step: Step) -> None:
 
     distributed: Any = import_module("torch.distributed")  # which exports less than it has
 
-    threads = max(1, step.resources.cpus // meeting.world_size)
+    threads = max(1, step.resources.cpus // rendezvous.world_size)
     torch.set_num_threads(threads)
     _register_numbered_cpus()
     on_gpus = step.resources.gpus > 0
     if on_gpus:
         torch.cuda.set_device(rank)
-    given: dict[str, Any] = {"master_listen_fd": meeting.listener_fd} if rank == 0 else {}
-    store = distributed.TCPStore("127.0.0.1", meeting.port, meeting.world_size, is_master=rank == 0, **given)
+    listener: dict[str, Any] = {"master_listen_fd": rendezvous.listener_fd} if rank == 0 else {}
+    store = distributed.TCPStore(
+        "127.0.0.1", rendezvous.port, rendezvous.world_size, is_master=rank == 0, **listener
+    )
     backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
     distributed.init_process_group(
-        backend, store=store, rank=rank, world_size=meeting.world_size, timeout=_TIMEOUT
+        backend, store=store, rank=rank, world_size=rendezvous.world_size, timeout=_TIMEOUT
     )
     if step.launch.strategy.startswith("zero"):
         _init_deepspeed("nccl" if on_gpus else "gloo")
@@ -60,7 +62,7 @@ def join_process_group(rank: int, meeting: Rendezvous, step: Step) -> None:
 def _init_deepspeed(backend: str) -> None:
     """Have DeepSpeed find the group now. It would look for one when it takes the model over; a reference is
     loaded before, and would be divided over one process."""
-    if find_spec("deepspeed") is not None:  # what is missing is told in its place
+    if find_spec("deepspeed") is not None:  # what is missing is reported elsewhere
         import_module("deepspeed.comm").init_distributed(dist_backend=backend)
 
 

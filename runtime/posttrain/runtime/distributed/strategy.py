@@ -1,4 +1,4 @@
-"""What a trainer is told so that its processes share the work as planned, and what it is held to."""
+"""The trainer arguments by which its processes share the work as planned, and the check that they do."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,13 +35,14 @@ def split_batch(own: Mapping[str, Any], processes: int) -> dict[str, Any]:
     return changed
 
 
-def _check_groups(written: int, group: int, processes: int) -> None:
+def _check_groups(completions: int, group: int, processes: int) -> None:
     """Completions of one prompt are compared with each other: one process has all of them."""
-    if written % group:
+    if completions % group:
         raise StepError(
-            f"each of {processes} processes writes {written} completions at once, which are no whole groups"
-            f" of {group}",
-            f"make `num_prompts` x `optimizer_steps_per_generation` a multiple of {processes}, or take another number of processes",
+            f"each of {processes} processes generates {completions} completions at once, which are no whole"
+            f" groups of {group}",
+            f"make `num_prompts` x `optimizer_steps_per_generation` a multiple of {processes}, or take"
+            " another number of processes",
         )
 
 
@@ -104,15 +105,15 @@ def check_strategy_installed(launch: Launch) -> None:
 
 
 def check_strategy_applied(trainer: Any, launch: Launch) -> None:
-    """Hold a trainer that is about to take its first step to the plan, by what it has become."""
+    """Check before the first step that the trainer has taken the strategy of the plan."""
     found = _applied_strategy(trainer)
-    wanted = {
+    expected = {
         "processes": launch.processes,
         "strategy": launch.strategy,
         "wrapper": _WRAPPERS[launch.strategy],
     }
-    wrong = [f"{name} {found[name]} instead of {planned}" for name, planned in wanted.items()]
-    wrong = [told for told, name in zip(wrong, wanted, strict=True) if found[name] != wanted[name]]
+    wrong = [f"{name} {found[name]} instead of {planned}" for name, planned in expected.items()]
+    wrong = [text for text, name in zip(wrong, expected, strict=True) if found[name] != expected[name]]
     if wrong:
         raise StepError(f"the stage does not run as planned: {', '.join(wrong)}", _ADVICE)
 

@@ -1,5 +1,5 @@
-"""Has completions written by vLLM where the plan says so: what TRL's trainers are told of it, where a
-text ends, and what is drawn.
+"""Generation of completions by vLLM, where the plan has it: the arguments of TRL's trainers, where a text
+ends, and what is drawn.
 
 In the trainer's process vLLM draws from the random state of that process, and sets it when it starts: to the
 number of the process, whatever the recipe's seed. Here each generation begins from a state of its own, made
@@ -19,7 +19,7 @@ from posttrain.runtime.errors import StepError
 from posttrain.spec.keys import digest
 from posttrain.spec.plan import Launch
 
-# vLLM tells its makers on what it runs, unless this is set.
+# vLLM reports usage statistics, unless this is set.
 NO_USAGE_STATS = {"VLLM_NO_USAGE_STATS": "1"}
 _LENGTH_MULTIPLE = 256  # tokens to which the longest text is rounded up
 _AUTO = -1  # what vLLM takes for: the model's own context, or what the memory allows
@@ -29,7 +29,7 @@ def vllm_engine_arguments(launch: Launch) -> dict[str, Any]:
     """The arguments for the engine that writes completions; none for transformers, TRL's own way."""
     if launch.engine != "vllm":
         return {}
-    how: Mapping[str, Any] = launch.rollouts
+    rollouts: Mapping[str, Any] = launch.rollouts
     if find_spec("vllm") is None:
         raise StepError(
             "the plan has vLLM write the completions, and it is not installed",
@@ -37,18 +37,18 @@ def vllm_engine_arguments(launch: Launch) -> dict[str, Any]:
             " `placement: {rollouts: {engine: transformers}}`",
         )
     os.environ |= NO_USAGE_STATS
-    if how.get("mode") == "server":
+    if rollouts.get("mode") == "server":
         return {"use_vllm": True, "vllm_mode": "server"}
     disable_vllm_bitsandbytes()
-    given = {
-        "vllm_gpu_memory_utilization": how.get("gpu_memory_utilization"),
-        "vllm_tensor_parallel_size": how.get("tensor_parallel_size"),
-        "vllm_enable_sleep_mode": how.get("enable_sleep_mode"),
+    arguments = {
+        "vllm_gpu_memory_utilization": rollouts.get("gpu_memory_utilization"),
+        "vllm_tensor_parallel_size": rollouts.get("tensor_parallel_size"),
+        "vllm_enable_sleep_mode": rollouts.get("enable_sleep_mode"),
     }
     return {
         "use_vllm": True,
         "vllm_mode": "colocate",
-        **{name: value for name, value in given.items() if value is not None},
+        **{name: value for name, value in arguments.items() if value is not None},
     }
 
 
@@ -58,29 +58,29 @@ def max_model_length(launch: Launch, prompt: int, completion: int, context: int,
     Left to itself it takes the model's context, and does not start on a share of a card that is enough for
     the texts there are but not for one as long as that. Prompts that grow in an environment may need it all.
     """
-    wanted = prompt + 1 + completion  # a text may begin with a token of its own
+    length = prompt + 1 + completion  # a text may begin with a token of its own
     served = launch.rollouts.get("mode") == "server"  # which also refuses what might not fit
-    if (wanted if served else prompt + 1) > context:
+    if (length if served else prompt + 1) > context:
         room = f" with {completion} tokens after it" if served else ""
         raise StepError(
             f"vLLM takes no prompt that does not fit into the model's context of {context}{room}; the longest"
             f" has {prompt} tokens",
-            "filter long prompts in the dataset's steps, lower max_tokens, or take a model with a longer"
-            " context",
+            "filter long prompts in the dataset's steps, lower max_completion_length, or take a model with a"
+            " longer context",
         )
-    return _AUTO if grows else min(context, -(-wanted // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE)
+    return _AUTO if grows else min(context, -(-length // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE)
 
 
 def vllm_trainer_arguments(launch: Launch, own: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """What a method's trainer is told beside `own`, where vLLM writes."""
+    """The further arguments of a method's trainer where vLLM generates; `own` are the method's."""
     if launch.engine != "vllm":
         return {}
-    told: dict[str, Any] = {}
-    if launch.rollouts.get("mode") != "server":  # a server is told by itself
-        told["vllm_max_model_length"] = room
+    arguments: dict[str, Any] = {}
+    if launch.rollouts.get("mode") != "server":  # a server has its own argument
+        arguments["vllm_max_model_length"] = room
     if own.get("loss_type") == "vespo":  # which takes no other way to weigh what vLLM drew
-        told["vllm_importance_sampling_mode"] = "token_truncate"
-    return told
+        arguments["vllm_importance_sampling_mode"] = "token_truncate"
+    return arguments
 
 
 def save_tokenizer_beside_weights(model: Any, tokenizer: Any, scratch: Path) -> None:
@@ -128,9 +128,9 @@ def _seeded_generate(trainer: Any, engine: Any) -> Callable[..., Any]:
         nonlocal last, turn
         last, turn = trainer.state.global_step, turn + 1 if last == trainer.state.global_step else 0
         seed = int(digest([trainer.args.seed, last, turn, group])[:7], 16)
-        given = _pad_prompts(prompts) if served or parallel > 1 else prompts
+        padded = _pad_prompts(prompts) if served or parallel > 1 else prompts
         with nullcontext() if served else _seeded_random_state(seed):  # a server has a state of its own
-            found = write(given, images, num_generations, profiler)
+            found = write(padded, images, num_generations, profiler)
         return tuple(one if one is None else one[: len(prompts)] for one in found)
 
     return generate

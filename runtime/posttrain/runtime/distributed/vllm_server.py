@@ -54,7 +54,7 @@ class VllmServer:
 
 @contextmanager
 def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dict[str, Any]]:
-    """What a trainer is told of the server that runs meanwhile; nothing where the plan has none.
+    """The trainer's arguments for the server that runs meanwhile; none where the plan has none.
 
     The server has room for texts of so many tokens; the trainer goes on from this step.
     """
@@ -63,15 +63,15 @@ def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dic
         yield {}
         return
     ours, its = split_gpus(launch, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    port, meeting = broadcast((_free_port(), _free_port()))
-    given = {"vllm_server_base_url": f"http://{_HOST}:{port}", "vllm_group_port": meeting}
+    port, group_port = broadcast((_free_port(), _free_port()))
+    arguments = {"vllm_server_base_url": f"http://{_HOST}:{port}", "vllm_group_port": group_port}
     # Where the trainer's end of the weight transfer is; left out, vLLM asks the machine for its address.
     os.environ |= {"VLLM_HOST_IP": _HOST}
     if launch.processes == 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = ours  # one process would take all that it sees
     if not is_rank_zero():
         broadcast(None)  # until it is up
-        yield given
+        yield arguments
         return
     # Begun again, it draws other completions than it drew for the steps that are done.
     seed = int(digest([context.params["seed"], step])[:7], 16)
@@ -81,10 +81,10 @@ def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dic
         _wait_until_healthy(server, context)
         broadcast(None)
         with watch_process(server.process, context.work, lambda: _stop_and_report(server), _GRACE_SECONDS):
-            yield given
+            yield arguments
     except Exception as error:
         if server.process.poll() is not None and not isinstance(error, Interrupted | StepError):
-            raise _exit_fault(server) from error
+            raise _exit_error(server) from error
         raise
     finally:
         stop_server(server)
@@ -93,31 +93,33 @@ def run_vllm_server(context: StepContext, room: int, step: int) -> Generator[dic
 def split_gpus(launch: Launch, visible: str | None) -> tuple[str, str]:
     """The GPUs of the training, and those of the server, which are the last ones."""
     count = launch.processes + launch.rollouts["gpus"]
-    found = visible.split(",") if visible else [str(number) for number in range(count)]
-    if len(found) < count:
+    gpus = visible.split(",") if visible else [str(number) for number in range(count)]
+    if len(gpus) < count:
         raise StepError(
-            f"the stage sees {len(found)} GPUs, and its plan divides {count} between training and vLLM",
+            f"the stage sees {len(gpus)} GPUs, and its plan divides {count} between training and vLLM",
             "free GPUs, or write `placement: {rollouts: {mode: colocate}}`",
         )
-    return ",".join(found[: launch.processes]), ",".join(found[launch.processes : count])
+    return ",".join(gpus[: launch.processes]), ",".join(gpus[launch.processes : count])
 
 
 def server_command(folder: Path, port: int, launch: Launch, room: int, seed: int) -> list[str]:
     """The server's module and arguments: the model divided over GPUs, and repeated over those left."""
-    how: Mapping[str, Any] = launch.rollouts
-    parallel = how.get("tensor_parallel_size") or how["gpus"]
-    given = {
+    rollouts: Mapping[str, Any] = launch.rollouts
+    parallel = rollouts.get("tensor_parallel_size") or rollouts["gpus"]
+    arguments = {
         "model": folder,
         "host": _HOST,
         "port": port,
         "tensor_parallel_size": parallel,
-        "data_parallel_size": how["gpus"] // parallel,
-        "gpu_memory_utilization": how.get("gpu_memory_utilization"),
+        "data_parallel_size": rollouts["gpus"] // parallel,
+        "gpu_memory_utilization": rollouts.get("gpu_memory_utilization"),
         "max_model_len": room,
         "seed": seed,  # which TRL passes on as it is
     }
-    told = [part for name, value in given.items() if value is not None for part in (f"--{name}", str(value))]
-    return ["trl.scripts.vllm_serve", *told]
+    options = [
+        part for name, value in arguments.items() if value is not None for part in (f"--{name}", str(value))
+    ]
+    return ["trl.scripts.vllm_serve", *options]
 
 
 def start_server(line: list[str], environment: Mapping[str, str], port: int, work: Path) -> VllmServer:
@@ -163,20 +165,20 @@ def _full_weights_dir(context: StepContext) -> Path:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind((_HOST, 0))
-        return found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind((_HOST, 0))
+        return listener.getsockname()[1]
 
 
 def _wait_until_healthy(server: VllmServer, context: StepContext) -> None:
-    """Until it answers that it is well."""
+    """Wait until the health check succeeds."""
     context.events.emit("phase", name="starting vLLM")
     until = time.monotonic() + _START_SECONDS
     while not _is_healthy(server.port):
         if context.stop.requested:
             raise Interrupted
         if server.process.poll() is not None:
-            raise _exit_fault(server)
+            raise _exit_error(server)
         if time.monotonic() > until:
             raise StepError(
                 f"the vLLM server did not answer within {_START_SECONDS:.0f} s",
@@ -194,7 +196,7 @@ def _is_healthy(port: int) -> bool:
         return False
 
 
-def _exit_fault(server: VllmServer) -> StepError:
+def _exit_error(server: VllmServer) -> StepError:
     code = server.process.returncode
     last = server.log.read_text(errors="replace")[-_LOG_TAIL_CHARS:].strip()
     advice = f"its log is record/{LOG}" + (f", which ends:\n{last}" if last else "")
@@ -204,7 +206,7 @@ def _exit_fault(server: VllmServer) -> StepError:
 def _stop_and_report(server: VllmServer) -> StepError:
     """Of a server that ended by itself, its processes may still be there, with what they hold of a GPU."""
     stop_server(server)
-    return _exit_fault(server)
+    return _exit_error(server)
 
 
 def _describe_exit(code: int) -> str:

@@ -5,8 +5,8 @@ what was there by a rounding, more so in half precision, and the next time by an
 adapter stands on weights that no file has, and a run that goes on from a checkpoint is another run. Here
 the weights are merged in one layer at a time, and put back from a copy.
 
-Weights in 4 bits TRL quantises anew with the adapter in them, and sends their bytes without the scales that
-say what they stand for; and it asks vLLM to quantise by bitsandbytes, which the pinned release does not know
+Weights in 4 bits TRL quantizes again with the adapter in them, and sends their bytes without the scales that
+say what they stand for; and it asks vLLM to quantize by bitsandbytes, which the pinned release does not know
 any more. Here vLLM holds whole weights, and is sent those that the trainer computes with: what the 4 bits
 stand for, with the adapter on top.
 """

@@ -43,12 +43,12 @@ def watch_process(
         thread.join()
 
 
-def _end_stage(work: Path, told: StepError) -> None:
+def _end_stage(work: Path, error: StepError) -> None:
     """Write down why, and leave at once: the main thread does not come back."""
     if process_group.world_size() > 1:
-        rank_failures.record_failure(work, process_group.rank(), told)
+        rank_failures.record_failure(work, process_group.rank(), error)
     else:
-        atomic_io.write_json(work / "failure.json", failure_record(told))
+        atomic_io.write_json(work / "failure.json", failure_record(error))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(FAILED)

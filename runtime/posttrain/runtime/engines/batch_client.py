@@ -23,25 +23,25 @@ OnReply = Callable[[int, Completion], None]
 
 
 def complete_many(
-    line: EndpointClient, questions: Sequence[CompletionRequest], patience: RetryPolicy
+    client: EndpointClient, requests: Sequence[CompletionRequest], retry_policy: RetryPolicy
 ) -> list[Completion]:
     """A completion for each question, in their order; soon, when nearly all fail for one cause."""
     replies: dict[int, Completion] = {}
 
-    def told(place: int, reply: Completion) -> None:
+    def on_reply(place: int, reply: Completion) -> None:
         replies[place] = reply
 
-    complete_each(line, questions, patience, told, lambda: False, CircuitBreaker(len(questions)))
-    return [replies[place] for place in range(len(questions))]
+    complete_each(client, requests, retry_policy, on_reply, lambda: False, CircuitBreaker(len(requests)))
+    return [replies[place] for place in range(len(requests))]
 
 
 def complete_each(
-    line: EndpointClient,
-    questions: Sequence[CompletionRequest],
-    patience: RetryPolicy,
-    told: OnReply,
-    asked_to_stop: Callable[[], bool],
-    fuse: CircuitBreaker | None = None,
+    client: EndpointClient,
+    requests: Sequence[CompletionRequest],
+    retry_policy: RetryPolicy,
+    on_reply: OnReply,
+    should_stop: Callable[[], bool],
+    breaker: CircuitBreaker | None = None,
 ) -> bool:
     """Tell each reply with the place of its question; whether all questions were asked.
 
@@ -50,27 +50,29 @@ def complete_each(
     """
     stopped = threading.Event()
     replies: Queue[_Reply] = Queue()
-    refusals = _RefusalDetector(len(questions))
+    refusals = _RefusalDetector(len(requests))
 
     def ask(place: int) -> None:
         try:
-            asked = None if stopped.is_set() else line.complete(questions[place], patience, stopped, fuse)
-            replies.put((place, asked))
+            completion = (
+                None if stopped.is_set() else client.complete(requests[place], retry_policy, stopped, breaker)
+            )
+            replies.put((place, completion))
         except BaseException as error:
             stopped.set()  # it would end the others too
             replies.put((place, error))
 
-    with ThreadPoolExecutor(line.max_concurrency, thread_name_prefix="asking") as pool:
+    with ThreadPoolExecutor(client.max_concurrency, thread_name_prefix="asking") as pool:
         try:
-            for place in range(len(questions)):
+            for place in range(len(requests)):
                 pool.submit(ask, place)
-            for _ in questions:
-                place, reply = _next_reply(replies, stopped, asked_to_stop)
+            for _ in requests:
+                place, reply = _next_reply(replies, stopped, should_stop)
                 if isinstance(reply, BaseException):
                     raise reply
                 if reply is not None:
                     refusals.record(reply)
-                    told(place, reply)
+                    on_reply(place, reply)
         except BaseException:
             stopped.set()  # else the pool would ask all that is left before it closes
             raise
@@ -78,11 +80,11 @@ def complete_each(
 
 
 def _next_reply(
-    replies: "Queue[_Reply]", stopped: threading.Event, asked_to_stop: Callable[[], bool]
+    replies: "Queue[_Reply]", stopped: threading.Event, should_stop: Callable[[], bool]
 ) -> "_Reply":
     """The next reply; meanwhile, look whether somebody wants this to end."""
     while True:
-        if asked_to_stop():
+        if should_stop():
             stopped.set()
         with contextlib.suppress(Empty):
             return replies.get(timeout=0.2)

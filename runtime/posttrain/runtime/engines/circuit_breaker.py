@@ -1,9 +1,9 @@
-"""Ends the asking for a batch when nearly every request fails for one and the same cause.
+"""Stops the requests of a batch when nearly all of them fail for the same cause.
 
-Each question has a time to be answered in. Where an endpoint fails nearly always, those that wait for a place
-would spend theirs in our own queue, wave after wave, and then say no more than that their time was over. The
-fuse lets the rest fail at once, with the cause. It is of one batch: the next one asks again. What has been
-answered stays answered, and what was not asked for counts as a failure like any other.
+Each request has a deadline. Where an endpoint fails nearly always, requests that wait for a place would
+spend theirs in our own queue, wave after wave, and then report no more than a timeout. The breaker, once
+open, lets the rest fail at once, with the cause. It belongs to one batch: the next batch asks again. Replies
+that came are kept, and requests that were not sent count as failures like any other.
 """
 
 import threading
@@ -14,8 +14,8 @@ _MAX_WINDOW, _MIN_WINDOW, _FAILURE_THRESHOLD = 20, 8, 0.8
 
 
 class CircuitBreaker:
-    def __init__(self, questions: int) -> None:
-        self._window = min(_MAX_WINDOW, max(_MIN_WINDOW, questions // 4))
+    def __init__(self, requests: int) -> None:
+        self._window = min(_MAX_WINDOW, max(_MIN_WINDOW, requests // 4))
         self._outcomes: deque[str] = deque(maxlen=self._window)
         self._lock = threading.Lock()
         # Why nothing more is asked, once that is so.
@@ -24,10 +24,10 @@ class CircuitBreaker:
 
     @classmethod
     def disabled(cls) -> "CircuitBreaker":
-        """One that never blows, for those who would rather wait."""
-        fuse = cls(0)
-        fuse._window = 0
-        return fuse
+        """A breaker that never opens."""
+        breaker = cls(0)
+        breaker._window = 0
+        return breaker
 
     def record(self, cause: str, *, late: bool = False) -> None:
         """What came of a request: the cause of its failure, or nothing."""

@@ -19,14 +19,14 @@ def decode_completion(
     """The text that new tokens stand for. It ends before the first token that ends it, and after the
     first text that does."""
     end = next((place for place, token in enumerate(tokens) if token in ends), None)
-    kept = list(tokens if end is None else tokens[:end])
-    while stop and end is None and kept and kept[-1] == tokenizer.pad_token_id:
-        kept.pop()
-    text = tokenizer.decode(kept, skip_special_tokens=True)
-    cut = find_stop(text, stop)
-    if cut is not None:
-        return Completion(text[:cut], len(kept), "stop")
-    return Completion(text, len(kept), "length" if end is None else "stop")
+    completion_tokens = list(tokens if end is None else tokens[:end])
+    while stop and end is None and completion_tokens and completion_tokens[-1] == tokenizer.pad_token_id:
+        completion_tokens.pop()
+    text = tokenizer.decode(completion_tokens, skip_special_tokens=True)
+    stop_index = find_stop(text, stop)
+    if stop_index is not None:
+        return Completion(text[:stop_index], len(completion_tokens), "stop")
+    return Completion(text, len(completion_tokens), "length" if end is None else "stop")
 
 
 def find_stop(text: str, stop: Sequence[str]) -> int | None:
@@ -37,7 +37,12 @@ def find_stop(text: str, stop: Sequence[str]) -> int | None:
 
 def generation_kwargs(sampling: Mapping[str, Any]) -> dict[str, Any]:
     """How completions are drawn, as transformers names it."""
-    shared = {"max_new_tokens": sampling["max_tokens"], "num_return_sequences": sampling["n"]}
+    shared = {
+        "max_new_tokens": sampling["max_tokens"],
+        "num_return_sequences": sampling["n"],
+        # Given even at 1, or the model's generation_config.json would decide.
+        "repetition_penalty": sampling["repetition_penalty"],
+    }
     if sampling["temperature"] == 0:
         return {**shared, "do_sample": False}
     return {
@@ -45,5 +50,6 @@ def generation_kwargs(sampling: Mapping[str, Any]) -> dict[str, Any]:
         "do_sample": True,
         "temperature": sampling["temperature"],
         "top_p": sampling["top_p"],
-        "top_k": 0,
+        "top_k": sampling["top_k"],
+        "min_p": sampling["min_p"] or None,
     }

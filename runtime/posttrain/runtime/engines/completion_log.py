@@ -32,7 +32,7 @@ class Completion:
 
 
 class CompletionLog:
-    """The completions of one order, on the disk where a path is given."""
+    """The completions of one request, on the disk where a path is given."""
 
     def __init__(self, path: Path | None, prompts: Sequence[Prompt], samples: int) -> None:
         self.samples = samples

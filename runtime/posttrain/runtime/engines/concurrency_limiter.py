@@ -9,18 +9,18 @@ _INITIAL_LIMIT = 4
 class ConcurrencyLimiter:
     """Lets requests pass to one endpoint. Shared by all threads, and by all who ask it."""
 
-    def __init__(self, most: int) -> None:
-        self.max_limit = most
-        self.limit = float(min(_INITIAL_LIMIT, most))
+    def __init__(self, max_limit: int) -> None:
+        self.max_limit = max_limit
+        self.limit = float(min(_INITIAL_LIMIT, max_limit))
         self._in_flight = 0
         self._last_decrease = -1.0
         self._has_failed = False
         self._pause = 0.0
         self._changed = threading.Condition()
 
-    def acquire(self, patience: float) -> float | None:
+    def acquire(self, timeout: float) -> float | None:
         """Wait for a place; the time at which it was given, or None when there was none in time."""
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         with self._changed:
             while True:
                 now = time.monotonic()
@@ -54,7 +54,7 @@ _limiters: dict[tuple[str, str, int], ConcurrencyLimiter] = {}
 _lock = threading.Lock()
 
 
-def limiter_for(address: str, model: str, most: int) -> ConcurrencyLimiter:
-    """The throttle of an endpoint: what one who asks has learnt of it, the next one knows."""
+def limiter_for(address: str, model: str, max_limit: int) -> ConcurrencyLimiter:
+    """The limiter of an endpoint: what one who asks has learnt of it, the next one knows."""
     with _lock:
-        return _limiters.setdefault((address, model, most), ConcurrencyLimiter(most))
+        return _limiters.setdefault((address, model, max_limit), ConcurrencyLimiter(max_limit))

@@ -72,48 +72,48 @@ class EndpointClient:
 
     def complete(
         self,
-        question: CompletionRequest,
-        patience: RetryPolicy,
+        request: CompletionRequest,
+        retry_policy: RetryPolicy,
         stopped: threading.Event,
-        fuse: CircuitBreaker | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Completion | None:
         """A completion, which has no text when none came; None when it was stopped before."""
-        call = providers.build_request(self.endpoint, self._api_key, question.prompt, question.sampling)
-        fuse = fuse or CircuitBreaker.disabled()
-        end = time.monotonic() + patience.total_timeout
-        trouble, pause = _NEVER_SENT, _INITIAL_BACKOFF
-        for attempt in range(patience.attempts):
-            began = self._acquire_slot(end, stopped, fuse)
+        call = providers.build_request(self.endpoint, self._api_key, request.prompt, request.sampling)
+        breaker = breaker or CircuitBreaker.disabled()
+        end = time.monotonic() + retry_policy.total_timeout
+        failure, pause = _NEVER_SENT, _INITIAL_BACKOFF
+        for attempt in range(retry_policy.attempts):
+            began = self._acquire_slot(end, stopped, breaker)
             if began is None:
                 break
-            found = self._send(call, began, min(patience.request_timeout, end - time.monotonic()))
+            found = self._send(call, began, min(retry_policy.request_timeout, end - time.monotonic()))
             if isinstance(found, Completion):
-                fuse.record("")
+                breaker.record("")
                 return found
-            trouble = found
-            fuse.record(trouble.cause or trouble.error, late=trouble.timed_out)
-            if attempt + 1 < patience.attempts:
+            failure = found
+            breaker.record(failure.cause or failure.error, late=failure.timed_out)
+            if attempt + 1 < retry_policy.attempts:
                 wait = pause * random.uniform(0.75, 1.25) if found.retry_after is None else found.retry_after
-                _backoff(min(wait, _MAX_BACKOFF, end - time.monotonic()), stopped, fuse)
+                _backoff(min(wait, _MAX_BACKOFF, end - time.monotonic()), stopped, breaker)
                 pause *= 2
         if stopped.is_set():
             return None
-        if fuse.open_reason:
-            return Completion(None, None, "timeout" if fuse.timed_out else "error", fuse.open_reason)
-        if trouble is _NEVER_SENT:
-            fuse.record(_TIMEOUT_REASON, late=True)
-        return _failed_completion(trouble, patience, late=trouble.timed_out or time.monotonic() >= end)
+        if breaker.open_reason:
+            return Completion(None, None, "timeout" if breaker.timed_out else "error", breaker.open_reason)
+        if failure is _NEVER_SENT:
+            breaker.record(_TIMEOUT_REASON, late=True)
+        return _failed_completion(failure, retry_policy, late=failure.timed_out or time.monotonic() >= end)
 
-    def _acquire_slot(self, end: float, stopped: threading.Event, fuse: CircuitBreaker) -> float | None:
-        """When the throttle let a request pass; None when there is no time left for one, or no use in it."""
-        while not stopped.is_set() and not fuse.open_reason and (left := end - time.monotonic()) > 0:
+    def _acquire_slot(self, end: float, stopped: threading.Event, breaker: CircuitBreaker) -> float | None:
+        """When the limiter let a request pass; None when there is no time left for one, or no use in it."""
+        while not stopped.is_set() and not breaker.open_reason and (left := end - time.monotonic()) > 0:
             began = self._limiter.acquire(min(left, _POLL_SECONDS))
             if began is not None:
                 return began
         return None
 
     def _send(self, call: HttpRequest, began: float, seconds: float) -> Completion | _FailedAttempt:
-        """Send one request, and let the throttle know how it went."""
+        """Send one request, and tell the limiter how it went."""
         fine = False
         try:
             found = providers.parse_completion(self.endpoint, post_json(call, max(seconds, 0.001)))
@@ -130,7 +130,7 @@ class EndpointClient:
             self._limiter.release(began, fine=fine)
 
     def _classify_error(self, refused: HttpError) -> Completion | _FailedAttempt:
-        """What a refused request amounts to. A StepFault when every other one will be refused too."""
+        """What a refused request amounts to. A StepError when every other one will be refused too."""
         said = refused.message.replace(self._api_key, "***") if self._api_key else refused.message
         message = f"{self.endpoint['provider']} answers {refused.status}: {said[:_MAX_ERROR_LENGTH]}"
         if refused.status in _PROMPT_ERROR_STATUSES:
@@ -143,23 +143,23 @@ class EndpointClient:
         return _FailedAttempt(error=message, cause=cause, retry_after=refused.retry_after)
 
 
-def _backoff(seconds: float, stopped: threading.Event, fuse: CircuitBreaker) -> None:
+def _backoff(seconds: float, stopped: threading.Event, breaker: CircuitBreaker) -> None:
     """Wait before the next attempt, as long as there is to be one."""
     end = time.monotonic() + seconds
-    while not stopped.is_set() and not fuse.open_reason and (left := end - time.monotonic()) > 0:
+    while not stopped.is_set() and not breaker.open_reason and (left := end - time.monotonic()) > 0:
         stopped.wait(min(left, _POLL_SECONDS))
 
 
-ENDPOINT_ADVICE = "look at the endpoint's url, model and key"
+ENDPOINT_ADVICE = "look at the endpoint's base_url, model and api_key"
 
 
-def _failed_completion(trouble: _FailedAttempt, patience: RetryPolicy, *, late: bool) -> Completion:
+def _failed_completion(failure: _FailedAttempt, retry_policy: RetryPolicy, *, late: bool) -> Completion:
     if not late:
-        return Completion(None, None, "error", trouble.error)
-    seconds = min(patience.total_timeout, patience.request_timeout)
-    last = f"; last: {trouble.error}" if trouble.error and not trouble.timed_out else ""
-    if trouble is _NEVER_SENT:
-        last = f"; {trouble.error}"
+        return Completion(None, None, "error", failure.error)
+    seconds = min(retry_policy.total_timeout, retry_policy.request_timeout)
+    last = f"; last: {failure.error}" if failure.error and not failure.timed_out else ""
+    if failure is _NEVER_SENT:
+        last = f"; {failure.error}"
     return Completion(None, None, "timeout", f"no reply within {seconds:g} s{last}")
 
 

@@ -36,29 +36,29 @@ def generate_completions(
 ) -> list[list[Completion]]:
     """The completions of every prompt. What an earlier attempt has kept is not asked for again."""
     file = f"{subject['role'].replace(':', '-')}{name}.jsonl"
-    kept = CompletionLog(context.work / "replies" / file, prompts, sampling["n"])
+    log = CompletionLog(context.work / "replies" / file, prompts, sampling["n"])
     if "endpoint" in subject and not context.step.pinned:
         for earlier in _earlier_workdirs(context):
-            kept.adopt(earlier / "replies" / file)
+            log.adopt(earlier / "replies" / file)
     try:
         return writer.generate(
             GenerationRequest(
                 prompts=prompts,
                 sampling=sampling,
                 seed=seed,
-                log=kept,
+                log=log,
                 progress=lambda done, total: context.events.progress(done, total, "completions"),
                 stop=context.stop,
             )
         )
     finally:
-        kept.close()
+        log.close()
 
 
 def _earlier_workdirs(context: StepContext) -> Iterator[Path]:
-    """Workplaces of the same step that earlier runs have left unfinished.
+    """Work directories of the same step that earlier runs left unfinished.
 
-    A step that is not pinned has a workplace of its own in every run. What it had from an endpoint
+    A step that is not pinned has its own work directory in every run. What it had from an endpoint
     when its run was killed is still its own: nobody has to pay for it twice.
     """
     for work in sorted(context.work.parent.iterdir()):

@@ -35,7 +35,7 @@ class TextGenerator(Protocol):
         """How turns become text; None when the model takes text alone."""
         ...
 
-    def generate(self, order: GenerationRequest) -> list[list[Completion]]:
+    def generate(self, request: GenerationRequest) -> list[list[Completion]]:
         """The completions of each prompt, in the order of the prompts.
 
         Raises Interrupted when the step is asked to stop: what was written by then is kept.

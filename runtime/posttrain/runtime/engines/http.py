@@ -33,43 +33,46 @@ class HttpGenerator:
         self._endpoint = endpoint
         self._client = EndpointClient(endpoint)
 
-    def generate(self, order: GenerationRequest) -> list[list[Completion]]:
-        kept, missing = order.log, order.log.missing()
+    def generate(self, request: GenerationRequest) -> list[list[Completion]]:
+        log, missing = request.log, request.log.missing()
         # With some replies at hand the endpoint is there, and a few that fail are a matter of their own.
         failures = _ConsecutiveFailures(
-            _MAX_CONSECUTIVE_FAILURES if kept.count else min(_MAX_CONSECUTIVE_FAILURES, len(missing))
+            _MAX_CONSECUTIVE_FAILURES if log.count else min(_MAX_CONSECUTIVE_FAILURES, len(missing))
         )
-        questions = [
-            CompletionRequest(prompt=order.prompts[place], sampling=_sampling_params(order, place, draw))
+        requests = [
+            CompletionRequest(prompt=request.prompts[place], sampling=_sampling_params(request, place, draw))
             for place, draw in missing
         ]
 
-        def told(number: int, reply: Completion) -> None:
-            kept.add(*missing[number], reply)
-            order.progress(kept.count, kept.total)
+        def on_reply(number: int, reply: Completion) -> None:
+            log.add(*missing[number], reply)
+            request.progress(log.count, log.total)
             failures.record(reply)
 
-        patience = RetryPolicy(
+        retry_policy = RetryPolicy(
             attempts=self._endpoint["max_retries"] + 1, request_timeout=self._endpoint["timeout_seconds"]
         )
-        order.progress(kept.count, kept.total)
-        if not complete_each(self._client, questions, patience, told, lambda: order.stop.requested):
+        request.progress(log.count, log.total)
+        if not complete_each(self._client, requests, retry_policy, on_reply, lambda: request.stop.requested):
             raise Interrupted
-        return kept.all()
+        return log.all()
 
     def close(self) -> None:
         return
 
 
-def _sampling_params(order: GenerationRequest, place: int, draw: int) -> SamplingParams:
-    sampling = order.sampling
+def _sampling_params(request: GenerationRequest, place: int, draw: int) -> SamplingParams:
+    sampling = request.sampling
     drawn = sampling["temperature"] > 0
     return SamplingParams(
         temperature=sampling["temperature"],
         top_p=sampling["top_p"],
+        top_k=sampling["top_k"],
+        min_p=sampling["min_p"],
+        repetition_penalty=sampling["repetition_penalty"],
         max_tokens=sampling["max_tokens"],
         # Servers that heed it give the same completion for the same request.
-        seed=int(digest([order.seed, order.log.prompt_id(place), draw])[:7], 16) if drawn else None,
+        seed=int(digest([request.seed, request.log.prompt_id(place), draw])[:7], 16) if drawn else None,
     )
 
 
@@ -81,9 +84,9 @@ class _ConsecutiveFailures:
         self._count = 0
 
     def record(self, reply: Completion) -> None:
-        lost = reply.finish in ("error", "timeout")
-        self._count = self._count + 1 if lost else 0
-        if lost and self._count >= self._limit:
+        failed = reply.finish in ("error", "timeout")
+        self._count = self._count + 1 if failed else 0
+        if failed and self._count >= self._limit:
             message = f"{self._count} requests in a row had no reply; the last: {reply.error}"
             advice = "see whether the endpoint is up and run again: what came before is kept"
             raise StepError(message, advice, retriable=True)

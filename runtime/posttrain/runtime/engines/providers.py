@@ -32,13 +32,18 @@ class SamplingParams:
     temperature: float
     max_tokens: int
     top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
     seed: int | None = None
 
 
-def build_request(endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams) -> HttpRequest:
-    """The request for one completion. A null in the endpoint's `extra` takes a field away."""
-    found = _REQUEST_BUILDERS[endpoint["provider"]](endpoint, key, prompt, manner)
-    body = {**found.body, **endpoint.get("extra", {})}
+def build_request(
+    endpoint: Endpoint, key: str | None, prompt: Prompt, sampling: SamplingParams
+) -> HttpRequest:
+    """The request for one completion. A null in the endpoint's `extra_body` removes a field."""
+    found = _REQUEST_BUILDERS[endpoint["provider"]](endpoint, key, prompt, sampling)
+    body = {**found.body, **endpoint.get("extra_body", {})}
     kept = {name: value for name, value in body.items() if value is not None}
     return HttpRequest(url=found.url, headers=found.headers, body=kept)
 
@@ -55,19 +60,21 @@ def parse_completion(endpoint: Endpoint, answer: Any) -> Completion:
 
 
 def base_url(endpoint: Endpoint) -> str:
-    url = endpoint.get("url") or _URLS.get(endpoint["provider"])
+    url = endpoint.get("base_url") or _URLS.get(endpoint["provider"])
     if not url:
-        raise StepError(f"an endpoint of {endpoint['provider']} needs a url", "add `url` to the endpoint")
+        raise StepError(
+            f"an endpoint of {endpoint['provider']} needs a base_url", "add `base_url` to the endpoint"
+        )
     if not url.startswith(("https://", "http://")):
-        raise StepError(f"`{url}` is no address of the web", "write the endpoint's url as https://...")
+        raise StepError(f"`{url}` is no address of the web", "write the endpoint's base_url as https://...")
     return url.rstrip("/")
 
 
 def _openai_request(
-    endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams
+    endpoint: Endpoint, key: str | None, prompt: Prompt, sampling: SamplingParams
 ) -> HttpRequest:
     # Only OpenAI itself wants the newer name: servers that speak its form know the older one.
-    own = endpoint["provider"] == "openai" and not endpoint.get("url") and not isinstance(prompt, str)
+    own = endpoint["provider"] == "openai" and not endpoint.get("base_url") and not isinstance(prompt, str)
     asked = {"prompt": prompt} if isinstance(prompt, str) else {"messages": prompt}
     return HttpRequest(
         url=f"{base_url(endpoint)}/{'completions' if isinstance(prompt, str) else 'chat/completions'}",
@@ -75,16 +82,20 @@ def _openai_request(
         body={
             "model": endpoint["model"],
             **asked,
-            "temperature": manner.temperature,
-            "top_p": manner.top_p if manner.top_p < 1 else None,
-            "max_completion_tokens" if own else "max_tokens": manner.max_tokens,
-            "seed": manner.seed,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p if sampling.top_p < 1 else None,
+            "max_completion_tokens" if own else "max_tokens": sampling.max_tokens,
+            "seed": sampling.seed,
+            # OpenAI itself takes none of these, and the compiler refuses them for it.
+            "top_k": sampling.top_k or None,
+            "min_p": sampling.min_p or None,
+            "repetition_penalty": sampling.repetition_penalty if sampling.repetition_penalty != 1 else None,
         },
     )
 
 
 def _anthropic_request(
-    endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams
+    endpoint: Endpoint, key: str | None, prompt: Prompt, sampling: SamplingParams
 ) -> HttpRequest:
     system, turns = _split_system_prompt(endpoint, prompt)
     return HttpRequest(
@@ -94,15 +105,16 @@ def _anthropic_request(
             "model": endpoint["model"],
             "system": system or None,
             "messages": turns,
-            "temperature": manner.temperature,
-            "top_p": manner.top_p if manner.top_p < 1 else None,
-            "max_tokens": manner.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p if sampling.top_p < 1 else None,
+            "top_k": sampling.top_k or None,
+            "max_tokens": sampling.max_tokens,
         },
     )
 
 
 def _gemini_request(
-    endpoint: Endpoint, key: str | None, prompt: Prompt, manner: SamplingParams
+    endpoint: Endpoint, key: str | None, prompt: Prompt, sampling: SamplingParams
 ) -> HttpRequest:
     system, turns = _split_system_prompt(endpoint, prompt)
     roles = {"assistant": "model"}
@@ -116,10 +128,11 @@ def _gemini_request(
                 for turn in turns
             ],
             "generationConfig": {
-                "temperature": manner.temperature,
-                "maxOutputTokens": manner.max_tokens,
-                **({"topP": manner.top_p} if manner.top_p < 1 else {}),
-                **({"seed": manner.seed} if manner.seed is not None else {}),
+                "temperature": sampling.temperature,
+                "maxOutputTokens": sampling.max_tokens,
+                **({"topP": sampling.top_p} if sampling.top_p < 1 else {}),
+                **({"topK": sampling.top_k} if sampling.top_k else {}),
+                **({"seed": sampling.seed} if sampling.seed is not None else {}),
             },
         },
     )

@@ -24,11 +24,11 @@ def generate(
     progress: Callable[[int, int], None],
 ) -> list[list[Completion]]:
     """`n` completions of every prompt by a model in memory, in the order of the prompts."""
-    kept = CompletionLog(None, prompts, sampling["n"])
-    order = GenerationRequest(
-        prompts=prompts, sampling=sampling, seed=seed, log=kept, progress=progress, stop=StopRequest()
+    log = CompletionLog(None, prompts, sampling["n"])
+    request = GenerationRequest(
+        prompts=prompts, sampling=sampling, seed=seed, log=log, progress=progress, stop=StopRequest()
     )
-    return TransformersGenerator(model, tokenizer).generate(order)
+    return TransformersGenerator(model, tokenizer).generate(request)
 
 
 class TransformersGenerator:
@@ -41,23 +41,23 @@ class TransformersGenerator:
     def chat_template(self) -> str | None:
         return self._tokenizer.chat_template
 
-    def generate(self, order: GenerationRequest) -> list[list[Completion]]:
-        kept, samples = order.log, order.samples
-        self._warn_context_overflow(order)
-        order.progress(kept.count, kept.total)
-        for number, places in enumerate(_batch_indices(order)):
-            if all(kept.is_complete(place) for place in places):
+    def generate(self, request: GenerationRequest) -> list[list[Completion]]:
+        log, samples = request.log, request.samples
+        self._warn_context_overflow(request)
+        request.progress(log.count, log.total)
+        for number, places in enumerate(_batch_indices(request)):
+            if all(log.is_complete(place) for place in places):
                 continue
-            if order.stop.requested:
+            if request.stop.requested:
                 raise Interrupted
-            texts = [render_prompt(order.prompts[place], self._tokenizer) for place in places]
-            found = self._generate_batch(texts, order.sampling, int(digest([order.seed, number])[:8], 16))
+            texts = [render_prompt(request.prompts[place], self._tokenizer) for place in places]
+            found = self._generate_batch(texts, request.sampling, int(digest([request.seed, number])[:8], 16))
             for place, completions in zip(places, found, strict=True):
                 for draw in range(samples):
-                    kept.add(place, draw, completions[draw])
-            kept.sync()
-            order.progress(kept.count, kept.total)
-        return kept.all()
+                    log.add(place, draw, completions[draw])
+            log.sync()
+            request.progress(log.count, log.total)
+        return log.all()
 
     def close(self) -> None:
         import gc
@@ -69,12 +69,12 @@ class TransformersGenerator:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _warn_context_overflow(self, order: GenerationRequest) -> None:
+    def _warn_context_overflow(self, request: GenerationRequest) -> None:
         """Say once how many prompts reach, with their completions, beyond what the model was made to read."""
-        if self._warn is None or not order.prompts:
+        if self._warn is None or not request.prompts:
             return
-        context, longest = context_length(self._model), order.sampling["max_tokens"]
-        texts = [render_prompt(prompt, self._tokenizer) for prompt in order.prompts]
+        context, longest = context_length(self._model), request.sampling["max_tokens"]
+        texts = [render_prompt(prompt, self._tokenizer) for prompt in request.prompts]
         lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]]
         over = sum(length + longest > context for length in lengths)
         if over:
@@ -136,10 +136,12 @@ class TransformersGenerator:
         return [row[length:].tolist() for row in output]
 
 
-def _batch_indices(order: GenerationRequest) -> Iterator[Sequence[int]]:
+def _batch_indices(request: GenerationRequest) -> Iterator[Sequence[int]]:
     """The places of each batch: the same ones whatever is there already, so that the same is drawn."""
-    size = order.sampling["batch_size"] * (_BATCHES_PER_CALL if order.sampling["continuous_batching"] else 1)
-    lengths = [_prompt_length(prompt) for prompt in order.prompts]
+    size = request.sampling["batch_size"] * (
+        _BATCHES_PER_CALL if request.sampling["continuous_batching"] else 1
+    )
+    lengths = [_prompt_length(prompt) for prompt in request.prompts]
     places = sorted(range(len(lengths)), key=lambda place: (lengths[place], place))
     for start in range(0, len(places), size):
         yield places[start : start + size]

@@ -61,20 +61,20 @@ class VllmGenerator:
     def chat_template(self) -> str | None:
         return self._tokenizer.chat_template
 
-    def generate(self, order: GenerationRequest) -> list[list[Completion]]:
-        kept = order.log
-        order.progress(kept.count, kept.total)
-        missing = [place for place in range(len(order.prompts)) if not kept.is_complete(place)]
+    def generate(self, request: GenerationRequest) -> list[list[Completion]]:
+        log = request.log
+        request.progress(log.count, log.total)
+        missing = [place for place in range(len(request.prompts)) if not log.is_complete(place)]
         for start in range(0, len(missing), _PROMPTS_PER_CALL):
-            if order.stop.requested:
+            if request.stop.requested:
                 raise Interrupted
             places = missing[start : start + _PROMPTS_PER_CALL]
-            for place, completions in zip(places, self._generate_prompts(order, places), strict=True):
+            for place, completions in zip(places, self._generate_prompts(request, places), strict=True):
                 for draw, completion in enumerate(completions):
-                    kept.add(place, draw, completion)
-            kept.sync()
-            order.progress(kept.count, kept.total)
-        return kept.all()
+                    log.add(place, draw, completion)
+            log.sync()
+            request.progress(log.count, log.total)
+        return log.all()
 
     def close(self) -> None:
         import gc
@@ -82,17 +82,17 @@ class VllmGenerator:
         del self._model
         gc.collect()
 
-    def _generate_prompts(self, order: GenerationRequest, places: Sequence[int]) -> list[list[Completion]]:
+    def _generate_prompts(self, request: GenerationRequest, places: Sequence[int]) -> list[list[Completion]]:
         # As token ids: vLLM would put a second token for the beginning before rendered text.
         prompts = [
             self._vllm.TokensPrompt(
                 prompt_token_ids=self._tokenizer.encode(
-                    render_prompt(order.prompts[place], self._tokenizer), add_special_tokens=False
+                    render_prompt(request.prompts[place], self._tokenizer), add_special_tokens=False
                 )
             )
             for place in places
         ]
-        sampling = [self._vllm.SamplingParams(**sampling_kwargs(order, place)) for place in places]
+        sampling = [self._vllm.SamplingParams(**sampling_kwargs(request, place)) for place in places]
         try:
             found = self._model.generate(prompts, sampling, use_tqdm=False)
         except ValueError as error:  # a prompt that is too long, above all
@@ -106,16 +106,19 @@ def _to_completion(one: Any) -> Completion:
     return Completion(one.text, len(one.token_ids) - ended, one.finish_reason or "stop")
 
 
-def sampling_kwargs(order: GenerationRequest, place: int) -> dict[str, Any]:
+def sampling_kwargs(request: GenerationRequest, place: int) -> dict[str, Any]:
     """What vLLM's SamplingParams are given: each prompt is drawn by a seed of its own."""
-    sampling = order.sampling
+    sampling = request.sampling
     return {
         "n": sampling["n"],
         "temperature": sampling["temperature"],
         "top_p": sampling["top_p"],
+        "top_k": sampling["top_k"],
+        "min_p": sampling["min_p"],
+        "repetition_penalty": sampling["repetition_penalty"],
         "max_tokens": sampling["max_tokens"],
         "stop": sampling["stop"] or None,
         "include_stop_str_in_output": True,
         "skip_special_tokens": True,
-        "seed": int(digest([order.seed, order.log.prompt_id(place)])[:7], 16),
+        "seed": int(digest([request.seed, request.log.prompt_id(place)])[:7], 16),
     }

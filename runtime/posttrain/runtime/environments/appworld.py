@@ -34,12 +34,12 @@ EXTENSION = Environment(
 
 
 def run(params: AppWorld, site: EpisodeResources) -> EpisodeFactory:
-    home = EpisodeProcessSpec(
+    spec = EpisodeProcessSpec(
         python=params.python,
         file=Path(__file__).with_name("appworld_task.py"),
-        name="Played",
+        name="AppWorldEpisode",
         params={"version": params.version},
         environment={"APPWORLD_ROOT": params.root},
         seconds=site.seconds,
     )
-    return isolated_episodes(home, params.processes)
+    return isolated_episodes(spec, params.processes)

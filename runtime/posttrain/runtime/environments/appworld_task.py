@@ -9,7 +9,7 @@ from typing import Any
 _CODE = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
-class Played:
+class AppWorldEpisode:
     def __init__(self, version: str) -> None:
         from importlib.metadata import version as installed
 

@@ -11,7 +11,9 @@ from posttrain.spec.extension import Environment, Params
 
 class Calculator(Params):
     answer: str = field(default="answer", description="The column with the right answer, a number as text.")
-    told: bool = field(default=True, description="Begin by telling the model how the tool is called.")
+    show_instructions: bool = field(
+        default=True, description="Begin by telling the model how the tool is called."
+    )
 
 
 EXTENSION = Environment(
@@ -43,7 +45,7 @@ class CalculatorEpisode:
         if wanted is None:
             raise ValueError(f"the answer {row[self._params.answer]!r} is no number")
         self._expected = wanted
-        return _INSTRUCTIONS if self._params.told else ""
+        return _INSTRUCTIONS if self._params.show_instructions else ""
 
     def step(self, action: Action) -> tuple[str, bool]:
         if isinstance(action, str):

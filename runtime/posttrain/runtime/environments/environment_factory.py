@@ -25,8 +25,8 @@ def environment_columns(context: StepContext) -> list[str]:
 
 def open_environment(context: StepContext) -> EnvironmentSession:
     plan = environment_config(context)
-    kind = CATALOG.find("environment", plan["kind"])
-    assert isinstance(kind, Environment), f"the catalog lost the environment {plan['kind']}"
+    kind = CATALOG.find("environment", plan["type"])
+    assert isinstance(kind, Environment), f"the catalog lost the environment {plan['type']}"
     params = parse_declaration(kind.params, {**plan["params"], **context.params.get("hosting", {})})
     files = {
         role.removeprefix(_FILE_ROLE_PREFIX): path
@@ -35,17 +35,17 @@ def open_environment(context: StepContext) -> EnvironmentSession:
     }
     low, high = plan["range"]
     return EnvironmentSession(
-        factory=CATALOG.run("environment", plan["kind"])(
-            params, EpisodeResources(files=files, seconds=plan["seconds"])
+        factory=CATALOG.run("environment", plan["type"])(
+            params, EpisodeResources(files=files, seconds=plan["timeout_seconds"])
         ),
-        kind=plan["kind"],
+        kind=plan["type"],
         acts=kind.action_format(params),
         columns=plan["columns"],
         low=low,
         high=high,
-        turns=plan["turns"],
-        turn_tokens=plan["turn_tokens"],
-        reply=plan["reply"],
+        turns=plan["max_turns"],
+        turn_tokens=plan["max_turn_tokens"],
+        reply=plan["observation_template"],
         on_error=plan["on_error"],
         text_columns=frozenset(name for name, type in kind.columns(params).items() if type == "text"),
     )

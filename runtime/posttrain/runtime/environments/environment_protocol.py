@@ -1,7 +1,7 @@
 """What an environment is to the rest: a place that opens episodes, and what an episode does.
 
-A kind's `run(params, site)` gives a `Place`. Episodes are deterministic: the same row, the same seed
-and the same actions give the same observations and the same score.
+A kind's `run(params, site)` returns an `EpisodeFactory`. Episodes are deterministic: the same row, the
+same seed and the same actions give the same observations and the same score.
 """
 
 from collections.abc import Callable, Mapping

@@ -35,9 +35,9 @@ class EpisodeProcessSpec:
         return HostClient(self.python, "episodes", file, name, params, self.folders, self.environment)
 
 
-def pooled_episodes(home: EpisodeProcessSpec, processes: int) -> EpisodeFactory:
+def pooled_episodes(spec: EpisodeProcessSpec, processes: int) -> EpisodeFactory:
     """Episodes dealt out over so many processes, each started when it is first needed."""
-    hosts = [_EpisodeProcess(home) for _ in range(processes)]
+    hosts = [_EpisodeProcess(spec) for _ in range(processes)]
     count = 0
 
     def open_one() -> RemoteEpisode:
@@ -53,66 +53,66 @@ def pooled_episodes(home: EpisodeProcessSpec, processes: int) -> EpisodeFactory:
     return EpisodeFactory(open=open_one, max_concurrency=processes, close=close)
 
 
-def isolated_episodes(home: EpisodeProcessSpec, at_once: int) -> EpisodeFactory:
+def isolated_episodes(spec: EpisodeProcessSpec, max_concurrency: int) -> EpisodeFactory:
     """Every episode in a process of its own, which ends with it; so many of them are in a call at a time."""
     hosts: list[_EpisodeProcess] = []
 
     def open_one() -> RemoteEpisode:
-        hosts.append(_EpisodeProcess(home))
-        return RemoteEpisode(hosts[-1], 0, apart=True)
+        hosts.append(_EpisodeProcess(spec))
+        return RemoteEpisode(hosts[-1], 0, isolated=True)
 
     def close() -> None:
         while hosts:
             hosts.pop().stop()
 
     atexit.register(close)
-    return EpisodeFactory(open=open_one, max_concurrency=at_once, close=close)
+    return EpisodeFactory(open=open_one, max_concurrency=max_concurrency, close=close)
 
 
 class RemoteEpisode:
-    def __init__(self, host: "_EpisodeProcess", number: int, *, apart: bool = False) -> None:
+    def __init__(self, host: "_EpisodeProcess", number: int, *, isolated: bool = False) -> None:
         self._host = host
-        self._isolated = apart
+        self._isolated = isolated
         self._number = number
         # All that has been asked: what a new process is told to have the same episode again.
         self._history: list[dict[str, Any]] = []
         self._generation = -1
 
     def reset(self, row: Row, seed: int) -> str:
-        return self._ask({"do": "reset", "row": dict(row), "seed": seed})["observation"]
+        return self._ask({"op": "reset", "row": dict(row), "seed": seed})["observation"]
 
     def step(self, action: Action) -> tuple[str, bool]:
-        told = self._ask({"do": "step", "action": action if isinstance(action, str) else dict(action)})
-        return told["observation"], told["over"]
+        reply = self._ask({"op": "step", "action": action if isinstance(action, str) else dict(action)})
+        return reply["observation"], reply["done"]
 
     def score(self) -> float:
-        return self._ask({"do": "score"})["score"]
+        return self._ask({"op": "score"})["score"]
 
     def close(self) -> None:
         if self._history and self._host.alive and self._generation == self._host.generation:
-            self._ask({"do": "close"})
+            self._ask({"op": "close"})
         if self._isolated:
             self._host.stop()
 
-    def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
-        asked = {**asked, "episode": self._number}
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        message = {**message, "episode": self._number}
         with self._host.lock:
             self._host.start()
             if self._generation != self._host.generation:
                 self._generation = self._host.generation
                 for earlier in self._history:
                     self._host.ask(earlier)
-            told = self._host.ask(asked)
-        if asked["do"] in ("reset", "step"):
-            self._history.append(asked)
-        return told
+            reply = self._host.ask(message)
+        if message["op"] in ("reset", "step"):
+            self._history.append(message)
+        return reply
 
 
 class _EpisodeProcess:
     """A process, and the one that is started after it was killed."""
 
-    def __init__(self, home: EpisodeProcessSpec) -> None:
-        self._spec = home
+    def __init__(self, spec: EpisodeProcessSpec) -> None:
+        self._spec = spec
         self._process: HostClient | None = None
         self.lock = threading.RLock()
         # How often it was started: an episode of an earlier life must be told again.
@@ -133,19 +133,19 @@ class _EpisodeProcess:
         self.generation += 1
         self._check_reply(self._process.wait_until_ready(), START_SECONDS)
 
-    def ask(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._process is not None, "a host is started before it is asked"
-        return self._check_reply(self._process.request(asked, self._spec.seconds), self._spec.seconds)
+        return self._check_reply(self._process.request(message, self._spec.seconds), self._spec.seconds)
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.stop()
             self._process = None
 
-    def _check_reply(self, told: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
-        if told is None:
+    def _check_reply(self, reply: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
+        if reply is None:
             self.stop()
             raise EpisodeError(f"it did not answer in {seconds:g} s")
-        if "error" in told:
-            raise EpisodeError(told["error"])
-        return told
+        if "error" in reply:
+            raise EpisodeError(reply["error"])
+        return reply

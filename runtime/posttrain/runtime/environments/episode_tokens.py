@@ -1,6 +1,6 @@
 """Episodes as tokens, for methods that learn from them: who wrote each token, the model or its place.
 
-The model that is trained writes every turn by whatever its trainer writes with: a `Scribe`.
+The model that is trained writes every turn by whatever its trainer writes with: a `TokenGenerator`.
 """
 
 from collections.abc import Sequence
@@ -60,10 +60,10 @@ class TokenizedEpisode:
     def remaining(self) -> int:
         return self.max_tokens - len(self.tokens)
 
-    def append(self, tokens: Sequence[int], own: int, chances: Sequence[float] | None = None) -> None:
+    def append(self, tokens: Sequence[int], own: int, logprobs: Sequence[float] | None = None) -> None:
         self.tokens += tokens
         self.model_mask += [own] * len(tokens)
-        self.logprobs += chances or [0.0] * len(tokens)
+        self.logprobs += logprobs or [0.0] * len(tokens)
 
 
 @dataclass(frozen=True)
@@ -78,68 +78,76 @@ class EpisodeBatch:
 
 
 def run_token_episodes(
-    world: EnvironmentSession, seed: int, rows: Sequence[Any], prompts: Sequence[Any], scribe: TokenGenerator
+    session: EnvironmentSession,
+    seed: int,
+    rows: Sequence[Any],
+    prompts: Sequence[Any],
+    generator: TokenGenerator,
 ) -> EpisodeBatch:
     """Play an episode for each row, all of them side by side, until the last one is over."""
-    plays = episode_runner.start_episodes(world, rows, seed)
-    phrasing = EpisodeTokenizer(scribe.tokenizer, scribe.ends, world)
-    acted = [_start_episode(phrasing, p, play, scribe) for p, play in zip(prompts, plays, strict=True)]
-    weighed = False
-    while all_reduce_any(any(one.state.end is None for one in acted)):
-        weighed = _run_round(world, phrasing, acted, scribe) or weighed
-    for one in acted:
+    states = episode_runner.start_episodes(session, rows, seed)
+    tokenizer = EpisodeTokenizer(generator.tokenizer, generator.ends, session)
+    episodes = [
+        _start_episode(tokenizer, p, play, generator) for p, play in zip(prompts, states, strict=True)
+    ]
+    has_logprobs = False
+    while all_reduce_any(any(one.state.end is None for one in episodes)):
+        has_logprobs = _run_round(session, tokenizer, episodes, generator) or has_logprobs
+    for one in episodes:
         if not one.tokens:  # its environment failed before the model's first turn
-            one.append([scribe.tokenizer.eos_token_id], 0)
-    return EpisodeBatch(acted, [episode_runner.episode_record(world, one.state) for one in acted], weighed)
+            one.append([generator.tokenizer.eos_token_id], 0)
+    return EpisodeBatch(
+        episodes, [episode_runner.episode_record(session, one.state) for one in episodes], has_logprobs
+    )
 
 
 def _start_episode(
-    phrasing: EpisodeTokenizer, prompt: Any, play: EpisodeState, scribe: TokenGenerator
+    tokenizer: EpisodeTokenizer, prompt: Any, play: EpisodeState, generator: TokenGenerator
 ) -> TokenizedEpisode:
-    tokens = phrasing.encode_opening(prompt, play.first_observation)
-    room = min(scribe.longest, scribe.context - len(tokens))
+    tokens = tokenizer.encode_opening(prompt, play.first_observation)
+    room = min(generator.longest, generator.context - len(tokens))
     if room < 1:
         raise StepError(
             f"a prompt with its first observation has {len(tokens)} tokens, which leaves no room in the"
-            f" model's context of {scribe.context}",
+            f" model's context of {generator.context}",
             "shorten the prompts, or take a model with a longer context",
         )
     return TokenizedEpisode(state=play, prompt=tokens, max_tokens=room)
 
 
 def _run_round(
-    world: EnvironmentSession,
-    phrasing: EpisodeTokenizer,
-    acted: list[TokenizedEpisode],
-    scribe: TokenGenerator,
+    session: EnvironmentSession,
+    tokenizer: EpisodeTokenizer,
+    episodes: list[TokenizedEpisode],
+    generator: TokenGenerator,
 ) -> bool:
     """A turn of every episode that goes on; whether the engine told the chances of its tokens.
 
     Where several processes share a model, all of them write as long as one has something to write.
     """
-    active = [one for one in acted if one.state.end is None]
-    longest = [min(world.turn_tokens or one.remaining, one.remaining) for one in active]
-    given = [one.prompt + one.tokens for one in active] or [acted[0].prompt]
-    found, chances = scribe.generate(given, max(longest, default=1))
+    active = [one for one in episodes if one.state.end is None]
+    longest = [min(session.turn_tokens or one.remaining, one.remaining) for one in active]
+    given = [one.prompt + one.tokens for one in active] or [episodes[0].prompt]
+    found, logprobs = generator.generate(given, max(longest, default=1))
     texts: list[str] = []
     for place, one in enumerate(active):
         turn = found[place][: one.remaining]
-        one.append(turn, 1, chances[place][: len(turn)] if chances else None)
-        texts.append(phrasing.decode(turn))
-    episode_runner.step_episodes(world, [one.state for one in active], texts)
+        one.append(turn, 1, logprobs[place][: len(turn)] if logprobs else None)
+        texts.append(tokenizer.decode(turn))
+    episode_runner.step_episodes(session, [one.state for one in active], texts)
     for one in active:
-        _append_reply(world, phrasing, one)
-    return chances is not None
+        _append_reply(session, tokenizer, one)
+    return logprobs is not None
 
 
-def _append_reply(world: EnvironmentSession, phrasing: EpisodeTokenizer, one: TokenizedEpisode) -> None:
+def _append_reply(session: EnvironmentSession, tokenizer: EpisodeTokenizer, one: TokenizedEpisode) -> None:
     """Tell the model what came of its turn, if there is room for that and for another turn."""
     if one.state.end is not None:
         # Over all the same: what ends without an end token counts as cut short.
-        one.append(phrasing.end_tokens(one.tokens[-1])[: one.remaining], 0)
+        one.append(tokenizer.end_tokens(one.tokens[-1])[: one.remaining], 0)
         return
-    tokens = phrasing.encode_reply(one.state, one.tokens[-1])
+    tokens = tokenizer.encode_reply(one.state, one.tokens[-1])
     if len(tokens) < one.remaining:
         one.append(tokens, 0)
     else:
-        episode_runner.abandon_episode(world, one.state, "length")
+        episode_runner.abandon_episode(session, one.state, "length")

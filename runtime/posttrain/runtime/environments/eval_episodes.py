@@ -66,7 +66,7 @@ def run_episodes(
     rows: Sequence[Row],
     prompts: Sequence[Prompt],
     write: GenerateFn,
-    reader: "TokenCounter",
+    token_counter: "TokenCounter",
 ) -> list[Row]:
     """A row for each episode: the data's columns, what the model said, the transcript and the outcome."""
     world, draws = open_environment(context), context.params["sampling"]["n"]
@@ -74,18 +74,18 @@ def run_episodes(
         each = [row for row in rows for _ in range(draws)]
         plays = episode_runner.start_episodes(world, each, context.params["seed"])
         asked = [prompt for prompt in prompts for _ in range(draws)]
-        seats = [
-            _start_context(play, append_observation(prompt, play.first_observation, world), reader)
+        contexts = [
+            _start_context(play, append_observation(prompt, play.first_observation, world), token_counter)
             for play, prompt in zip(plays, asked, strict=True)
         ]
-        table = _RoundRunner(context, world, write, reader)
+        runner = _RoundRunner(context, world, write, token_counter)
         for number in range(world.turns):
-            table.run_round([seat for seat in seats if seat.state.end is None], number)
+            runner.run_round([episode for episode in contexts if episode.state.end is None], number)
     finally:
         world.factory.close()
     return [
-        {**row, "item": number // draws, **_episode_columns(world, seat)}
-        for number, (row, seat) in enumerate(zip(each, seats, strict=True))
+        {**row, "item": number // draws, **_episode_columns(world, episode)}
+        for number, (row, episode) in enumerate(zip(each, contexts, strict=True))
     ]
 
 
@@ -96,36 +96,40 @@ class _RoundRunner:
     context: StepContext
     world: EnvironmentSession
     generate: GenerateFn
-    reader: "TokenCounter"
+    token_counter: "TokenCounter"
 
-    def run_round(self, seats: Sequence[_EpisodeContext], number: int) -> None:
+    def run_round(self, contexts: Sequence[_EpisodeContext], number: int) -> None:
         """One turn of each of these episodes that the model still has room for."""
-        left = {id(seat): self._remaining_tokens(seat) for seat in seats}
-        active = [seat for seat in seats if left[id(seat)] > 0]
-        for seat in seats:
-            if left[id(seat)] <= 0:
-                episode_runner.abandon_episode(self.world, seat.state, "length")
-        longest = [min(self.world.turn_tokens or left[id(seat)], left[id(seat)]) for seat in active]
-        found = self._generate_turns([seat.prompt for seat in active], max(longest), number) if active else []
+        left = {id(episode): self._remaining_tokens(episode) for episode in contexts}
+        active = [episode for episode in contexts if left[id(episode)] > 0]
+        for episode in contexts:
+            if left[id(episode)] <= 0:
+                episode_runner.abandon_episode(self.world, episode.state, "length")
+        longest = [min(self.world.turn_tokens or left[id(episode)], left[id(episode)]) for episode in active]
+        found = (
+            self._generate_turns([episode.prompt for episode in active], max(longest), number)
+            if active
+            else []
+        )
         answered = [
-            (seat, self.reader.truncate(one, most))
-            for seat, (one,), most in zip(active, found, longest, strict=True)
-            if _record_turn(self.world, seat, one, most)
+            (episode, self.token_counter.truncate(one, most))
+            for episode, (one,), most in zip(active, found, longest, strict=True)
+            if _record_turn(self.world, episode, one, most)
         ]
         episode_runner.step_episodes(
-            self.world, [seat.state for seat, _ in answered], [text for _, text in answered]
+            self.world, [episode.state for episode, _ in answered], [text for _, text in answered]
         )
-        for seat, text in answered:
-            seat.prompt = self._next_prompt(seat, text)
+        for episode, text in answered:
+            episode.prompt = self._next_prompt(episode, text)
 
-    def _remaining_tokens(self, seat: _EpisodeContext) -> int:
+    def _remaining_tokens(self, episode: _EpisodeContext) -> int:
         """The tokens that an episode may still have. Of what an endpoint reads nobody knows the tokens: only
         its own are counted."""
         most = self.context.params["sampling"]["max_tokens"]
-        if seat.opening_tokens is None:
-            return most - seat.tokens
-        room = min(most, self.reader.context_length - seat.opening_tokens)
-        return room - (self.reader.count(seat.prompt) - seat.opening_tokens)
+        if episode.opening_tokens is None:
+            return most - episode.tokens
+        room = min(most, self.token_counter.context_length - episode.opening_tokens)
+        return room - (self.token_counter.count(episode.prompt) - episode.opening_tokens)
 
     def _generate_turns(self, prompts: Sequence[Prompt], longest: int, number: int) -> list[list[Completion]]:
         """A completion of each prompt, drawn by a seed of this round."""
@@ -133,25 +137,32 @@ class _RoundRunner:
         seed = int(digest([self.context.params["seed"], "turn", number])[:12], 16)
         return self.generate(prompts, sampling, seed, f"-turn{number}")
 
-    def _next_prompt(self, seat: _EpisodeContext, text: str) -> Prompt:
-        said = seat.state.messages[-1]
+    def _next_prompt(self, episode: _EpisodeContext, text: str) -> Prompt:
+        said = episode.state.messages[-1]
         observation = said["content"] if said["role"] == "user" else ""
-        if isinstance(seat.prompt, str):
-            return seat.prompt + text + self.reader.eos_text + self.world.format_observation(observation)
-        told = {"role": "user", "content": observation}
-        return [*seat.prompt, {"role": "assistant", "content": text}, told]
+        if isinstance(episode.prompt, str):
+            return (
+                episode.prompt
+                + text
+                + self.token_counter.eos_text
+                + self.world.format_observation(observation)
+            )
+        user_turn = {"role": "user", "content": observation}
+        return [*episode.prompt, {"role": "assistant", "content": text}, user_turn]
 
 
-def _start_context(play: EpisodeState, prompt: Prompt, reader: "TokenCounter") -> _EpisodeContext:
-    return _EpisodeContext(play, prompt, None if reader.tokenizer is None else reader.count(prompt))
+def _start_context(play: EpisodeState, prompt: Prompt, token_counter: "TokenCounter") -> _EpisodeContext:
+    return _EpisodeContext(
+        play, prompt, None if token_counter.tokenizer is None else token_counter.count(prompt)
+    )
 
 
-def _record_turn(world: EnvironmentSession, seat: _EpisodeContext, one: Completion, most: int) -> bool:
+def _record_turn(world: EnvironmentSession, episode: _EpisodeContext, one: Completion, most: int) -> bool:
     """Note a turn; an episode whose model has not answered ends without a score."""
-    seat.finish = one.finish
-    seat.tokens += min(one.tokens or 0, most)
+    episode.finish = one.finish
+    episode.tokens += min(one.tokens or 0, most)
     if one.text is None:
-        episode_runner.abandon_episode(world, seat.state, UNANSWERED, one.error)
+        episode_runner.abandon_episode(world, episode.state, UNANSWERED, one.error)
     return one.text is not None
 
 
@@ -197,13 +208,13 @@ def _token_counter(context: StepContext, subject: Mapping[str, Any]) -> TokenCou
     return TokenCounter(load_tokenizer(folder), context_length(SimpleNamespace(config=config)))
 
 
-def _episode_columns(world: EnvironmentSession, seat: _EpisodeContext) -> Row:
-    unanswered = seat.state.end == UNANSWERED
-    finish = seat.finish if unanswered else _FINISH_REASONS.get(str(seat.state.end), "stop")
+def _episode_columns(world: EnvironmentSession, episode: _EpisodeContext) -> Row:
+    unanswered = episode.state.end == UNANSWERED
+    finish = episode.finish if unanswered else _FINISH_REASONS.get(str(episode.state.end), "stop")
     return {
-        "completion": None if unanswered else episode_runner.model_text(seat.state),
-        "tokens": seat.tokens,
+        "completion": None if unanswered else episode_runner.model_text(episode.state),
+        "tokens": episode.tokens,
         "finish": finish,
-        TRANSCRIPT: episode_runner.transcript(seat.state),
-        EPISODES: episode_runner.episode_record(world, seat.state),
+        TRANSCRIPT: episode_runner.transcript(episode.state),
+        EPISODES: episode_runner.episode_record(world, episode.state),
     }

@@ -12,7 +12,7 @@ class Guess(Params):
     high: int = field(default=9, description="The greatest number that there may be.")
     below: str = field(default="lower", description="The answer to a guess above the number.")
     above: str = field(default="higher", description="The answer to a guess below it.")
-    unread: str = field(default="no number", description="The answer to a turn without a number.")
+    invalid_message: str = field(default="no number", description="The answer to a turn without a number.")
 
     def check(self) -> None:
         if self.low >= self.high:
@@ -50,7 +50,7 @@ class GuessEpisode:
     def step(self, action: Action) -> tuple[str, bool]:
         said = _NUMBER.search(str(action))
         if said is None:
-            return self._params.unread, False
+            return self._params.invalid_message, False
         guess = int(said.group())
         self._found = guess == self._target
         if self._found:

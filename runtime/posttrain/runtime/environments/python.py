@@ -59,7 +59,7 @@ EXTENSION = Environment(
 
 def run(params: Python, site: EpisodeResources) -> EpisodeFactory:
     paths: list[Path] = [site.files[name] for name in params.files]
-    home = EpisodeProcessSpec(
+    spec = EpisodeProcessSpec(
         python=sys.executable,
         file=paths[0],
         name=params.call.rpartition(":")[2],
@@ -67,4 +67,4 @@ def run(params: Python, site: EpisodeResources) -> EpisodeFactory:
         folders=tuple(dict.fromkeys(str(path.parent) for path in paths)),
         seconds=site.seconds,
     )
-    return pooled_episodes(home, params.processes)
+    return pooled_episodes(spec, params.processes)

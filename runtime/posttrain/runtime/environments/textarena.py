@@ -33,11 +33,11 @@ EXTENSION = Environment(
 
 
 def run(params: TextArena, site: EpisodeResources) -> EpisodeFactory:
-    home = EpisodeProcessSpec(
+    spec = EpisodeProcessSpec(
         python=params.python or sys.executable,
         file=Path(__file__).with_name("textarena_game.py"),
         name="Game",
         params={"game": params.game, "version": params.version},
         seconds=site.seconds,
     )
-    return pooled_episodes(home, params.processes)
+    return pooled_episodes(spec, params.processes)

@@ -1,7 +1,7 @@
 """Episodes in place of completions, for TRL's trainers: what the model was told is kept out of the loss.
 
 TRL hands GRPO's `rollout_func` the prompts alone. The rows that they stand in, which episodes begin with,
-are taken on their way to it. RLOO's trainer has no such door: `leave_one_out.py` makes one.
+are taken on their way to it. RLOO's trainer has no such door: `rloo_rollouts.py` makes one.
 """
 
 from collections.abc import Sequence

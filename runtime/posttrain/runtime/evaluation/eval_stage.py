@@ -32,34 +32,34 @@ def run_eval(context: StepContext) -> None:
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
         raise StepError("there are no rows to measure", "look at the dataset's steps")
-    models = {subject["name"]: _score_model(context, subject, rows) for subject in context.params["subjects"]}
-    wanted: metric_tables.Metrics = {}
+    models = {subject["name"]: _score_model(context, subject, rows) for subject in context.params["models"]}
+    definitions: metric_tables.Metrics = {}
     for flat in models.values():
-        wanted = metric_tables.add_pass_at_k(
+        definitions = metric_tables.add_pass_at_k(
             flat, {**metric_tables.COMPLETION_RATES, **context.params["metrics"]}
         )
-    metrics, breakdowns = _metrics(context, models, wanted), _breakdowns(context, models, wanted)
-    comparisons = metric_tables.compare_models(models, wanted, context.params["seed"])
+    metrics, breakdowns = _metrics(context, models, definitions), _breakdowns(context, models, definitions)
+    comparisons = metric_tables.compare_models(models, definitions, context.params["seed"])
     scored = [{"model": model, **row} for model, flat in models.items() for row in flat]
     write_rows(context.out / "completions.parquet", scored)
     atomic_io.write_json(context.out / "metrics.json", metrics)
     atomic_io.write_json(context.out / "breakdowns.json", breakdowns)
     atomic_io.write_json(context.out / "comparisons.json", comparisons)
-    told = {name: metric for name, metric in metrics.items() if metric["node"] not in _RATE_NODES}
+    reported = {name: metric for name, metric in metrics.items() if metric["node"] not in _RATE_NODES}
     context.facts.update(
-        metrics=told, comparisons=comparisons, breakdowns=breakdowns[:_MAX_REPORTED_BREAKDOWNS]
+        metrics=reported, comparisons=comparisons, breakdowns=breakdowns[:_MAX_REPORTED_BREAKDOWNS]
     )
     _report(context, models)
 
 
 def _metrics(
-    context: StepContext, models: ScoredModels, wanted: metric_tables.Metrics
+    context: StepContext, models: ScoredModels, definitions: metric_tables.Metrics
 ) -> dict[str, dict[str, Any]]:
     """Every metric, under its own name, or under MODEL.METRIC where several models are measured."""
     found: dict[str, dict[str, Any]] = {}
     for model, flat in models.items():
-        for name, metric in metric_tables.measure_metrics(flat, wanted, context.params["seed"]).items():
-            if context.params["several"]:
+        for name, metric in metric_tables.measure_metrics(flat, definitions, context.params["seed"]).items():
+            if context.params["multiple_models"]:
                 found[f"{model}.{name}"] = {**metric, "model": model}
             else:
                 found[name] = metric
@@ -67,13 +67,13 @@ def _metrics(
 
 
 def _breakdowns(
-    context: StepContext, models: ScoredModels, wanted: metric_tables.Metrics
+    context: StepContext, models: ScoredModels, definitions: metric_tables.Metrics
 ) -> list[dict[str, Any]]:
     by, seed = context.params["group_by"], context.params["seed"]
     return [
-        {"model": model, **told}
+        {"model": model, **reported}
         for model, flat in models.items()
-        for told in metric_tables.compute_breakdowns(flat, wanted, by, seed)
+        for reported in metric_tables.compute_breakdowns(flat, definitions, by, seed)
     ]
 
 
@@ -105,7 +105,7 @@ def _score_model(context: StepContext, subject: Mapping[str, Any], rows: list[Ro
 
 
 def _phase(name: str, context: StepContext, subject: Mapping[str, Any]) -> str:
-    return f"{name} {subject['name']}" if context.params["several"] else name
+    return f"{name} {subject['name']}" if context.params["multiple_models"] else name
 
 
 def _report(context: StepContext, models: ScoredModels) -> None:
@@ -132,28 +132,28 @@ def _report(context: StepContext, models: ScoredModels) -> None:
 
 
 def _completion_rates(flat: Sequence[Row]) -> dict[str, float]:
-    """The shares of the completions that were cut, that have no score, and that never came."""
-    cut = sum(row["finish"] == "length" for row in flat)
+    """The shares of the completions that were truncated, that have no score, and that never came."""
+    truncated = sum(row["finish"] == "length" for row in flat)
     unscored = sum(row["node:is unscored"] for row in flat)
-    late = sum(row["finish"] == "timeout" for row in flat)
-    lost = sum(row["completion"] is None for row in flat) - late
-    named = {"cut": cut, "unscored": unscored, "timed_out": late, "failed": lost}
-    return {name: count / len(flat) for name, count in named.items()}
+    timed_out = sum(row["finish"] == "timeout" for row in flat)
+    failed = sum(row["completion"] is None for row in flat) - timed_out
+    counts = {"truncated": truncated, "unscored": unscored, "timed_out": timed_out, "failed": failed}
+    return {name: count / len(flat) for name, count in counts.items()}
 
 
 def _warn_of_rates(context: StepContext, model: str, shares: Mapping[str, float]) -> None:
-    lost = shares["timed_out"] + shares["failed"]
-    if lost:
+    missing = shares["timed_out"] + shares["failed"]
+    if missing:
         context.events.emit(
             "warning",
-            message=f"{lost:.1%} of the completions of {model} never came; they count as unscored",
+            message=f"{missing:.1%} of the completions of {model} never came; they count as unscored",
             advice="the column `finish` of completions.parquet tells which; the log of the endpoint, why",
         )
-    if shares["cut"] > 0.5:
+    if shares["truncated"] > 0.5:
         context.events.emit(
             "warning",
-            message=f"{shares['cut']:.0%} of the completions were cut at their longest length",
-            advice="raise sampling.max_tokens, or teach the model to end",
+            message=f"{shares['truncated']:.0%} of the completions reached `max_tokens` and were truncated",
+            advice="raise sampling.max_tokens, or train the model to end",
         )
 
 

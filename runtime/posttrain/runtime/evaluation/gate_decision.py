@@ -19,15 +19,15 @@ from posttrain.spec.column_types import Interval
 def run_gate(context: StepContext) -> None:
     """The whole of a gate."""
     conditions = [_decide_condition(condition, context) for condition in context.params["conditions"]]
-    ruled = combine_verdicts(conditions, context.params["correction"])
+    decision = combine_verdicts(conditions, context.params["correction"])
     result = {
-        "verdict": ruled.verdict,
+        "verdict": decision.verdict,
         "correction": context.params["correction"],
-        "conditions": list(ruled.conditions),
+        "conditions": list(decision.conditions),
     }
     atomic_io.write_json(context.out / "verdict.json", result)
     context.facts.update(result)
-    for condition in ruled.conditions:
+    for condition in decision.conditions:
         if condition["verdict"] != "pass":
             message = f"{condition['text']}: {condition['verdict']}"
             context.events.emit("warning", message=message, advice=_format_estimate(condition))
@@ -77,8 +77,8 @@ def _decide_condition(condition: Mapping[str, Any], context: StepContext) -> dic
             trials=scored.completions,
             bounds=scored.bounds,
         )
-    told = {name: condition[name] for name in ("text", "kind", "margin")}
-    return {**told, "confidence": confidence, **found}
+    described = {name: condition[name] for name in ("text", "kind", "margin")}
+    return {**described, "confidence": confidence, **found}
 
 
 def _read_items(folder: Path, name: str) -> _ItemValues:

@@ -57,8 +57,8 @@ def compute_breakdowns(
             values.setdefault(row[column], []).append(row)
         for value in sorted(values, key=lambda one: (one is None, str(type(one)), one)):
             for name, metric in metrics.items():
-                told = measure_metric(metric, values[value], seed)
-                found.append({"column": column, "group": value, "metric": name, **told})
+                estimate = measure_metric(metric, values[value], seed)
+                found.append({"column": column, "group": value, "metric": name, **estimate})
     return found
 
 
@@ -71,7 +71,7 @@ def compare_models(models: Mapping[str, Sequence[Row]], metrics: Metrics, seed: 
     for name, metric in metrics.items():
         means = {model: item_means(metric["node"], flat) for model, flat in models.items()}
         for first, second in combinations(models, 2):
-            told = compare_items(means[second], means[first], 0.0, CONFIDENCE, seed, value_bounds(metric))
-            told = {key: told.get(key) for key in _COMPARISON_FIELDS}
-            found.append({"metric": name, "model": second, "baseline": first, **told})
+            estimate = compare_items(means[second], means[first], 0.0, CONFIDENCE, seed, value_bounds(metric))
+            estimate = {key: estimate.get(key) for key in _COMPARISON_FIELDS}
+            found.append({"metric": name, "model": second, "baseline": first, **estimate})
     return found

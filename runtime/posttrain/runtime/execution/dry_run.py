@@ -22,7 +22,7 @@ class StepForecast:
 
 
 def forecast_plan(plan: Plan, home: Home, selection: Selection | None = None) -> dict[str, StepForecast]:
-    """The prospect of every step, by id; `skipped` for those that are not selected."""
+    """The forecast of every step, by id; `skipped` for those that are not selected."""
     earlier = last_plan(home, plan.name)
     before = {step.id: step for step in earlier.steps} if earlier else {}
     found: dict[str, StepForecast] = {}
@@ -38,9 +38,9 @@ def forecast_plan(plan: Plan, home: Home, selection: Selection | None = None) ->
 def _forecast_step(
     step: Step, before: Step | None, home: Home, others: Mapping[str, StepForecast]
 ) -> StepForecast:
-    made = home.store.find(step.key) if step.pinned else None
-    if made is not None:
-        return StepForecast(state="cached", reason=made.adoption_note or "finished before")
+    product = home.store.find(step.key) if step.pinned else None
+    if product is not None:
+        return StepForecast(state="cached", reason=product.adoption_note or "finished before")
     why = change_reason(step, before)
     if step.pinned and (at := latest_step(home.workdir(step.key) / "checkpoints")) is not None:
         return StepForecast(state="resume", reason=f"goes on from step {at}")
@@ -56,12 +56,12 @@ def _is_adoptable(step: Step, before: Step, home: Home, others: Mapping[str, Ste
     changed = [n for n in step.key_parts if step.key_parts[n] != before.key_parts.get(n)]
     if "environment" not in changed and "extensions" not in changed:
         return False
-    made = home.store.find(before.key)
-    if made is None:
+    product = home.store.find(before.key)
+    if product is None:
         return False
     from posttrain.runtime.store.adoption import differing_parts
 
-    _, rest = differing_parts(step, made, home.store)
+    _, rest = differing_parts(step, product, home.store)
     # An input that can be adopted itself is as good as the same.
     roles = [name.removeprefix("input.") for name in rest if name.startswith("input.")]
     return len(roles) == len(rest) and all(

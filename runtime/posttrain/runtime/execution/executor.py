@@ -32,32 +32,32 @@ from posttrain.spec.plan import Plan
 _POLL_SECONDS = 0.05  # seconds between two looks, at most
 
 
-def execute(plan: Plan, around: RunContext) -> dict[str, str]:
+def execute(plan: Plan, context: RunContext) -> dict[str, str]:
     """Carry the plan out; gives the state in which each step ended."""
-    return _Execution(plan, around).run()
+    return _Execution(plan, context).run()
 
 
 class _Execution:
-    def __init__(self, plan: Plan, around: RunContext) -> None:
+    def __init__(self, plan: Plan, context: RunContext) -> None:
         self.plan = plan
-        self.context = around
+        self.context = context
         self.steps = {
-            step.id: StepProgress(step, run_key(step, around.run_name), required_resources(step))
+            step.id: StepProgress(step, run_key(step, context.run_name), required_resources(step))
             for step in plan.steps
         }
         self.dependencies = StepDependencies(
-            self.steps, around.selection.skipped if around.selection else frozenset()
+            self.steps, context.selection.skipped if context.selection else frozenset()
         )
-        self.integrity = IntegrityChecker(around.home.store)
-        self.resources = ResourcePool(around.machine, around.home.gpu_locks)
+        self.integrity = IntegrityChecker(context.home.store)
+        self.resources = ResourcePool(context.machine, context.home.gpu_locks)
         self.failed_legs: set[str] = set()
         self.last_change = time.monotonic()
-        # What stands in the store as the run begins.
+        # The products that are in the store as the run begins.
         self.existing: dict[str, Product] = {}
 
     def run(self) -> dict[str, str]:
         find = self.context.home.store.find
-        self.existing = {id: made for id, p in self.steps.items() if (made := find(p.key)) is not None}
+        self.existing = {id: cached for id, p in self.steps.items() if (cached := find(p.key)) is not None}
         self._skip_unselected()
         missing = [id for id, p in self.steps.items() if id not in self.existing and p.state == "waiting"]
         self.context.runner.prepare(self.plan, missing, self.context.home.runs / self.context.run_name)
@@ -71,7 +71,7 @@ class _Execution:
         return {id: progress.state for id, progress in self.steps.items()}
 
     def _skip_unselected(self) -> None:
-        """Settle what was not asked for. What it made earlier is there for those who read it."""
+        """Settle what was not asked for. Their earlier products are there for steps that read them."""
         selection = self.context.selection
         for id, progress in self.steps.items():
             if selection is not None and id not in selection.steps:
@@ -95,18 +95,18 @@ class _Execution:
     def _try_schedule(self, progress: StepProgress) -> bool:
         """Start a waiting step, or settle it without a start; whether its state changed."""
         step = progress.step
-        made = self.existing.get(step.id)
-        verdict = self.dependencies.blocking_state(step, made=made is not None)
-        if made is None and self.failed_legs & {"", step.leg}:
+        cached = self.existing.get(step.id)
+        verdict = self.dependencies.blocking_state(step, is_cached=cached is not None)
+        if cached is None and self.failed_legs & {"", step.leg}:
             verdict = verdict or ("blocked", "an earlier step failed")
         if verdict is not None:
             progress.branch_skipped = verdict[0] == "skipped"
             self._set_state(progress, *verdict)
             return True
-        if not self.dependencies.is_ready(step, made=made is not None):
+        if not self.dependencies.is_ready(step, is_cached=cached is not None):
             return False
-        if made is not None:
-            self._use_cached(progress, made)
+        if cached is not None:
+            self._use_cached(progress, cached)
             return True
         if self.context.stop_request.level:
             self._set_state(progress, "interrupted", "the run was stopped before it began")
@@ -115,10 +115,12 @@ class _Execution:
             return False
         return self._start(progress)
 
-    def _use_cached(self, progress: StepProgress, made: Product) -> None:
-        progress.product = made
-        reason = made.adoption_note
-        self._set_state(progress, "cached", reason, facts=dict(made.facts), cost=dict(made.manifest["cost"]))
+    def _use_cached(self, progress: StepProgress, cached: Product) -> None:
+        progress.product = cached
+        reason = cached.adoption_note
+        self._set_state(
+            progress, "cached", reason, facts=dict(cached.facts), cost=dict(cached.manifest["cost"])
+        )
 
     def _start(self, progress: StepProgress) -> bool:
         """Start a step if nobody else runs it and there is room; whether its state changed."""
@@ -160,17 +162,17 @@ class _Execution:
     def _launch(self, progress: StepProgress, work: Path) -> bool:
         step = progress.step
         inputs: dict[str, Path] = {}
-        for role, given in step.inputs.items():
-            product = self.steps[given.step].product
-            assert product is not None, f"{given.step} is finished without a product"
+        for role, source in step.inputs.items():
+            product = self.steps[source.step].product
+            assert product is not None, f"{source.step} is finished without a product"
             damage = self.integrity.check(product)
             if damage is not None:
-                return self._rebuild_damaged(progress, given.step, damage)
+                return self._rebuild_damaged(progress, source.step, damage)
             inputs[role] = product.files
         try:
             workdir.prepare(work, step, inputs, self.context.recipe_dir)
-        except StepError as told:
-            self._fail(progress, failure_record(told))
+        except StepError as error:
+            self._fail(progress, failure_record(error))
             return True
         assert progress.lock is not None, "a step is launched under its lock"
         secrets = {name: os.environ[name] for name in step.secrets if name in os.environ}
@@ -187,10 +189,10 @@ class _Execution:
             progress.deadline = time.monotonic() + progress.step.timeout_minutes * 60
         self._set_state(progress, "running", reason, attempt=progress.attempt)
 
-    def _rebuild_damaged(self, progress: StepProgress, given: str, damage: Damage) -> bool:
-        """Have a damaged product made again: an input's own, or the one that the input stands on."""
-        # Where no step makes what the input stands on, the input is of no use any more.
-        damaged = self.dependencies.step_for_key(damage.key) or self.steps[given]
+    def _rebuild_damaged(self, progress: StepProgress, source: str, damage: Damage) -> bool:
+        """Have a damaged product made again: an input's own, or the one that the input depends on."""
+        # Where no step makes what the input depends on, the input is of no use any more.
+        damaged = self.dependencies.step_for_key(damage.key) or self.steps[source]
         if damaged.state in ("waiting", "running"):
             return False
         if damaged.state not in SATISFIED_STATES:

@@ -1,4 +1,4 @@
-"""Whether a finished gate lets a step through that it holds."""
+"""Whether a finished gate lets the steps behind it run."""
 
 from typing import Any
 

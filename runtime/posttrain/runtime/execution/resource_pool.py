@@ -14,11 +14,11 @@ def required_resources(step: Step) -> Resources:
 
     The estimate for a step with GPUs is of their memory, and says nothing about that of the machine.
     """
-    given = step.resources
+    declared = step.resources
     estimated = (step.estimate or {}).get("memory_gb")
-    if given.memory_gb is not None or given.gpus or estimated is None:
-        return given
-    return replace(given, memory_gb=estimated * step.launch.processes)
+    if declared.memory_gb is not None or declared.gpus or estimated is None:
+        return declared
+    return replace(declared, memory_gb=estimated * step.launch.processes)
 
 
 @record
@@ -39,35 +39,35 @@ class ResourcePool:
         self._locks = locks
         self._allocations: dict[str, Allocation] = {}
 
-    def has_room(self, wanted: Resources) -> bool:
+    def has_room(self, required: Resources) -> bool:
         """Whether a step can begin beside those that run; one alone always can."""
-        held = [slot.resources for slot in self._allocations.values()]
+        held = [allocation.resources for allocation in self._allocations.values()]
         if not held:
             return True
-        cpus = sum(other.cpus for other in held) + wanted.cpus
-        memory = sum(other.memory_gb or 0 for other in held) + (wanted.memory_gb or 0)
-        gpus = sum(other.gpus for other in held) + wanted.gpus
+        cpus = sum(other.cpus for other in held) + required.cpus
+        memory = sum(other.memory_gb or 0 for other in held) + (required.memory_gb or 0)
+        gpus = sum(other.gpus for other in held) + required.gpus
         machine = self._machine
         return cpus <= machine.cpus and memory <= machine.memory_gb and gpus <= len(machine.gpus)
 
-    def allocate(self, id: str, wanted: Resources) -> Allocation | None:
+    def allocate(self, id: str, required: Resources) -> Allocation | None:
         """Room for the step with its GPUs; None when there is too little now."""
-        if not self.has_room(wanted):
+        if not self.has_room(required):
             return None
         gpus: list[str] = []
         locks: list[Lock] = []
-        mine = {name for slot in self._allocations.values() for name in slot.gpus}
+        own = {name for allocation in self._allocations.values() for name in allocation.gpus}
         for name in self._machine.gpus:
-            if len(gpus) < wanted.gpus and name not in mine:
+            if len(gpus) < required.gpus and name not in own:
                 lock = try_lock(self._locks / f"gpu-{name.replace('/', '_')}.lock")
                 if lock is not None:
                     gpus.append(name)
                     locks.append(lock)
-        if len(gpus) < wanted.gpus:  # another run of this home has one
+        if len(gpus) < required.gpus:  # another run of this home has one
             for lock in locks:
                 lock.release()
             return None
-        self._allocations[id] = Allocation(wanted, tuple(gpus), tuple(locks))
+        self._allocations[id] = Allocation(required, tuple(gpus), tuple(locks))
         return self._allocations[id]
 
     def gpus(self, id: str) -> tuple[str, ...]:
@@ -76,6 +76,6 @@ class ResourcePool:
 
     def release(self, id: str) -> None:
         """Give back what the step had, if it had something."""
-        slot = self._allocations.pop(id, None)
-        for lock in slot.locks if slot else ():
+        allocation = self._allocations.pop(id, None)
+        for lock in allocation.locks if allocation else ():
             lock.release()

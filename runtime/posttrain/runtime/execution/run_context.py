@@ -12,7 +12,7 @@ from posttrain.runtime.store.home import Home
 from posttrain.runtime.store.journal import Journal
 from posttrain.spec.record import record
 
-# Told of every change: the step's id, its new state, and what is known about it.
+# Called on every change: the step's id, its new state, and what is known about it.
 StateListener = Callable[[str, str, Mapping[str, Any]], None]
 
 

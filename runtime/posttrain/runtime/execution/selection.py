@@ -32,20 +32,20 @@ class Selection:
 
 
 class SelectionError(ValueError):
-    """A wish that fits no plan, or that cannot be carried out: what is wrong, and what to do."""
+    """A selection that fits no plan, or that cannot be carried out: what is wrong, and what to do."""
 
 
-def select_steps(plan: Plan, wish: SelectionOptions) -> Selection:
-    """The steps that a wish means. Raises `Unselectable` for a name that the plan does not have."""
+def select_steps(plan: Plan, options: SelectionOptions) -> Selection:
+    """The steps that the options select. Raises `SelectionError` for a name that the plan does not have."""
     needs = {step.id: step_dependencies(step) for step in plan.steps}
-    skipped = _resolve_names(plan, wish.skip)
+    skipped = _resolve_names(plan, options.skip)
     chosen = {step.id for step in plan.steps if step.kind not in _DECLARED_KINDS}
-    if wish.only:
-        chosen = _resolve_names(plan, wish.only)
-    if wish.from_stages:
-        chosen &= _reachable(_resolve_names(plan, wish.from_stages), _reverse_edges(needs))
-    if wish.until_stages:
-        chosen &= _reachable(_resolve_names(plan, wish.until_stages), needs)
+    if options.only:
+        chosen = _resolve_names(plan, options.only)
+    if options.from_stages:
+        chosen &= _reachable(_resolve_names(plan, options.from_stages), _reverse_edges(needs))
+    if options.until_stages:
+        chosen &= _reachable(_resolve_names(plan, options.until_stages), needs)
     chosen -= skipped
     if not chosen:
         raise SelectionError("no stage is left to run: what is asked for excludes each other")
@@ -58,10 +58,10 @@ def _with_declared(plan: Plan, chosen: set[str]) -> set[str]:
     return _reachable(chosen, {step.id: declared.intersection(_input_steps(step)) for step in plan.steps})
 
 
-def check_selection(plan: Plan, selection: Selection, made: Callable[[Step], bool]) -> None:
-    """Raises `Unselectable` when a step that is to run needs what is neither made nor to be made."""
+def check_selection(plan: Plan, selection: Selection, has_product: Callable[[Step], bool]) -> None:
+    """Raises `SelectionError` when a step that is to run needs what is neither made nor to be made."""
     steps = {step.id: step for step in plan.steps}
-    absent = {id for id, step in steps.items() if id not in selection.steps and not made(step)}
+    absent = {id for id, step in steps.items() if id not in selection.steps and not has_product(step)}
     for step in plan.steps if absent else ():
         if step.id not in selection.steps:
             continue
@@ -71,7 +71,7 @@ def check_selection(plan: Plan, selection: Selection, made: Callable[[Step], boo
                     f"`{step.id}` stands behind the gate `{gate}`, which is not among the stages to run and"
                     f" has not been decided; run `{gate}` too, or pass it by with --skip {gate}"
                 )
-        for other in () if made(step) else _input_steps(step):
+        for other in () if has_product(step) else _input_steps(step):
             if other in absent:
                 raise SelectionError(_missing_input_message(step, other, selection))
 
@@ -97,7 +97,7 @@ def step_dependencies(step: Step) -> tuple[str, ...]:
 
 
 def _input_steps(step: Step) -> tuple[str, ...]:
-    return tuple(given.step for given in step.inputs.values())
+    return tuple(source.step for source in step.inputs.values())
 
 
 def _resolve_names(plan: Plan, names: Iterable[str]) -> set[str]:
@@ -117,12 +117,12 @@ def _resolve_names(plan: Plan, names: Iterable[str]) -> set[str]:
 def _reachable(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
     """All that can be come to from here, with the start itself."""
     found: set[str] = set()
-    ahead = list(start)
-    while ahead:
-        id = ahead.pop()
+    pending = list(start)
+    while pending:
+        id = pending.pop()
         if id not in found:
             found.add(id)
-            ahead += edges.get(id, ())
+            pending += edges.get(id, ())
     return found
 
 

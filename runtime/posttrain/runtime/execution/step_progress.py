@@ -48,7 +48,7 @@ class StepProgress:
         return self.tail.progress()
 
     def warnings(self) -> list[dict[str, Any]]:
-        """What the step has newly warned of, in what `latest` has read."""
+        """What the step has newly warned of, in what `read_progress` has read."""
         return self.tail.warnings() if self.tail is not None else []
 
     def is_timed_out(self) -> bool:
@@ -62,8 +62,8 @@ class StepDependencies:
     steps: Mapping[str, StepProgress]
     skipped: frozenset[str] = frozenset()
 
-    def blocking_state(self, step: Step, *, made: bool) -> tuple[str, str] | None:
-        """Why a step will not run, as its state and the reason. One that is made reads nothing more."""
+    def blocking_state(self, step: Step, *, is_cached: bool) -> tuple[str, str] | None:
+        """Why a step will not run, as its state and the reason. A cached step reads no inputs."""
         for gate in self._gates(step):
             found = self.steps[gate]
             decided = found.product if found.state in SATISFIED_STATES else None
@@ -71,16 +71,16 @@ class StepDependencies:
                 return closed_gate_state(found.step, decided, step)
             if _has_no_result(found):
                 return ("held" if found.state == "held" else "blocked"), f"{gate} was {found.state}"
-        for given in () if made else step.inputs.values():
-            if self.steps[given.step].branch_skipped:
-                return "skipped", f"it reads {given.step}, which is for another case"
-            if _has_no_result(self.steps[given.step]):
-                return "blocked", f"{given.step} was {self.steps[given.step].state}"
+        for source in () if is_cached else step.inputs.values():
+            if self.steps[source.step].branch_skipped:
+                return "skipped", f"it reads {source.step}, which is for another case"
+            if _has_no_result(self.steps[source.step]):
+                return "blocked", f"{source.step} was {self.steps[source.step].state}"
         return None
 
-    def is_ready(self, step: Step, *, made: bool) -> bool:
+    def is_ready(self, step: Step, *, is_cached: bool) -> bool:
         """Whether all that a step needs is there."""
-        reads = () if made else (given.step for given in step.inputs.values())
+        reads = () if is_cached else (source.step for source in step.inputs.values())
         return all(self.steps[id].state in SATISFIED_STATES for id in (*self._gates(step), *reads))
 
     def step_for_key(self, key: str) -> StepProgress | None:

@@ -1,4 +1,4 @@
-"""A process that `inside.py` runs in, from outside: it is asked and answers, a line of JSON each."""
+"""The client of a process that runs `host_server.py`: a request and a response, a line of JSON each."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 START_SECONDS = 120.0  # the file may import something heavy
-_SERVER = Path(__file__).with_name("inside.py")
+_SERVER = Path(__file__).with_name("host_server.py")
 
 
 class HostClient:
-    """What it answers is a mapping, with `error` where it failed, or None when it took too long."""
+    """A response is a mapping, with `error` where the call failed, or None when it took too long."""
 
     def __init__(
         self,
@@ -28,8 +28,8 @@ class HostClient:
     ) -> None:
         """OSError when the interpreter cannot be started."""
         command = [python, str(_SERVER), kind, str(file), name, json.dumps(params), *folders]
-        pipe, around = subprocess.PIPE, {**os.environ, **environment}
-        self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0, env=around)
+        pipe, env = subprocess.PIPE, {**os.environ, **environment}
+        self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0, env=env)
         self._buffer = b""
 
     @property
@@ -40,10 +40,10 @@ class HostClient:
         """The first answer: whether the file was loaded."""
         return self._read_response(START_SECONDS)
 
-    def request(self, asked: Mapping[str, Any], seconds: float) -> dict[str, Any] | None:
+    def request(self, message: Mapping[str, Any], seconds: float) -> dict[str, Any] | None:
         assert self._popen.stdin is not None, "its input is a pipe"
         try:
-            self._popen.stdin.write(json.dumps(asked).encode() + b"\n")
+            self._popen.stdin.write(json.dumps(message).encode() + b"\n")
         except OSError:
             return self._exit_error()
         return self._read_response(seconds)
@@ -64,10 +64,10 @@ class HostClient:
                 left = end - time.monotonic()
                 if left <= 0 or not selector.select(left):
                     return None
-                piece = os.read(self._popen.stdout.fileno(), 1 << 16)
-                if not piece:
+                chunk = os.read(self._popen.stdout.fileno(), 1 << 16)
+                if not chunk:
                     return self._exit_error()
-                self._buffer += piece
+                self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return json.loads(line)
 

@@ -1,4 +1,4 @@
-"""The process itself: `PYTHON inside.py KIND FILE NAME PARAMS [FOLDER ...]`, KIND function or episodes.
+"""The process itself: `PYTHON host_server.py KIND FILE NAME PARAMS [FOLDER ...]`, KIND function or episodes.
 
 It stands alone, since the interpreter that runs it may be another one than ours. It takes one JSON object a
 line, what a function is called with or what an episode is to do, and answers each with one line. What is
@@ -18,19 +18,19 @@ Handler = Callable[[Any], dict[str, Any]]
 
 
 def main(kind: str, file: str, name: str, params: str, folders: list[str]) -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    responses = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # from here on, what is printed is no answer
     threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
     sys.path[:1] = folders  # in place of this file's own folder
     try:
-        made, what = _HANDLERS[kind]
-        answer = made(_load_callable(file, name, what), json.loads(params))
+        make_handler, what = _HANDLERS[kind]
+        handler = make_handler(_load_callable(file, name, what), json.loads(params))
     except BaseException as error:
-        _write_response(answers, {"error": _format_error(error)})
+        _write_response(responses, {"error": _format_error(error)})
         return
-    _write_response(answers, {"ready": True})
+    _write_response(responses, {"ready": True})
     for line in sys.stdin:
-        _write_response(answers, _call_handler(answer, json.loads(line)))
+        _write_response(responses, _call_handler(handler, json.loads(line)))
 
 
 def _load_callable(file: str, name: str, what: str) -> Any:
@@ -47,43 +47,43 @@ def _load_callable(file: str, name: str, what: str) -> Any:
 
 
 def _function_handler(function: Any, params: dict[str, Any]) -> Handler:
-    """A function is called with what is asked, and gives a value, perhaps with a reason."""
+    """Calls a function with the message; it returns a value, or a value and a reason."""
 
-    def answer(asked: dict[str, Any]) -> dict[str, Any]:
-        given = function(**params, **asked)
-        value, reason = given if isinstance(given, tuple) else (given, None)
+    def handle(message: dict[str, Any]) -> dict[str, Any]:
+        result = function(**params, **message)
+        value, reason = result if isinstance(result, tuple) else (result, None)
         return {"value": _to_python(value), "reason": None if reason is None else str(reason)}
 
-    return answer
+    return handle
 
 
 class _EpisodeHandler:
     """Several episodes side by side, each by its number an object of the user's class."""
 
-    def __init__(self, opened: Any, params: dict[str, Any]) -> None:
-        self._factory = opened
+    def __init__(self, factory: Any, params: dict[str, Any]) -> None:
+        self._factory = factory
         self._params = params
         self._active: dict[int, Any] = {}
 
-    def __call__(self, asked: dict[str, Any]) -> dict[str, Any]:
-        do, number = asked["do"], asked["episode"]
-        if do == "reset":
+    def __call__(self, message: dict[str, Any]) -> dict[str, Any]:
+        op, number = message["op"], message["episode"]
+        if op == "reset":
             self._active[number] = self._factory(**self._params)
             return {
-                "observation": _check_observation(self._active[number].reset(asked["row"], asked["seed"]))
+                "observation": _check_observation(self._active[number].reset(message["row"], message["seed"]))
             }
-        if do == "close":
+        if op == "close":
             episode = self._active.pop(number, None)
             if hasattr(episode, "close"):
                 episode.close()
             return {}
-        if do == "step":
-            observation, over = self._active[number].step(asked["action"])
-            return {"observation": _check_observation(observation), "over": bool(over)}
+        if op == "step":
+            observation, done = self._active[number].step(message["action"])
+            return {"observation": _check_observation(observation), "done": bool(done)}
         return {"score": _to_python(self._active[number].score())}
 
 
-# What each kind answers with, and what it is that the file must have.
+# The handler of each kind, and what the file must define for it.
 _HANDLERS: dict[str, tuple[Callable[[Any, dict[str, Any]], Handler], str]] = {
     "function": (_function_handler, "function"),
     "episodes": (_EpisodeHandler, "class"),
@@ -103,9 +103,9 @@ def _check_observation(observation: Any) -> str:
     return observation
 
 
-def _call_handler(answer: Handler, asked: Any) -> dict[str, Any]:
+def _call_handler(handler: Handler, message: Any) -> dict[str, Any]:
     try:
-        return answer(asked)
+        return handler(message)
     except BaseException as error:
         return {"error": _format_error(error)}
 
@@ -114,12 +114,12 @@ def _format_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:500]
 
 
-def _write_response(answers: TextIO, answer: dict[str, Any]) -> None:
+def _write_response(responses: TextIO, response: dict[str, Any]) -> None:
     try:
-        text = json.dumps(answer)
+        text = json.dumps(response)
     except (TypeError, ValueError) as error:
         text = json.dumps({"error": f"what it gave cannot be passed on: {error}"[:500]})
-    answers.write(text + "\n")
+    responses.write(text + "\n")
 
 
 def _exit_with_parent(parent: int) -> None:

@@ -3,9 +3,9 @@
 from posttrain.runtime.errors import StepError
 
 
-def resolve_commit(kind: str, named: str) -> str:
+def resolve_commit(kind: str, reference: str) -> str:
     """The commit of ORG/NAME@REVISION, a model or a dataset."""
-    name, _, revision = named.rpartition("@")
+    name, _, revision = reference.rpartition("@")
     try:
         from huggingface_hub import HfApi
     except ImportError:
@@ -27,10 +27,10 @@ def resolve_commit(kind: str, named: str) -> str:
             f"the hub has no {kind} `{name}`", "check its name, and whether a token is needed"
         ) from None
     except (HTTPError, OSError, ValueError) as error:  # no answer, another than JSON, or one that refuses
-        message = f"the hub does not tell the commit of `{named}`: {_first_line(error)}"
+        message = f"the hub does not tell the commit of `{reference}`: {_first_line(error)}"
         raise StepError(message, "check the network and try again", retriable=True) from None
     if not sha:
-        raise StepError(f"the hub names no commit for `{named}`", "write one as its revision")
+        raise StepError(f"the hub names no commit for `{reference}`", "write one as its revision")
     return sha
 
 

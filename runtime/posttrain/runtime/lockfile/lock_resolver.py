@@ -1,4 +1,4 @@
-"""Finds the values of a lock that only the world outside can tell."""
+"""Resolves the values of a lock that only the hub or a registry knows."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,23 +7,23 @@ from posttrain.runtime.lockfile.hub_revisions import resolve_commit
 from posttrain.runtime.lockfile.image_digests import platform_digests, resolve_tag
 from posttrain.spec.lockfile import EntryId
 
-# Told before each question.
+# Called before each query.
 QueryListener = Callable[[str], None]
 
 
 def resolve_entries(
-    needed: Mapping[EntryId, str | None], known: Mapping[EntryId, str], told: QueryListener
+    required: Mapping[EntryId, str | None], known: Mapping[EntryId, str], on_query: QueryListener
 ) -> dict[EntryId, str]:
-    """A value for each entry: the one that is needed, else the one that is known, else what is asked for.
+    """A value for each entry: the required one, else the known one, else the one that a query returns.
 
-    Raises StepFault for what cannot be found out.
+    Raises StepError for what cannot be found out.
     """
-    return {id: value or known.get(id) or _query(id, told) for id, value in sorted(needed.items())}
+    return {id: value or known.get(id) or _query(id, on_query) for id, value in sorted(required.items())}
 
 
-def _query(id: EntryId, told: QueryListener) -> str:
+def _query(id: EntryId, on_query: QueryListener) -> str:
     kind, name = id
-    told(f"{kind} {name}")
+    on_query(f"{kind} {name}")
     if kind == "image":
         return _resolve_image(name)
     return resolve_commit(kind, name)

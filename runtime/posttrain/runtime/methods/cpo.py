@@ -1,6 +1,7 @@
-"""Contrastive preference optimisation: a preference without a reference, beside imitation of the chosen.
+"""Contrastive preference optimization (CPO): preference training plus SFT on the chosen completion, without a
+reference model.
 
-TRL keeps it in its experimental part; should a release drop it, this file is where that shows.
+The trainer is experimental in TRL and may disappear in a later release.
 """
 
 from typing import ClassVar, Literal
@@ -22,32 +23,49 @@ from posttrain.spec.validation import parse_declaration
 class CpoParams(RowParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
-    beta: float = field(default=0.1, gt=0, description="How steep the preference is; tau in its ipo loss.")
+    batch_size: int = field(
+        default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
+    )
+    beta: float = field(
+        default=0.1,
+        gt=0,
+        description=(
+            "The scale of the log-probability difference between chosen and rejected in the preference loss."
+            " In the loss ipo it is the regularization parameter tau."
+        ),
+    )
     loss_type: Literal["sigmoid", "hinge", "ipo"] = field(
-        default="sigmoid", description="The loss over a pair's margin."
+        default="sigmoid",
+        description="The preference loss. sigmoid is the loss of the CPO paper.",
     )
     cpo_alpha: float = field(
-        default=1.0, ge=0, description="The weight of imitating the chosen completion beside preferring it."
+        default=1.0,
+        ge=0,
+        description="The weight of the SFT loss on the chosen completion. 0 turns it off.",
     )
     label_smoothing: float = field(
-        default=0.0, ge=0, lt=0.5, description="The share of pairs taken to be the wrong way round."
+        default=0.0,
+        ge=0,
+        lt=0.5,
+        description="The assumed share of pairs whose labels are swapped. Applies to the loss sigmoid.",
     )
 
     def check(self) -> None:
         super().check()
         if self.label_smoothing > 0 and self.loss_type != "sigmoid":
-            raise ValueError("label_smoothing has an effect on the loss `sigmoid` alone")
+            raise ValueError(
+                f"label_smoothing has no effect with `loss_type: {self.loss_type}`; it applies to sigmoid"
+            )
 
 
 EXTENSION = Method(
     name="cpo",
-    summary="Contrastive preference optimisation on pairs, without a reference.",
+    summary="Contrastive preference optimization (CPO), on pairs, without a reference model.",
     params=CpoParams,
     stack=STACK,
     preload=("trl.experimental.cpo", *HEAVY_IMPORTS),
-    # Imitation is a mean over the tokens of the rows in memory together.
-    neutral=lambda params: key_neutral_params(params, across=params.imitation > 0),
+    # The SFT loss is a mean over the tokens of the micro-batch.
+    neutral=lambda params: key_neutral_params(params, across=params.cpo_alpha > 0),
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),
     schedule=row_schedule,

@@ -1,4 +1,7 @@
-"""Direct preference optimisation: the model learns to prefer what was chosen, held to a reference."""
+"""Direct preference optimization (DPO): trains the model to prefer chosen over rejected completions.
+
+A reference model limits how far the model moves.
+"""
 
 from typing import ClassVar, Literal
 
@@ -35,30 +38,46 @@ Loss = Literal[
     "sft",
     "sigmoid_norm",
 ]
-# Losses that compare the rows of a batch, or count its tokens together.
+# Losses that compare the rows of a batch, or average over all of its tokens.
 _BATCH_LEVEL_LOSSES = ("aot", "aot_unpaired", "sft")
-# Losses that are built on smoothed labels, and those that have no place for them.
+# Losses that use label smoothing.
 _LABEL_SMOOTHING_LOSSES = ("exo_pair", "robust", "aot", "aot_unpaired")
 
 
 class DpoParams(RowParams, ReferenceParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    batch_size: int = field(
+        default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
+    )
     beta: float = field(
-        default=0.1, gt=0, description="How tightly the model is held to the reference; tau in IPO."
+        default=0.1,
+        gt=0,
+        description=(
+            "The strength of the constraint to the reference model: a higher value lets the model deviate"
+            " less. In the loss ipo it is the regularization parameter tau."
+        ),
     )
     loss_type: Loss | list[Loss] = field(
-        default="sigmoid", description="The loss over a pair's margin, or several that are summed."
+        default="sigmoid",
+        description=(
+            "The loss, or a list of losses that are summed. sigmoid is the loss of the DPO paper; ipo resists"
+            " overfitting; robust and exo_pair take label_smoothing for noisy labels; sft adds the"
+            " likelihood of the chosen completion."
+        ),
     )
     loss_weights: list[float] | None = field(
-        default=None, description="A weight for each of several losses; 1 when not given."
+        default=None,
+        description="The weight of each loss in loss_type. Default: 1 for every loss.",
     )
     label_smoothing: float = field(
         default=0.0,
         ge=0,
         lt=0.5,
-        description="The share of pairs taken to be the wrong way round; for robust, exo_pair and aot.",
+        description=(
+            "The assumed share of pairs whose labels are swapped. Applies to the losses robust (0.1 is"
+            " typical), exo_pair (0.001 is typical), aot and aot_unpaired."
+        ),
     )
 
     @property
@@ -68,14 +87,17 @@ class DpoParams(RowParams, ReferenceParams):
     def check(self) -> None:
         super().check()
         if not self.losses:
-            raise ValueError("`loss_type` names no loss")
+            raise ValueError("`loss_type` is an empty list")
         if self.loss_weights is not None and len(self.loss_weights) != len(self.losses):
-            raise ValueError(f"{len(self.loss_weights)} loss_weights stand beside {len(self.losses)} losses")
+            raise ValueError(
+                f"loss_weights has {len(self.loss_weights)} values for {len(self.losses)} losses in loss_type"
+            )
         if "exo_pair" in self.losses and self.label_smoothing == 0:
             raise ValueError("the loss `exo_pair` needs label_smoothing above 0, such as 1.0e-3")
         if self.label_smoothing > 0 and not set(self.losses) & set(_LABEL_SMOOTHING_LOSSES):
             raise ValueError(
-                f"label_smoothing has no effect on this loss; it has on {', '.join(_LABEL_SMOOTHING_LOSSES)}"
+                "label_smoothing has no effect with this loss; it applies to"
+                f" {', '.join(_LABEL_SMOOTHING_LOSSES)}"
             )
 
 
@@ -86,7 +108,7 @@ def schedule(params: DpoParams, rows: int) -> Schedule:
 
 EXTENSION = Method(
     name="dpo",
-    summary="Direct preference optimisation on pairs, with the losses of its family.",
+    summary="Direct preference optimization (DPO) and its loss variants, on pairs of chosen and rejected.",
     params=DpoParams,
     stack=STACK,
     preload=("trl.trainer.dpo_trainer", *HEAVY_IMPORTS),
@@ -104,7 +126,7 @@ def run(context: StepContext) -> None:
 
 
 def train(context: StepContext, params: DpoParams) -> None:
-    """Train with these parameters; other names for some of the losses come here too."""
+    """Train with these parameters. Methods that are one of the DPO losses, such as ipo, also use this."""
     from trl.trainer.dpo_config import DPOConfig
     from trl.trainer.dpo_trainer import DPOTrainer
 

@@ -1,5 +1,4 @@
-"""Group-relative policy optimisation: the model writes several completions a prompt, and learns from
-how each is rewarded beside the others."""
+"""Group relative policy optimization (GRPO): trains on groups of completions whose rewards are compared per prompt."""
 
 from typing import Any, ClassVar, Literal
 
@@ -23,38 +22,64 @@ class GrpoParams(RolloutParams):
     epsilon_high: float | None = field(
         default=None,
         gt=0,
-        description="The upper bound, when another: 0.28 in DAPO. With cispo it bounds the ratio itself,"
-        " and is 5 when not given.",
+        description=(
+            "The upper clipping range: the ratio is clipped at 1 + epsilon_high. DAPO recommends 0.28."
+            " Default: epsilon. With the loss cispo it is the bound of the ratio itself, and the default"
+            " is 5."
+        ),
     )
     delta: float | None = field(
-        default=None, gt=1, description="A bound on the ratio where the advantage is negative."
+        default=None,
+        gt=1,
+        description=(
+            "The upper bound of the probability ratio for tokens with negative advantage (two-sided clipping,"
+            " INTELLECT-2). Choose a value above 1 + epsilon_high. Default: no bound."
+        ),
     )
     loss_type: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = field(
-        default="dapo", description="How the losses of the tokens are put together."
+        default="dapo",
+        description=(
+            "The loss. dapo averages over all tokens of the batch; grpo averages per completion, which favors"
+            " short correct ones; dr_grpo divides by max_completion_length; bnpo averages over the tokens of"
+            " a micro-batch. cispo, sapo and vespo replace the clipping; luspo is a sequence-level loss."
+        ),
     )
     scale_rewards: Literal["group", "batch", "none"] = field(
-        default="group", description="Whose spread the advantages are divided by."
+        default="group",
+        description=(
+            "The standard deviation that the advantages are divided by: of the prompt's completions (group),"
+            " of the whole batch (batch), or no division (none). none avoids a bias towards prompts whose"
+            " rewards hardly vary (Dr. GRPO)."
+        ),
     )
     importance_sampling_level: Literal["token", "sequence"] = field(
         default="token",
-        description="What a probability ratio is taken over; with `loss_type: grpo`, sequence is GSPO.",
+        description=(
+            "The level of the probability ratio: one per token, or one per completion (the mean over its"
+            " tokens). sequence with `loss_type: grpo` is GSPO."
+        ),
     )
     entropy_coef: float = field(
-        default=0.0, ge=0, description="The weight of a bonus for entropy, which keeps completions diverse."
+        default=0.0,
+        ge=0,
+        description=(
+            "The weight of the entropy bonus. Raise it if completions become too similar to explore."
+        ),
     )
 
     def check(self) -> None:
         super().check()
         if self.loss_type == "luspo" and self.importance_sampling_level != "sequence":
-            raise ValueError("the loss `luspo` goes with `importance_sampling_level: sequence`")
+            raise ValueError("the loss `luspo` requires `importance_sampling_level: sequence`")
         if self.loss_type == "vespo" and self.importance_sampling_level != "token":
             raise ValueError(
-                "the loss `vespo` takes whole sequences by itself, and goes with `importance_sampling_level: token`"
+                "the loss `vespo` computes sequence-level weights itself and requires"
+                " `importance_sampling_level: token`"
             )
         if self.importance_sampling_level == "sequence" and self.loss_type not in ("grpo", "sapo", "luspo"):
             raise ValueError(
-                f"with `importance_sampling_level: sequence` the loss `{self.loss_type}` weighs each sequence by its length; GSPO is"
-                " `loss_type: grpo`"
+                f"with `importance_sampling_level: sequence` the loss `{self.loss_type}` weights each sequence"
+                " by its length; for GSPO set `loss_type: grpo`"
             )
 
 
@@ -64,15 +89,15 @@ def schedule(params: GrpoParams, rows: int) -> Schedule:
         params.num_prompts * params.num_generations,
     ):
         raise ValueError(
-            "the loss `bnpo` divides by the tokens that are in memory together, so micro_batch_size would change"
-            " it: remove micro_batch_size, or take `loss_type: dapo`"
+            "the loss `bnpo` divides by the number of tokens in a micro-batch, so micro_batch_size would"
+            " change the result: remove micro_batch_size, or take `loss_type: dapo`"
         )
     return rollout_schedule(params, rows)
 
 
 EXTENSION = Method(
     name="grpo",
-    summary="Group-relative policy optimisation on a reward graph.",
+    summary="Group relative policy optimization (GRPO), on a reward graph.",
     params=GrpoParams,
     stack=STACK,
     preload=("trl.trainer.grpo_trainer", *ROLLOUT_HEAVY_IMPORTS),
@@ -100,5 +125,5 @@ def run(context: StepContext) -> None:
         "entropy_coef": params.entropy_coef,
     }
     if params.loss_type == "cispo" and params.epsilon_high is None:
-        own["epsilon_high"] = 5.0  # it bounds the ratio, which is 1 where nothing has changed yet
+        own["epsilon_high"] = 5.0  # the bound of the ratio itself, recommended by ScaleRL
     train_on_rollouts(context, params, schedule, GRPOTrainer, GRPOConfig, own)

@@ -1,4 +1,4 @@
-"""Identity preference optimisation: dpo with the loss that cannot run away with a clear preference."""
+"""Identity preference optimization (IPO): DPO with a squared loss, which resists overfitting to clear preferences."""
 
 from typing import ClassVar
 
@@ -21,15 +21,22 @@ from posttrain.spec.validation import parse_declaration
 class IpoParams(RowParams, ReferenceParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    batch_size: int = field(
+        default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
+    )
     beta: float = field(
-        default=0.1, gt=0, description="How tightly the model is held to the reference (tau in the paper)."
+        default=0.1,
+        gt=0,
+        description=(
+            "The regularization parameter (tau in the IPO paper): a higher value keeps the model closer to"
+            " the reference model."
+        ),
     )
 
 
 EXTENSION = Method(
     name="ipo",
-    summary="Identity preference optimisation on pairs.",
+    summary="Identity preference optimization (IPO), on pairs of chosen and rejected.",
     params=IpoParams,
     stack=STACK,
     preload=("trl.trainer.dpo_trainer", *HEAVY_IMPORTS),

@@ -1,4 +1,4 @@
-"""Kahneman-Tversky optimisation: the model learns from completions that are wanted or not, unpaired."""
+"""Kahneman-Tversky optimization (KTO): trains on completions labeled desirable or undesirable, without pairs."""
 
 from typing import Any, ClassVar, Literal
 
@@ -22,17 +22,43 @@ class KtoParams(RowParams, ReferenceParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
     batch_size: int = field(
-        default=32, ge=1, description="Rows in an optimizer step; a row with a pair gives two completions."
+        default=32,
+        ge=1,
+        description=(
+            "The number of rows in an optimizer step, over all devices. A row with a pair counts once and"
+            " yields two completions."
+        ),
     )
-    beta: float = field(default=0.1, gt=0, description="How tightly the model is held to the reference.")
+    beta: float = field(
+        default=0.1,
+        gt=0,
+        description=(
+            "The strength of the constraint to the reference model: a higher value lets the model deviate"
+            " less."
+        ),
+    )
     loss_type: Literal["kto", "apo_zero_unpaired"] = field(
-        default="kto", description="The loss; apo_zero_unpaired does without the estimate of the KL."
+        default="kto",
+        description=(
+            "The loss. kto estimates the KL divergence from the other rows of the micro-batch, which needs"
+            " at least 2 rows. apo_zero_unpaired needs no such estimate."
+        ),
     )
     desirable_weight: float = field(
-        default=1.0, gt=0, description="The weight of completions that are wanted."
+        default=1.0,
+        gt=0,
+        description=(
+            "The weight of the loss of desirable completions. Raise it if they are fewer than undesirable"
+            " ones."
+        ),
     )
     undesirable_weight: float = field(
-        default=1.0, gt=0, description="The weight of completions that are not wanted."
+        default=1.0,
+        gt=0,
+        description=(
+            "The weight of the loss of undesirable completions. Raise it if they are fewer than desirable"
+            " ones."
+        ),
     )
 
 
@@ -40,14 +66,15 @@ def schedule(params: KtoParams, rows: int) -> Schedule:
     planned = row_schedule(params, rows)
     if params.loss_type == "kto" and (params.micro_batch_size or params.batch_size) < 2:
         raise ValueError(
-            "kto estimates the KL by comparing the rows in memory together: it needs 2 of them at least"
+            "the loss `kto` estimates the KL divergence from the other rows of a micro-batch: set"
+            " micro_batch_size to 2 or more, or take `loss_type: apo_zero_unpaired`"
         )
     return planned
 
 
 EXTENSION = Method(
     name="kto",
-    summary="Kahneman-Tversky optimisation on labelled completions, or on pairs taken apart.",
+    summary="Kahneman-Tversky optimization (KTO), on labeled completions or on pairs that it splits.",
     params=KtoParams,
     stack=STACK,
     preload=("trl.trainer.kto_trainer", *HEAVY_IMPORTS),

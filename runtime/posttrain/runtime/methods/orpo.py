@@ -1,6 +1,6 @@
-"""Odds-ratio preference optimisation: imitation and preference in one loss, without a reference.
+"""Odds-ratio preference optimization (ORPO): SFT and preference training in one loss, without a reference model.
 
-TRL keeps it in its experimental part; should a release drop it, this file is where that shows.
+The trainer is experimental in TRL and may disappear in a later release; only this file depends on it.
 """
 
 from typing import ClassVar
@@ -22,19 +22,26 @@ from posttrain.spec.validation import parse_declaration
 class OrpoParams(RowParams):
     default_learning_rate: ClassVar[float] = 8e-6
 
-    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    batch_size: int = field(
+        default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
+    )
     beta: float = field(
-        default=0.1, gt=0, description="The weight of the preference beside the imitation (lambda)."
+        default=0.1,
+        gt=0,
+        description=(
+            "The weight of the odds-ratio term, which prefers chosen over rejected, relative to the SFT loss"
+            " on the chosen completion (lambda in the ORPO paper)."
+        ),
     )
 
 
 EXTENSION = Method(
     name="orpo",
-    summary="Odds-ratio preference optimisation on pairs, without a reference.",
+    summary="Odds-ratio preference optimization (ORPO), on pairs, without a reference model.",
     params=OrpoParams,
     stack=STACK,
     preload=("trl.experimental.orpo", *HEAVY_IMPORTS),
-    # Imitation is a mean over the tokens of the rows in memory together.
+    # The SFT loss is a mean over the tokens of the micro-batch.
     neutral=lambda params: key_neutral_params(params, across=True),
     accepts=PAIR_COLUMNS,
     footprint=Footprint(sequences=2),

@@ -1,7 +1,6 @@
-"""Proximal policy optimisation: the model writes, a second model foretells what its completions are
-worth, and it learns from how much better each token turned out.
+"""Proximal policy optimization (PPO): trains on token-level advantages, which a learned value model estimates.
 
-TRL has had no PPO trainer since 1.13: this one is posttrain's own, in `runtime/ppo`.
+TRL has no PPO trainer since release 1.13, so posttrain has its own, in `runtime/ppo`.
 """
 
 from typing import ClassVar, Literal
@@ -22,89 +21,186 @@ from posttrain.spec.extension import Footprint, Method, Schedule
 from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
 from posttrain.spec.validation import parse_declaration
 
-# Values are learnt by regression, which bears, and wants, a higher rate than the policy.
+# The value model is trained by regression, which needs and tolerates a higher rate than the policy.
 _CRITIC_LEARNING_RATE_FACTOR = 10.0
 
 
 class PpoParams(PromptParams, TrainingParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(default=64, ge=1, description="Completions in an optimizer step.")
-    num_mini_batches: int = field(default=1, ge=1, description="Optimizer steps from one set of completions.")
-    num_ppo_epochs: int = field(default=4, ge=1, description="Times each set of completions is learnt from.")
+    batch_size: int = field(
+        default=64, ge=1, description="The number of completions in an optimizer step, over all devices."
+    )
+    num_mini_batches: int = field(
+        default=1,
+        ge=1,
+        description=(
+            "The number of optimizer steps in one pass over a rollout. A rollout has batch_size *"
+            " num_mini_batches completions, one for each prompt."
+        ),
+    )
+    num_ppo_epochs: int = field(
+        default=4,
+        ge=1,
+        description=(
+            "The number of passes over each rollout. Lower it if the clip ratio or the KL divergence grows"
+            " within a rollout."
+        ),
+    )
     max_completion_length: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
-    temperature: float = field(default=1.0, gt=0, description="The temperature of the sampling.")
-    top_p: float = field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
-    kl_coef: float = field(default=0.05, ge=0, description="The weight of the KL divergence in the reward.")
+    temperature: float = field(
+        default=1.0,
+        gt=0,
+        description=(
+            "The sampling temperature. Raise it for more diverse completions; lower it if completions are"
+            " incoherent."
+        ),
+    )
+    top_p: float = field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Sample from the most likely tokens of this total probability; 1 is all tokens.",
+    )
+    kl_coef: float = field(
+        default=0.05,
+        ge=0,
+        description=(
+            "The KL coefficient: the KL divergence of each token from the reference model, times kl_coef, is"
+            " subtracted from its reward. 0 loads no reference model and saves its memory."
+        ),
+    )
     kl_estimator: Literal["k1", "k2", "k3"] = field(
         default="k1",
-        description="How a token's KL divergence is estimated: k1 is the difference of the log-probabilities,"
-        " k2 half its square, k3 is never negative and right on average.",
+        description=(
+            "The estimator of the KL divergence of a token. k1 is the difference of the log-probabilities:"
+            " unbiased, and negative at times. k2 is half its square: biased, and never negative. k3 is"
+            " unbiased and never negative."
+        ),
     )
     kl_target: float | None = field(
         default=None,
         gt=0,
-        description="The KL divergence of a completion, in nats, towards which beta is adapted; fixed when"
-        " not given.",
+        description=(
+            "The target KL divergence of a completion, in nats. kl_coef is adapted to reach it. Default:"
+            " kl_coef is fixed."
+        ),
     )
     kl_horizon: int = field(
-        default=10_000, ge=1, description="Completions in which an adapted beta changes by a fifth at most."
+        default=10_000,
+        ge=1,
+        description=(
+            "The speed of the adaptation of kl_coef: the number of completions over which it changes by"
+            " about 20% at most. Requires kl_target."
+        ),
     )
-    cliprange: float = field(default=0.2, gt=0, description="How far a probability ratio counts.")
-    cliprange_high: float | None = field(default=None, gt=0, description="The upper bound, when another.")
-    value_model: Literal["own", "shared"] = field(
-        default="own",
-        description="What foretells: a copy of the starting model with a head of its own, or a head on the"
-        " policy's last states, which takes less memory and disturbs the policy.",
+    cliprange: float = field(
+        default=0.2,
+        gt=0,
+        description=(
+            "The clipping range of the probability ratio between the current policy and the policy that"
+            " generated: the ratio is clipped at 1 - cliprange, and at 1 + cliprange unless cliprange_high"
+            " is set."
+        ),
+    )
+    cliprange_high: float | None = field(
+        default=None,
+        gt=0,
+        description="The upper clipping range: the ratio is clipped at 1 + cliprange_high. Default: cliprange.",
+    )
+    value_model: Literal["separate", "shared"] = field(
+        default="separate",
+        description=(
+            "The architecture of the value model. separate is a copy of the starting model with a value"
+            " head. shared is a value head on the policy's last hidden states: it needs less memory, but"
+            " the value loss also changes the policy's layers."
+        ),
     )
     cliprange_value: float = field(
-        default=0.5, gt=0, description="How far a value may move at once, in units of the reward."
+        default=0.5,
+        gt=0,
+        description=(
+            "The clipping range of the value loss: how far a predicted value can move from its prediction at"
+            " generation, in units of the reward. Scale it with the reward."
+        ),
     )
-    vf_coef: float = field(default=0.1, gt=0, description="The weight of the value model's loss.")
+    vf_coef: float = field(
+        default=0.1, gt=0, description="The weight of the value loss relative to the policy loss."
+    )
     critic_learning_rate: float | None = field(
         default=None,
         gt=0,
-        description="The value model's learning rate; ten times the policy's when not given.",
+        description=(
+            "The peak learning rate of the value model, with the schedule of the policy. Default: ten times"
+            " the policy's learning rate."
+        ),
     )
-    gamma: float = field(default=1.0, gt=0, le=1, description="The discount of later rewards.")
-    lam: float = field(default=0.95, ge=0, le=1, description="GAE's lambda.")
+    gamma: float = field(
+        default=1.0, gt=0, le=1, description="The discount factor per token. 1 does not discount."
+    )
+    lam: float = field(
+        default=0.95,
+        ge=0,
+        le=1,
+        description=(
+            "The lambda of generalized advantage estimation (GAE). 1 relies on the observed rewards (high"
+            " variance), 0 on the value model (high bias)."
+        ),
+    )
     whiten_advantages: bool = field(
-        default=True, description="Scale the advantages of a set of completions to mean 0 and variance 1."
+        default=True,
+        description="Normalize the advantages of a rollout to mean 0 and variance 1.",
     )
     entropy_coef: float = field(
-        default=0.0, ge=0, description="The weight of a bonus for entropy, which keeps completions diverse."
+        default=0.0,
+        ge=0,
+        description=(
+            "The weight of the entropy bonus. Raise it if completions become too similar to explore."
+        ),
     )
     mask_truncated_completions: bool = field(
-        default=False, description="Learn nothing from completions that were cut at their longest length."
+        default=False,
+        description="Exclude completions that were truncated at max_completion_length from the loss.",
     )
     missing_eos_penalty: float = field(
-        default=0.0, ge=0, description="What a completion that was cut has taken off its reward."
+        default=0.0,
+        ge=0,
+        description=(
+            "The penalty for a completion without an end token: it is subtracted from the completion's"
+            " reward. Raise it if completions are truncated too often."
+        ),
     )
     on_constant_reward: Literal["fail", "warn"] = field(
-        default="fail", description="What to do about a reward that has not varied since the run began."
+        default="fail",
+        description=(
+            "What to do when all rewards of every rollout have been equal since the start of the run: fail"
+            " stops the stage, warn continues with a warning."
+        ),
     )
     constant_reward_steps: int = field(
-        default=20, ge=1, description="Steps without any variation after which that is so."
+        default=20,
+        ge=1,
+        description="The number of optimizer steps with constant rewards before on_constant_reward applies.",
     )
 
     def check(self) -> None:
         super().check()
         self.check_length_given()
         if self.kl_target is not None and self.kl_coef == 0:
-            raise ValueError("kl_target has no effect while beta is 0: there is no reference")
+            raise ValueError("kl_target has no effect with kl_coef 0, which loads no reference model")
 
 
 def schedule(params: PpoParams, rows: int) -> Schedule:
     accumulation_steps(params.batch_size, params.micro_batch_size)
-    boundary = params.num_mini_batches * params.num_ppo_epochs
-    steps = params.optimizer_steps(rows, params.batch_size * params.num_mini_batches, boundary)
+    alignment = params.num_mini_batches * params.num_ppo_epochs
+    steps = params.optimizer_steps(rows, params.batch_size * params.num_mini_batches, alignment)
     check_warmup(params, steps)
-    return Schedule(steps=steps, checkpoint_alignment=boundary, rows_per_step=params.batch_size)
+    return Schedule(steps=steps, checkpoint_alignment=alignment, rows_per_step=params.batch_size)
 
 
 EXTENSION = Method(
     name="ppo",
-    summary="Proximal policy optimisation on a reward graph, with a value model.",
+    summary="Proximal policy optimization (PPO), on a reward graph, with a value model.",
     params=PpoParams,
     stack=tuple(name for name in STACK if name != "trl"),
     preload=("transformers.trainer", "transformers.generation.utils", *HEAVY_IMPORTS),
@@ -114,7 +210,7 @@ EXTENSION = Method(
         loss="chunked",
         has_reference_model=lambda params: params.kl_coef > 0,
         completions=lambda params: params.batch_size * params.num_mini_batches,
-        has_value_model=lambda params: params.value_model == "own",
+        has_value_model=lambda params: params.value_model == "separate",
         engines=("transformers",),
         strategies=("single", "ddp", "zero1", "zero2"),
     ),
@@ -149,4 +245,4 @@ def run(context: StepContext) -> None:
     )
     trainer = build_ppo_trainer(params, loop, data, score_function(graph, loop), rate)
     loop.run(trainer, data)
-    context.facts.update(parameter_counts(trainer.pair.policy))
+    context.facts.update(parameter_counts(trainer.actor_critic.policy))

@@ -1,4 +1,4 @@
-"""A reward model: it learns to score what was chosen above what was rejected. Its product is a scorer."""
+"""Reward model training: the product is a scorer that ranks chosen above rejected completions."""
 
 from typing import ClassVar
 
@@ -19,15 +19,22 @@ from posttrain.spec.validation import parse_declaration
 class RewardModelParams(RowParams):
     default_learning_rate: ClassVar[float] = 1e-5
 
-    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
+    batch_size: int = field(
+        default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
+    )
     center_rewards_coefficient: float | None = field(
-        default=None, ge=0, description="The weight of a term that keeps scores around zero, such as 0.01."
+        default=None,
+        ge=0,
+        description=(
+            "The weight of an auxiliary loss that keeps the mean score near zero; 0.01 is typical."
+            " Default: no such loss."
+        ),
     )
 
 
 EXTENSION = Method(
     name="reward_model",
-    summary="A scorer trained on pairs.",
+    summary="Reward model (a scorer), trained on pairs of chosen and rejected.",
     params=RewardModelParams,
     stack=STACK,
     preload=("trl.trainer.reward_trainer", *HEAVY_IMPORTS),

@@ -1,4 +1,4 @@
-"""REINFORCE leave-one-out: each completion is held against the mean reward of its prompt's others."""
+"""REINFORCE leave-one-out (RLOO): the baseline of a completion is the mean reward of its prompt's other completions."""
 
 from typing import ClassVar
 
@@ -20,24 +20,34 @@ class RlooParams(RolloutParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
     beta: float = field(
-        default=0.05, ge=0, description="The weight of the KL divergence, which is taken off the reward."
+        default=0.05,
+        ge=0,
+        description=(
+            "The KL coefficient: the KL divergence from the reference model, times beta, is subtracted from"
+            " the reward. 0 loads no reference model and saves its memory."
+        ),
     )
     normalize_advantages: bool = field(
-        default=False, description="Divide the advantages of a batch by their standard deviation."
+        default=False,
+        description="Normalize the advantages of a batch to mean 0 and standard deviation 1.",
     )
     reward_clip_range: tuple[float, float] | None = field(
-        default=None, description="The least and greatest reward; others are clipped to it."
+        default=None,
+        description=(
+            "The minimum and maximum reward, as a list of two numbers. Rewards outside are clipped."
+            " Default: no clipping."
+        ),
     )
 
     def check(self) -> None:
         super().check()
         if self.reward_clip_range is not None and self.reward_clip_range[0] >= self.reward_clip_range[1]:
-            raise ValueError("reward_range gives the least reward first, then the greatest")
+            raise ValueError("reward_clip_range must be [minimum, maximum], with the minimum below the maximum")
 
 
 EXTENSION = Method(
     name="rloo",
-    summary="REINFORCE leave-one-out on a reward graph.",
+    summary="REINFORCE leave-one-out (RLOO), on a reward graph.",
     params=RlooParams,
     stack=STACK,
     preload=("trl.trainer.rloo_trainer", *ROLLOUT_HEAVY_IMPORTS),

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning: the model learns to write the completions of its data."""
+"""Supervised fine-tuning (SFT): trains the model on the completions of a dataset."""
 
 from typing import Any, ClassVar, Literal
 
@@ -21,16 +21,22 @@ class SftParams(RowParams):
 
     packing: bool = field(
         default=False,
-        description="Put several short rows into one sequence of max_length; a batch counts sequences.",
+        description=(
+            "Pack several short rows into one sequence of up to max_length tokens. batch_size then counts"
+            " packed sequences. Use it to avoid padding when most rows are much shorter than max_length."
+        ),
     )
     loss_on: Literal["completion", "all"] = field(
         default="completion",
-        description="What the model learns to write: the completion alone, or the whole text.",
+        description=(
+            "The tokens that the loss covers: completion covers the completion (in conversations, the"
+            " assistant's turns), all covers the prompt too. Rows of plain text are always covered whole."
+        ),
     )
 
 
 def schedule(params: SftParams, rows: int) -> Schedule:
-    """With packing, `rows` are those of the data beforehand, and the sequences of the trainer later."""
+    """Return the schedule for `rows` rows, or for as many packed sequences once the trainer has packed them."""
     planned = row_schedule(params, rows)
     fewer = params.packing and params.max_steps is None
     return Schedule(steps=planned.steps, rows_per_step=planned.rows_per_step, is_upper_bound=fewer)
@@ -83,7 +89,7 @@ def run(context: StepContext) -> None:
 
 
 def _check_assistant_mask(tokenizer: Any) -> None:
-    """Whether it can be told from the chat template which tokens are the assistant's."""
+    """Check that the chat template marks the assistant's tokens."""
     from trl.chat_template_utils import get_training_chat_template, has_generation_markers
 
     from posttrain.runtime.errors import StepError
@@ -91,10 +97,10 @@ def _check_assistant_mask(tokenizer: Any) -> None:
     if has_generation_markers(tokenizer.chat_template):
         return
     try:
-        get_training_chat_template(tokenizer)  # of published ones TRL knows where the marks belong
+        get_training_chat_template(tokenizer)  # TRL adds the markers to published templates that it knows
     except ValueError:
         raise StepError(
-            "the chat template does not mark what the assistant writes, so its turns cannot be learnt alone",
+            "the chat template does not mark the assistant's tokens, so the loss cannot be limited to them",
             "put {% generation %} before the assistant's text and {% endgeneration %} after its end token, or"
-            " learn the whole text by `loss_on: all`",
+            " set `loss_on: all` to train on the whole text",
         ) from None

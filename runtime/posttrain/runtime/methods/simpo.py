@@ -1,4 +1,4 @@
-"""Simple preference optimisation: the mean log-probability of a completion is its reward; no reference."""
+"""Simple preference optimization (SimPO): the implicit reward is the mean log-probability of a completion."""
 
 from typing import ClassVar
 
@@ -19,16 +19,27 @@ from posttrain.spec.validation import parse_declaration
 class SimpoParams(RowParams):
     default_learning_rate: ClassVar[float] = 1e-6
 
-    batch_size: int = field(default=32, ge=1, description="Pairs in an optimizer step.")
-    beta: float = field(default=2.0, gt=0, description="How steep the preference is.")
+    batch_size: int = field(
+        default=32, ge=1, description="The number of pairs in an optimizer step, over all devices."
+    )
+    beta: float = field(
+        default=2.0,
+        gt=0,
+        description="The scale of the reward difference between chosen and rejected. 2.0 to 2.5 is typical.",
+    )
     simpo_gamma: float = field(
-        default=1.0, ge=0, description="The margin by which the chosen completion is to win (gamma)."
+        default=1.0,
+        ge=0,
+        description=(
+            "The target margin (gamma in the SimPO paper) by which the reward of the chosen completion should"
+            " exceed that of the rejected one. 0.5 to 1.5 is typical."
+        ),
     )
 
 
 EXTENSION = Method(
     name="simpo",
-    summary="Simple preference optimisation on pairs, without a reference.",
+    summary="Simple preference optimization (SimPO), on pairs, without a reference model.",
     params=SimpoParams,
     stack=STACK,
     preload=("trl.experimental.cpo", *HEAVY_IMPORTS),
@@ -43,6 +54,6 @@ EXTENSION = Method(
 def run(context: StepContext) -> None:
     trl = import_experimental("cpo")
     params = parse_declaration(SimpoParams, context.params["params"])
-    # TRL's CPO trainer turns into SimPO with this loss and without its imitation.
+    # SimPO is TRL's CPO trainer with this loss and without the SFT loss.
     own = {"beta": params.beta, "loss_type": "simpo", "cpo_alpha": 0.0, "simpo_gamma": params.simpo_gamma}
     train_on_pairs(context, params, row_schedule, trl.CPOTrainer, trl.CPOConfig, own)

@@ -22,12 +22,12 @@ def check_chat_template(tokenizer: Any, name: str) -> None:
     """
     from jinja2 import TemplateError, TemplateSyntaxError
 
-    asked = [{"role": "user", "content": _PROBE_TEXT}]
+    messages = [{"role": "user", "content": _PROBE_TEXT}]
     try:
-        text = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except TemplateSyntaxError as error:
         message = f"the chat template {name} cannot be read: line {error.lineno}: {error.message}"
-        raise StepError(message, "mend the template") from None
+        raise StepError(message, "correct the template") from None
     except TemplateError:
         return
     if _PROBE_TEXT not in text:

@@ -5,6 +5,6 @@ from typing import Any
 
 def eos_token_ids(model: Any, tokenizer: Any) -> list[int]:
     """The tokens after which the model says no more."""
-    told = model.generation_config.eos_token_id
-    several = told if isinstance(told, list) else [told]
+    configured = model.generation_config.eos_token_id
+    several = configured if isinstance(configured, list) else [configured]
     return sorted({end for end in (*several, tokenizer.eos_token_id) if end is not None})

@@ -16,9 +16,9 @@ def probe_tokens(vocabulary: int) -> Any:
     return torch.randint(vocabulary, (4, 24), generator=draw)
 
 
-def check_merged_logits(wanted: Any, found: Any, dtype: str) -> float:
+def check_merged_logits(expected: Any, found: Any, dtype: str) -> float:
     """The largest difference between two sets of logits, over the largest logit; too much is a fault."""
-    difference = float((wanted - found).abs().max() / wanted.abs().max().clamp(min=1e-9))
+    difference = float((expected - found).abs().max() / expected.abs().max().clamp(min=1e-9))
     limit = _TOLERANCE[dtype]
     if not difference <= limit:  # what is not a number disagrees too
         raise StepError(

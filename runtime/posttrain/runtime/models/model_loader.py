@@ -34,16 +34,16 @@ class StartingModel:
 def load_for_training(context: StepContext, task: str = CAUSAL_LM) -> StartingModel:
     """The model that a stage trains, with its tokenizer, as its `adapter` says."""
     context.events.emit("phase", name="loading")
-    folder, wanted = context.inputs["model"], context.params["adapter"]
+    folder, adapter = context.inputs["model"], context.params["adapter"]
     tokenizer = load_tokenizer(folder)
-    if wanted is None or wanted["kind"] == "full":
+    if adapter is None or adapter["type"] == "full":
         model = load_model(full_weights_dir(context, folder), task=task, seed=context.params["seed"])
         stored = model.dtype
-        if context.params.get("weights") == "float32":
+        if context.params.get("weights_dtype") == "float32":
             model = model.float()
         return StartingModel(model, tokenizer, None, None, stored if stored != model.dtype else None)
-    quantize = quantization.quantization_type(wanted, folder)
-    if _continues_adapter(folder, wanted, task):
+    quantize = quantization.quantization_type(adapter, folder)
+    if _continues_adapter(folder, adapter, task):
         model = load_model(folder, task=task, trainable=True, quantize=quantize)
         base = peft_adapters.product_key(peft_adapters.base_model_dir(folder))
         return StartingModel(model, tokenizer, None, base)
@@ -52,16 +52,16 @@ def load_for_training(context: StepContext, task: str = CAUSAL_LM) -> StartingMo
     return StartingModel(
         model,
         tokenizer,
-        peft_adapters.new_lora_config(wanted, model, task),
+        peft_adapters.new_lora_config(adapter, model, task),
         peft_adapters.product_key(folder),
     )
 
 
-def _continues_adapter(folder: Path, wanted: Any, task: str) -> bool:
+def _continues_adapter(folder: Path, adapter: Any, task: str) -> bool:
     """Whether an adapter goes on. One made for another task has no place for the new head."""
     return (
         peft_adapters.is_adapter(folder)
-        and wanted["existing_adapter"] == "continue"
+        and adapter["existing_adapter"] == "continue"
         and peft_adapters.adapter_task(folder) == task
     )
 
@@ -107,8 +107,8 @@ def load_checkpoint(context: StepContext, checkpoint: Path) -> Any:
         return _load_full_weights(checkpoint, CAUSAL_LM, "none")
     from peft import PeftModel
 
-    folder, wanted = context.inputs["model"], context.params["adapter"]
-    goes_on = _continues_adapter(folder, wanted, CAUSAL_LM)
+    folder, adapter = context.inputs["model"], context.params["adapter"]
+    goes_on = _continues_adapter(folder, adapter, CAUSAL_LM)
     below = peft_adapters.base_model_dir(folder) if goes_on else folder
     base = load_model(below)
     if peft_adapters.is_adapter(below):
@@ -123,34 +123,36 @@ def _load_merged(folder: Path, task: str, quantize: str) -> Any:
         return model
     with TemporaryDirectory() as merged:
         model.save_pretrained(merged, safe_serialization=True)
-        made = _load_full_weights(Path(merged), task, quantize)
-        made.name_or_path = model.name_or_path  # a folder that stays: vLLM starts from the one that it names
-        return made
+        loaded = _load_full_weights(Path(merged), task, quantize)
+        loaded.name_or_path = (
+            model.name_or_path
+        )  # a folder that stays: vLLM starts from the one that it names
+        return loaded
 
 
 def _load_full_weights(folder: Path, task: str, quantize: str, seed: int = 0) -> Any:
     """Whole weights, from safetensors only and without code of their own."""
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, set_seed
 
-    given: dict[str, Any] = quantization.quantization_arguments(quantize)
+    arguments: dict[str, Any] = quantization.quantization_arguments(quantize)
     if task == SEQ_CLS:
         set_seed(seed)  # the head of a new scorer is drawn
-        given["num_labels"] = 1
+        arguments["num_labels"] = 1
     kind = AutoModelForSequenceClassification if task == SEQ_CLS else AutoModelForCausalLM
-    return load_weights(kind, folder, task == SEQ_CLS, given)
+    return load_weights(kind, folder, task == SEQ_CLS, arguments)
 
 
 def load_tokenizer(folder: Path) -> Any:
     """The tokenizer of a folder, as its files have it."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    given: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    arguments: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     named = (atomic_io.read_json(folder / "tokenizer_config.json") or {}).get("tokenizer_class")
     kind = PreTrainedTokenizerFast if named in _GENERIC_TOKENIZER_CLASSES else AutoTokenizer
     if named in _GENERIC_TOKENIZER_CLASSES and not (folder / "tokenizer.json").exists():
         raise StepError("the model's folder has no tokenizer.json", _TOKENIZER_ADVICE)
     try:
-        return kind.from_pretrained(folder, **given)
+        return kind.from_pretrained(folder, **arguments)
     except (ValueError, OSError) as error:
         raise StepError(
             f"the tokenizer cannot be read: {shorten_message(error)}", _TOKENIZER_ADVICE

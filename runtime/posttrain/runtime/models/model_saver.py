@@ -30,17 +30,17 @@ def save_trained(
             model = model.to(stored)
         else:
             weights = _cast_to_stored_dtype(weights, stored)
-    given = {} if weights is None else {"state_dict": weights}
+    state = {} if weights is None else {"state_dict": weights}
     if scratch.exists():
         shutil.rmtree(scratch)
     if base is None:
-        model.save_pretrained(scratch, safe_serialization=True, **given)
+        model.save_pretrained(scratch, safe_serialization=True, **state)
         if stored is not None and weights is not None:  # it goes by the model's own
             config = atomic_io.read_json(scratch / "config.json")
             config["dtype"] = str(stored).removeprefix("torch.")
             atomic_io.write_json(scratch / "config.json", config, sync=False)
     else:
-        peft_adapters.save_adapter(model, scratch, base, **given)
+        peft_adapters.save_adapter(model, scratch, base, **state)
     _reset_tokenizer_state(tokenizer)
     tokenizer.save_pretrained(scratch)
     # Reports of the trainer's own are no part of the model.

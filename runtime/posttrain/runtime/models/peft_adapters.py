@@ -31,7 +31,7 @@ def base_model_dir(folder: Path) -> Path:
     if not base.is_dir():
         raise StepError(
             f"the adapter stands on the product {key}, which is not in the store any more",
-            "run the recipe again: the stage that made it runs anew",
+            "run the recipe again: the stage that made it runs again",
         )
     return base
 
@@ -46,17 +46,17 @@ def adapter_task(folder: Path) -> str:
     return atomic_io.read_json(folder / _CONFIG_FILE)["task_type"]
 
 
-def new_lora_config(wanted: Mapping[str, Any], model: Any, task: str) -> Any:
+def new_lora_config(adapter: Mapping[str, Any], model: Any, task: str) -> Any:
     """The configuration of an adapter that starts at zero."""
     from peft import LoraConfig
     from transformers.pytorch_utils import Conv1D
 
     return LoraConfig(
-        r=wanted["r"],
-        lora_alpha=wanted["lora_alpha"],
-        use_rslora=wanted.get("use_rslora", False),
-        lora_dropout=wanted["lora_dropout"],
-        target_modules=resolve_target_modules(wanted["target_modules"], model),
+        r=adapter["r"],
+        lora_alpha=adapter["lora_alpha"],
+        use_rslora=adapter.get("use_rslora", False),
+        lora_dropout=adapter["lora_dropout"],
+        target_modules=resolve_target_modules(adapter["target_modules"], model),
         # GPT-2 keeps its weights the other way round.
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
         bias="none",
@@ -64,26 +64,26 @@ def new_lora_config(wanted: Mapping[str, Any], model: Any, task: str) -> Any:
     )
 
 
-def resolve_target_modules(wanted: str | Sequence[str], model: Any) -> list[str]:
+def resolve_target_modules(target_modules: str | Sequence[str], model: Any) -> list[str]:
     """The names of the modules that get an adapter; all of them exist in the model."""
     linear = linear_modules(model)
-    if wanted == "all-linear":
+    if target_modules == "all-linear":
         return linear
-    if wanted == "auto":
+    if target_modules == "auto":
         found = find_architecture(model.config.model_type)
-        wanted = found.lora if found else ()
-        if not wanted:
+        target_modules = found.lora if found else ()
+        if not target_modules:
             raise StepError(
                 f"`target_modules: auto` knows no modules for the architecture {model.config.model_type}",
-                f"name them under adapter.targets; it has {', '.join(linear)}",
+                f"name them under adapter.target_modules; it has {', '.join(linear)}",
             )
-    missing = [name for name in wanted if not any(_matches_module(module, name) for module in linear)]
+    missing = [name for name in target_modules if not any(_matches_module(module, name) for module in linear)]
     if missing:
         raise StepError(
             f"the model has no modules named {', '.join(missing)} for an adapter to go on",
             f"it has {', '.join(linear)}",
         )
-    return list(wanted)
+    return list(target_modules)
 
 
 def _matches_module(module: str, name: str) -> bool:
@@ -104,12 +104,12 @@ def linear_modules(model: Any) -> list[str]:
     return sorted(names - {"score"})
 
 
-def save_adapter(model: Any, folder: Path, base: str, **given: Any) -> None:
+def save_adapter(model: Any, folder: Path, base: str, **arguments: Any) -> None:
     """Write the trained adapter alone, and the key of the product that it stands on."""
     config = model.peft_config["default"]
     # A path of this machine has no place in a product; base.json is what counts.
     config.base_model_name_or_path = f"../../{base}/files"
     config.target_modules = sorted(config.target_modules)
-    model.save_pretrained(folder, selected_adapters=["default"], safe_serialization=True, **given)
+    model.save_pretrained(folder, selected_adapters=["default"], safe_serialization=True, **arguments)
     (folder / "README.md").unlink(missing_ok=True)
     atomic_io.write_json(folder / BASE_FILE, {"key": base})

@@ -18,13 +18,14 @@ _ADVICE = "fetch or save the model again: its config.json and its weights belong
 _HEAD_PREFIXES = ("score.", "classifier.", "lm_head.")
 
 
-def load_weights(kind: Any, folder: Path, scores: bool, given: dict[str, Any]) -> Any:
+def load_weights(kind: Any, folder: Path, scores: bool, arguments: dict[str, Any]) -> Any:
     """The model of a folder, by this class of transformers; `scores` is whether its head may be a new one."""
-    model, found = _from_pretrained(kind, folder, given)
+    model, found = _from_pretrained(kind, folder, arguments)
     if found["mismatched_keys"]:
-        name, has, wanted = sorted(found["mismatched_keys"])[0]
+        name, has, expected = sorted(found["mismatched_keys"])[0]
         raise StepError(
-            f"the weights do not fit config.json: {name} is {_format_shape(has)} and should be {_format_shape(wanted)}",
+            f"the weights do not fit config.json: {name} is {_format_shape(has)} and should be"
+            f" {_format_shape(expected)}",
             _ADVICE,
         )
     lacking = [name for name in found["missing_keys"] if not (scores and name.startswith(_HEAD_PREFIXES))]
@@ -42,7 +43,7 @@ def _extra_layers(model: Any, names: Iterable[str]) -> list[str]:
     return [name for name in names if _NUMBER.sub("#", name) in known]
 
 
-def _from_pretrained(kind: Any, folder: Path, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _from_pretrained(kind: Any, folder: Path, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
@@ -52,9 +53,9 @@ def _from_pretrained(kind: Any, folder: Path, given: dict[str, Any]) -> tuple[An
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,
-            ignore_mismatched_sizes=True,  # they are told below, by name
+            ignore_mismatched_sizes=True,  # they are reported below, by name
             output_loading_info=True,
-            **given,
+            **arguments,
         )
     except SafetensorError as error:
         raise StepError(
@@ -63,13 +64,15 @@ def _from_pretrained(kind: Any, folder: Path, given: dict[str, Any]) -> tuple[An
         ) from None
     except (ValueError, StrictDataclassError) as error:  # JSON that is none is a ValueError too
         message = f"the model's config.json cannot be used: {shorten_message(error)}"
-        raise StepError(message, "mend it, or take a model that the installed transformers knows") from None
+        raise StepError(
+            message, "correct it, or take a model that the installed transformers knows"
+        ) from None
 
 
 def shorten_message(error: Exception) -> str:
     """What a library says at length, as a sentence or two."""
-    said = " ".join(str(error).split())
-    return said if len(said) <= _MAX_MESSAGE_CHARS else f"{said[:_MAX_MESSAGE_CHARS]} ..."
+    text = " ".join(str(error).split())
+    return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]} ..."
 
 
 def _format_shape(shape: Sequence[int]) -> str:

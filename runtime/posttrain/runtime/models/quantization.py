@@ -10,7 +10,7 @@ from posttrain.runtime.models import model_origin, peft_adapters
 
 def quantization_type(adapter: Mapping[str, Any], folder: Path) -> str:
     """How the frozen weights under an adapter are loaded: none, int8 or nf4."""
-    if adapter["kind"] == "qlora":
+    if adapter["type"] == "qlora":
         return "nf4"
     while peft_adapters.is_adapter(folder):
         folder = peft_adapters.base_model_dir(folder)

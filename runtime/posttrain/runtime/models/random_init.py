@@ -24,7 +24,7 @@ def random_model(declared: Mapping[str, Any], tokenizer: Any, seed: int) -> Any:
 
 
 def _model_config(declared: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
-    """What transformers builds the declared shape from: the shape that the compiler reckons with."""
+    """What transformers builds the declared shape from: the shape that the compiler calculates with."""
     names = {
         "layers": "num_hidden_layers",
         "hidden": "hidden_size",

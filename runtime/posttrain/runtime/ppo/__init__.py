@@ -1,1 +1,1 @@
-"""Proximal policy optimisation: what it reckons, what it trains, and the trainer that drives it."""
+"""Proximal policy optimisation: advantages, losses, rollouts, and the trainer."""

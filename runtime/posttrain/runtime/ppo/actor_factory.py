@@ -17,21 +17,32 @@ from posttrain.runtime.training.training_params import accumulation_steps
 
 
 def build_ppo_trainer(
-    params: Any, loop: TrainingLoop, data: Any, score: Callable[..., list[float | None]], value_rate: float
+    params: Any,
+    loop: TrainingLoop,
+    data: Any,
+    score: Callable[..., list[float | None]],
+    critic_learning_rate: float,
 ) -> Any:
     """The trainer, ready for the loop. `params` are the method's."""
     from transformers import TrainingArguments
 
     seed = loop.context.params["seed"]
     policy = build_policy(loop.starting_model, seed)
-    reference = build_reference(loop.context, policy, params.beta)
+    reference = build_reference(loop.context, policy, params.kl_coef)
     rows = data.to_list()
-    stage = _episode_setup(loop.context)
+    episode_setup = _episode_setup(loop.context)
 
-    def learner(trainer: Any) -> PpoUpdater:
-        turns = _rollout_schedule(params, trainer, seed, len(rows))
-        terms = _advantage_config(params, trainer)
-        return PpoUpdater(trainer, turns, _ppo_settings(params), terms, rows, reference, score, stage)
+    def make_updater(trainer: Any) -> PpoUpdater:
+        return PpoUpdater(
+            trainer,
+            _rollout_schedule(params, trainer, seed, len(rows)),
+            _ppo_settings(params),
+            _advantage_config(params, trainer),
+            rows,
+            reference,
+            score,
+            episode_setup,
+        )
 
     batch = {
         "per_device_train_batch_size": params.micro_batch_size or params.batch_size,
@@ -40,13 +51,13 @@ def build_ppo_trainer(
     return create_trainer(
         TrainerSetup(
             actor_critic=build_actor_critic(
-                policy, params.value_model, params.temperature, params.entropy > 0
+                policy, params.value_model, params.temperature, params.entropy_coef > 0
             ),
             tokenizer=loop.starting_model.tokenizer,
             rows=data,
             arguments=TrainingArguments(**loop.arguments(batch)),
-            critic_learning_rate=value_rate,
-            make_updater=learner,
+            critic_learning_rate=critic_learning_rate,
+            make_updater=make_updater,
         )
     )
 
@@ -79,11 +90,11 @@ def _ppo_settings(params: Any) -> PpoSettings:
             "top_p": params.top_p,
             "max_new_tokens": params.max_completion_length,
         },
-        clip_low=params.cliprange,
-        clip_high=params.cliprange if params.cliprange_high is None else params.cliprange_high,
-        cliprange_value=params.value_epsilon,
-        vf_coef=params.value_weight,
-        entropy_coef=params.entropy,
+        cliprange=params.cliprange,
+        cliprange_high=params.cliprange if params.cliprange_high is None else params.cliprange_high,
+        cliprange_value=params.cliprange_value,
+        vf_coef=params.vf_coef,
+        entropy_coef=params.entropy_coef,
         kl_target=params.kl_target,
         kl_horizon=params.kl_horizon,
     )
@@ -91,12 +102,12 @@ def _ppo_settings(params: Any) -> PpoSettings:
 
 def _advantage_config(params: Any, trainer: Any) -> AdvantageConfig:
     return AdvantageConfig(
-        kl_coef=params.beta,
-        kl_estimator=params.kl,
+        kl_coef=params.kl_coef,
+        kl_estimator=params.kl_estimator,
         gamma=params.gamma,
         lam=params.lam,
-        whiten_advantages=params.whiten,
-        mask_truncated_completions=params.skip_cut,
-        missing_eos_penalty=params.cut_penalty,
+        whiten_advantages=params.whiten_advantages,
+        mask_truncated_completions=params.mask_truncated_completions,
+        missing_eos_penalty=params.missing_eos_penalty,
         all_reduce_sum=lambda part: trainer.accelerator.reduce(part, reduction="sum"),
     )

@@ -1,9 +1,10 @@
-"""What a checkpoint holds beside the policy: the values, and what the run has adapted.
+"""What a checkpoint holds beside the policy: the value model, and the KL coefficient.
 
-value.safetensors   the trained weights of the values: their layers, or the adapter on them, and their head
-ppo.json            the weight of the divergence
+value.safetensors   the trained weights of the value model: its layers, or the adapter on them, and its head
+ppo.json            the KL coefficient, which the run may have adapted
 
-The product is a policy like any other method's; the values belong to this stage's reward, and stay behind.
+The product is a policy like any other method's; the value model belongs to the reward of this
+stage, and is no part of it.
 """
 
 from collections.abc import Mapping
@@ -18,33 +19,33 @@ _POLICY_PREFIX = "policy."
 
 
 def save_checkpoint(
-    folder: Path, pair: Any, tokenizer: Any, state: Mapping[str, Any] | None, beta: float
+    folder: Path, actor_critic: Any, tokenizer: Any, state: Mapping[str, Any] | None, kl_coef: float
 ) -> None:
     """Write a checkpoint's models; `state` has the weights where they are gathered from several processes."""
     from safetensors.torch import save_file
 
-    whole = pair.state_dict() if state is None else state
+    whole = actor_critic.state_dict() if state is None else state
     policy = {
         name.removeprefix(_POLICY_PREFIX): one
         for name, one in whole.items()
         if name.startswith(_POLICY_PREFIX)
     }
-    pair.policy.save_pretrained(folder, state_dict=policy, safe_serialization=True)
+    actor_critic.policy.save_pretrained(folder, state_dict=policy, safe_serialization=True)
     tokenizer.save_pretrained(folder)
-    values = {name: whole[name].detach().contiguous() for name in pair.value_state()}
+    values = {name: whole[name].detach().contiguous() for name in actor_critic.value_state_dict()}
     save_file(values, str(folder / _VALUE_WEIGHTS_FILE))
-    atomic_io.write_json(folder / _STATE_FILE, {"beta": beta})
+    atomic_io.write_json(folder / _STATE_FILE, {"kl_coef": kl_coef})
 
 
-def load_value_weights(folder: Path, pair: Any) -> None:
+def load_value_weights(folder: Path, actor_critic: Any) -> None:
     import torch
     from safetensors.torch import load_file
 
-    kept = load_file(str(folder / _VALUE_WEIGHTS_FILE))
+    weights = load_file(str(folder / _VALUE_WEIGHTS_FILE))
     with torch.no_grad():
-        for name, weight in pair.value_state().items():
-            weight.copy_(kept[name])
+        for name, weight in actor_critic.value_state_dict().items():
+            weight.copy_(weights[name])
 
 
 def load_kl_coef(folder: Path) -> float:
-    return atomic_io.read_json(folder / _STATE_FILE)["beta"]
+    return atomic_io.read_json(folder / _STATE_FILE)["kl_coef"]

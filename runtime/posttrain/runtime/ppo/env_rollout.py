@@ -1,6 +1,6 @@
-"""The policy acts: episodes in an environment take the place of completions.
+"""Rollouts in an environment: episodes take the place of completions.
 
-What the environment said stands among the tokens, is read by the models, and is learnt from by neither.
+Observations are among the tokens: the models read them, and neither is trained on them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ from posttrain.runtime.ppo.rollout_schedule import derive_seed
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeSetup:
-    """The place that the policy acts in, and the seed that all its episodes follow from."""
+    """The environment that the policy acts in, and the seed of all its episodes."""
 
     world: EnvironmentSession
     seed: int
 
 
 class TurnGenerator:
-    """Has turns written by the policy. What is drawn depends on the seed and the number of the turn alone."""
+    """Generates turns by the policy. What is drawn depends on the seed and the number of the turn alone."""
 
     def __init__(
         self, model: Any, tokenizer: Any, sampling: Mapping[str, Any], seed: int, device: Any
@@ -49,24 +49,24 @@ class TurnGenerator:
 
 
 def rollout_episodes(
-    stage: EpisodeSetup, policy: TurnGenerator, rows: Sequence[Mapping[str, Any]], device: Any
+    setup: EpisodeSetup, policy: TurnGenerator, rows: Sequence[Mapping[str, Any]], device: Any
 ) -> tuple[GeneratedCompletions, list[dict[str, Any]]]:
     """Play an episode for each row; the tokens of all of them, and how each went."""
-    told = run_token_episodes(stage.world, stage.seed, rows, [row["prompt"] for row in rows], policy)
-    return _pad_episodes(told.episodes, policy.tokenizer.pad_token_id, device), told.outcomes
+    played = run_token_episodes(setup.world, setup.seed, rows, [row["prompt"] for row in rows], policy)
+    return _pad_episodes(played.episodes, policy.tokenizer.pad_token_id, device), played.outcomes
 
 
-def _pad_episodes(acted: Sequence[TokenizedEpisode], pad: int, device: Any) -> GeneratedCompletions:
-    """Episodes beside each other: prompts padded on the left, what followed on the right."""
+def _pad_episodes(episodes: Sequence[TokenizedEpisode], pad: int, device: Any) -> GeneratedCompletions:
+    """Episodes as one batch: prompts padded on the left, what follows them on the right."""
     import torch
 
-    before, after = max(len(one.prompt) for one in acted), max(len(one.tokens) for one in acted)
-    tokens = torch.full((len(acted), before + after), pad)
-    attention, mask = torch.zeros_like(tokens), torch.zeros(len(acted), after)
-    for row, one in enumerate(acted):
+    before, after = max(len(one.prompt) for one in episodes), max(len(one.tokens) for one in episodes)
+    tokens = torch.full((len(episodes), before + after), pad)
+    attention, mask = torch.zeros_like(tokens), torch.zeros(len(episodes), after)
+    for row, one in enumerate(episodes):
         start, end = before - len(one.prompt), before + len(one.tokens)
         tokens[row, start:end] = torch.tensor(one.prompt + one.tokens)
         attention[row, start:end] = 1
         mask[row, : len(one.model_mask)] = torch.tensor(one.model_mask, dtype=mask.dtype)
-    ended = torch.tensor([one.state.end != "length" for one in acted])
+    ended = torch.tensor([one.state.end != "length" for one in episodes])
     return GeneratedCompletions(tokens.to(device), attention.to(device), mask.to(device), ended.to(device))

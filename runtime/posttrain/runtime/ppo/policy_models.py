@@ -22,12 +22,12 @@ def build_policy(start: StartingModel, seed: int) -> Any:
     return get_peft_model(model, start.adapter_config)
 
 
-def build_reference(context: StepContext, policy: Any, beta: float) -> Any:
-    """What the policy is held to: the model that the stage names, else the policy as it begins.
+def build_reference(context: StepContext, policy: Any, kl_coef: float) -> Any:
+    """The reference: the model that the stage names, else the policy as it begins.
 
-    Without a weight on the divergence there is none.
+    With a KL coefficient of 0 there is none.
     """
-    if beta == 0:
+    if kl_coef == 0:
         return None
     named = load_named_reference(context)
     return frozen_copy(policy) if named is None else named.eval().requires_grad_(False)

@@ -6,20 +6,22 @@ from typing import Any
 _MAX_LOG_RATIO = 20.0
 
 
-def policy_loss(logprobs: Any, old: Any, advantages: Any, low: float, high: float) -> tuple[Any, Any]:
-    """How much each token speaks against the policy; and where the ratio was clipped.
+def policy_loss(
+    logprobs: Any, old: Any, advantages: Any, cliprange: float, cliprange_high: float
+) -> tuple[Any, Any]:
+    """The clipped policy loss of each token; and where the ratio was clipped.
 
-    The worse of two readings counts: with the ratio of probabilities as it is, and with it held within
-    1 - low .. 1 + high. So nothing is gained by moving further than that.
+    The larger of two losses counts: with the ratio of probabilities as it is, and with it held within
+    1 - cliprange .. 1 + cliprange_high. So nothing is gained by moving further than that.
     """
     ratio = (logprobs - old).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
-    free = -advantages * ratio
-    held = -advantages * ratio.clamp(1 - low, 1 + high)
-    return free.maximum(held), (held > free).to(free.dtype)
+    unclipped = -advantages * ratio
+    clipped = -advantages * ratio.clamp(1 - cliprange, 1 + cliprange_high)
+    return unclipped.maximum(clipped), (clipped > unclipped).to(unclipped.dtype)
 
 
-def value_loss(values: Any, old: Any, returns: Any, epsilon: float) -> tuple[Any, Any]:
+def value_loss(values: Any, old: Any, returns: Any, cliprange: float) -> tuple[Any, Any]:
     """Half the squared error of each value; and where its way from the old one was clipped."""
-    held = old + (values - old).clamp(-epsilon, epsilon)
-    free, clipped = (values - returns).square(), (held - returns).square()
-    return free.maximum(clipped) / 2, (clipped > free).to(free.dtype)
+    clipped_values = old + (values - old).clamp(-cliprange, cliprange)
+    unclipped, clipped = (values - returns).square(), (clipped_values - returns).square()
+    return unclipped.maximum(clipped) / 2, (clipped > unclipped).to(unclipped.dtype)

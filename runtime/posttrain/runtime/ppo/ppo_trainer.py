@@ -33,23 +33,23 @@ def create_trainer(setup: TrainerSetup) -> Any:
     """The trainer; its class needs transformers, so it is made here."""
     import torch
 
-    keeping: Any = _checkpointing_trainer(setup)
+    base: Any = _checkpointing_trainer(setup)
 
-    class PpoTrainer(keeping):
+    class PpoTrainer(base):
         def get_train_dataloader(self) -> Any:
-            """The numbers of all micro-batches; the learner knows what each is about."""
+            """The numbers of all micro-batches; the updater knows what each is about."""
             numbers: Any = range(self.args.max_steps * self.args.gradient_accumulation_steps)
             return torch.utils.data.DataLoader(numbers, batch_size=1, collate_fn=_collate_number)
 
         def create_optimizer(self, model: Any = None) -> Any:
-            """Policy and values have rates of their own."""
+            """Policy and value model have learning rates of their own."""
             if self.optimizer is None:
-                kind, given = self.get_optimizer_cls_and_kwargs(self.args, self.pair)
-                self.optimizer = kind(_parameter_groups(self, setup.critic_learning_rate), **given)
+                kind, arguments = self.get_optimizer_cls_and_kwargs(self.args, self.actor_critic)
+                self.optimizer = kind(_parameter_groups(self, setup.critic_learning_rate), **arguments)
             return self.optimizer
 
         def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
-            loss = self.learner.loss(model, int(inputs["number"]))
+            loss = self.updater.micro_batch_loss(model, int(inputs["number"]))
             # The trainer takes the mean over micro-batches and processes; this loss is to be summed.
             return loss * self.current_gradient_accumulation_steps * self.accelerator.num_processes
 
@@ -58,15 +58,18 @@ def create_trainer(setup: TrainerSetup) -> Any:
             if self.accelerator.distributed_type.name in _SHARDED:
                 return super()._clip_grad_norm(model)
             self.accelerator.unscale_gradients()
-            norms = [torch.nn.utils.clip_grad_norm_(p, self.args.max_grad_norm) for p in self.pair.parts()]
-            self.learner.told["values/gradient_norm"] = float(norms[1])
+            norms = [
+                torch.nn.utils.clip_grad_norm_(p, self.args.max_grad_norm)
+                for p in self.actor_critic.trainable_parameters()
+            ]
+            self.updater.metrics["values/gradient_norm"] = float(norms[1])
             return norms[0]
 
         def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-            super().log(logs | all_reduce_mean(self.learner.logged()), start_time)
+            super().log(logs | all_reduce_mean(self.updater.pop_metrics()), start_time)
 
         def floating_point_ops(self, inputs: Any) -> int:
-            return 0  # of the numbers of micro-batches there is nothing to reckon
+            return 0  # of the numbers of micro-batches there is nothing to count
 
     return PpoTrainer()
 
@@ -75,7 +78,7 @@ def _checkpointing_trainer(setup: TrainerSetup) -> Any:
     """A trainer that writes and reads the checkpoints of policy and values."""
     from transformers import Trainer
 
-    class Keeping(Trainer):
+    class CheckpointingTrainer(Trainer):
         def __init__(self) -> None:
             super().__init__(
                 model=setup.actor_critic,
@@ -84,42 +87,42 @@ def _checkpointing_trainer(setup: TrainerSetup) -> Any:
                 processing_class=setup.tokenizer,
             )
             self.model_accepts_loss_kwargs = False  # the loss is already one over a whole step
-            self.pair = setup.actor_critic
-            self.learner = setup.make_updater(self)
+            self.actor_critic = setup.actor_critic
+            self.updater = setup.make_updater(self)
 
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
             assert output_dir is not None, "only checkpoints are saved"
             folder = Path(output_dir)
             folder.mkdir(parents=True, exist_ok=True)
             critic_checkpoint.save_checkpoint(
-                folder, self.pair, self.processing_class, state_dict, self.learner.kl_coef
+                folder, self.actor_critic, self.processing_class, state_dict, self.updater.kl_coef
             )
 
         def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-            super()._load_from_checkpoint(resume_from_checkpoint, self.pair.policy)
-            critic_checkpoint.load_value_weights(Path(resume_from_checkpoint), self.pair)
+            super()._load_from_checkpoint(resume_from_checkpoint, self.actor_critic.policy)
+            critic_checkpoint.load_value_weights(Path(resume_from_checkpoint), self.actor_critic)
 
         def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
             super()._load_optimizer_and_scheduler(checkpoint)
             if checkpoint is not None:
-                self.learner.kl_coef = critic_checkpoint.load_kl_coef(Path(checkpoint))
+                self.updater.kl_coef = critic_checkpoint.load_kl_coef(Path(checkpoint))
 
-    return Keeping
+    return CheckpointingTrainer
 
 
 def _collate_number(numbers: list[int]) -> dict[str, int]:
     return {"number": numbers[0]}
 
 
-def _parameter_groups(trainer: Any, value_rate: float) -> list[dict[str, Any]]:
+def _parameter_groups(trainer: Any, critic_learning_rate: float) -> list[dict[str, Any]]:
     """The optimizer's groups: of policy and of values, those that decay and those that do not."""
-    pair, args = trainer.pair, trainer.args
-    decaying = set(trainer.get_decay_parameter_names(pair))
+    actor_critic, args = trainer.actor_critic, trainer.args
+    decaying = set(trainer.get_decay_parameter_names(actor_critic))
     groups: list[dict[str, Any]] = []
-    for whose, rate in (("policy", args.learning_rate), ("values", value_rate)):
+    for whose, rate in (("policy", args.learning_rate), ("values", critic_learning_rate)):
         named = [
             (name, weight)
-            for name, weight in pair.named_parameters()
+            for name, weight in actor_critic.named_parameters()
             if weight.requires_grad and name.startswith("policy.") == (whose == "policy")
         ]
         for decay in (True, False):

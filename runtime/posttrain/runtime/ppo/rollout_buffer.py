@@ -1,4 +1,4 @@
-"""What the policy has done and what is learnt from it: completions with all that is known of them."""
+"""The buffer that optimizer steps learn from: completions with log-probabilities, values and advantages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class RolloutBuffer:
     attention: Any
     # 1.0 on each token that is learnt from.
     mask: Any
-    # As they were when the completions were written.
+    # As they were when the completions were generated.
     logprobs: Any
     values: Any
     advantages: Any
@@ -34,13 +34,13 @@ class RolloutBuffer:
     def completion_length(self) -> int:
         return self.mask.shape[1]
 
-    def select(self, places: Sequence[int]) -> "RolloutBuffer":
+    def select(self, indices: Sequence[int]) -> "RolloutBuffer":
         """Some of the rows, without columns that are padding in all of them."""
-        tokens, attention = self.tokens[places], self.attention[places]
+        tokens, attention = self.tokens[indices], self.attention[indices]
         used = attention.sum(dim=0).nonzero()
         first, end = int(used[0]), int(used[-1]) + 1
         start = self.tokens.shape[1] - self.completion_length
-        own = [one[places][:, : end - start] for one in self._token_columns()]
+        own = [one[indices][:, : end - start] for one in self._token_columns()]
         return RolloutBuffer(tokens[:, first:end], attention[:, first:end], *own)
 
     def _token_columns(self) -> tuple[Any, ...]:
@@ -49,7 +49,7 @@ class RolloutBuffer:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredRollouts:
-    """Written completions, as the models and the reward see them."""
+    """Completions with the outputs of the models and their rewards."""
 
     generated: GeneratedCompletions
     logprobs: Any
@@ -63,7 +63,7 @@ class ScoredRollouts:
 
 @dataclass(frozen=True, kw_only=True)
 class AdvantageConfig:
-    """How experience is made of what was judged. `total` sums up over all processes."""
+    """How advantages follow from scored rollouts. `all_reduce_sum` sums up over all processes."""
 
     kl_coef: float
     kl_estimator: KlEstimator
@@ -76,59 +76,75 @@ class AdvantageConfig:
 
 
 def build_rollout_buffer(
-    judged: ScoredRollouts, terms: AdvantageConfig
+    scored: ScoredRollouts, config: AdvantageConfig
 ) -> tuple[RolloutBuffer, dict[str, float]]:
-    """What is learnt from, and the figures of it."""
-    written, mask = judged.generated, judged.generated.mask
-    diverged = mask * 0 if judged.ref_logprobs is None else _masked_kl(judged, terms)
-    rewards = token_rewards(_completion_rewards(judged, terms), diverged, terms.kl_coef, mask)
-    found, returns = gae_advantages(rewards, judged.values * mask, mask, terms.gamma, terms.lam)
-    learnt = mask * _learning_mask(judged, terms).unsqueeze(1)
-    gains = masked_whiten(found, learnt, terms.all_reduce_sum) if terms.whiten_advantages else found * learnt
-    made = RolloutBuffer(
-        written.tokens, written.attention, learnt, judged.logprobs, judged.values, gains, returns
+    """The buffer for a set of scored rollouts, and its metrics."""
+    generated, mask = scored.generated, scored.generated.mask
+    kl = mask * 0 if scored.ref_logprobs is None else _masked_kl(scored, config)
+    rewards = token_rewards(_completion_rewards(scored, config), kl, config.kl_coef, mask)
+    raw, returns = gae_advantages(rewards, scored.values * mask, mask, config.gamma, config.lam)
+    learning_mask = mask * _learning_mask(scored, config).unsqueeze(1)
+    advantages = (
+        masked_whiten(raw, learning_mask, config.all_reduce_sum)
+        if config.whiten_advantages
+        else raw * learning_mask
     )
-    figures = _rollout_metrics(judged, diverged)
-    return made, figures | {"values/explained": explained_variance(judged.values, returns, learnt)}
+    buffer = RolloutBuffer(
+        generated.tokens,
+        generated.attention,
+        learning_mask,
+        scored.logprobs,
+        scored.values,
+        advantages,
+        returns,
+    )
+    metrics = _rollout_metrics(scored, kl)
+    return buffer, metrics | {
+        "values/explained_variance": explained_variance(scored.values, returns, learning_mask)
+    }
 
 
-def _masked_kl(judged: ScoredRollouts, terms: AdvantageConfig) -> Any:
-    return token_kl(judged.logprobs, judged.ref_logprobs, terms.kl_estimator) * judged.generated.mask
+def _masked_kl(scored: ScoredRollouts, config: AdvantageConfig) -> Any:
+    return token_kl(scored.logprobs, scored.ref_logprobs, config.kl_estimator) * scored.generated.mask
 
 
-def _completion_rewards(judged: ScoredRollouts, terms: AdvantageConfig) -> Any:
-    """What each completion is paid. One without a score is paid nothing, and nothing is learnt from it."""
-    scores = judged.values.new_tensor([0.0 if score is None else score for score in judged.scores])
-    return scores - terms.missing_eos_penalty * (~judged.generated.ended).float()
+def _completion_rewards(scored: ScoredRollouts, config: AdvantageConfig) -> Any:
+    """The reward of each completion. One without a score gets 0, and nothing is learnt from it."""
+    scores = scored.values.new_tensor([0.0 if score is None else score for score in scored.scores])
+    return scores - config.missing_eos_penalty * (~scored.generated.ended).float()
 
 
-def _learning_mask(judged: ScoredRollouts, terms: AdvantageConfig) -> Any:
+def _learning_mask(scored: ScoredRollouts, config: AdvantageConfig) -> Any:
     """1.0 for each completion that is learnt from."""
-    kept = judged.values.new_tensor([float(score is not None) for score in judged.scores])
-    return kept * judged.generated.ended.float() if terms.mask_truncated_completions else kept
+    has_score = scored.values.new_tensor([float(score is not None) for score in scored.scores])
+    return has_score * scored.generated.ended.float() if config.mask_truncated_completions else has_score
 
 
-def _rollout_metrics(judged: ScoredRollouts, diverged: Any) -> dict[str, float]:
-    written, mask = judged.generated, judged.generated.mask
+def _rollout_metrics(scored: ScoredRollouts, kl: Any) -> dict[str, float]:
+    generated, mask = scored.generated, scored.generated.mask
     lengths = mask.sum(dim=1)
-    figures = {
-        "entropy": float(masked_mean(judged.entropies, mask)),
+    metrics = {
+        "entropy": float(masked_mean(scored.entropies, mask)),
         "completions/mean_length": float(lengths.mean()),
         "completions/min_length": float(lengths.min()),
         "completions/max_length": float(lengths.max()),
-        "completions/clipped_ratio": float((~written.ended).float().mean()),
-        "values/mean": float(masked_mean(judged.values, mask)),
-        **_reward_metrics([score for score in judged.scores if score is not None]),
+        "completions/clipped_ratio": float((~generated.ended).float().mean()),
+        "values/mean": float(masked_mean(scored.values, mask)),
+        **_reward_metrics([score for score in scored.scores if score is not None]),
     }
-    if judged.ref_logprobs is not None:
-        figures["kl"] = float(masked_mean(diverged, mask))
-        figures["kl_of_completion"] = float(diverged.sum(dim=1).mean())
-    return figures
+    if scored.ref_logprobs is not None:
+        metrics["kl"] = float(masked_mean(kl, mask))
+        metrics["kl_per_completion"] = float(kl.sum(dim=1).mean())
+    return metrics
 
 
 def _reward_metrics(scores: list[float]) -> dict[str, float]:
     if not scores:
         return {}
     mean = sum(scores) / len(scores)
-    spread = (sum((score - mean) ** 2 for score in scores) / len(scores)) ** 0.5
-    return {"reward": mean, "reward_std": spread, "frac_reward_zero_std": float(min(scores) == max(scores))}
+    deviation = (sum((score - mean) ** 2 for score in scores) / len(scores)) ** 0.5
+    return {
+        "reward": mean,
+        "reward_std": deviation,
+        "frac_reward_zero_std": float(min(scores) == max(scores)),
+    }

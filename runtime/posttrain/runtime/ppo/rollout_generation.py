@@ -1,4 +1,4 @@
-"""The policy writes: one completion for each prompt, until an end token or as long as it may."""
+"""Generates one completion for each prompt, up to an end token or the maximal length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class GeneratedCompletions:
 
     tokens: Any
     attention: Any
-    # 1.0 on each token that the policy has written, an end token among them.
+    # 1.0 on each token that the policy has generated, the end token included.
     mask: Any
     # Whether a completion came to an end, and was not cut.
     ended: Any
@@ -48,24 +48,24 @@ def generate_completions(
     model: Any, tokenizer: Any, prompts: Sequence[str], sampling: dict[str, Any], seed: int, device: Any
 ) -> GeneratedCompletions:
     """Completions of all prompts at once. What is drawn depends on the seed alone."""
-    asked = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
-    return generate_after(model, tokenizer, asked, sampling, seed, device)
+    prompt_ids = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
+    return generate_after(model, tokenizer, prompt_ids, sampling, seed, device)
 
 
 def generate_after(
-    model: Any, tokenizer: Any, asked: list[list[int]], sampling: dict[str, Any], seed: int, device: Any
+    model: Any, tokenizer: Any, prompt_ids: list[list[int]], sampling: dict[str, Any], seed: int, device: Any
 ) -> GeneratedCompletions:
     """What comes after these tokens."""
     import torch
 
-    given = tokenizer.pad({"input_ids": asked}, return_tensors="pt", padding_side="left").to(device)
+    inputs = tokenizer.pad({"input_ids": prompt_ids}, return_tensors="pt", padding_side="left").to(device)
     ends = eos_token_ids(model, tokenizer)
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), torch.no_grad():
         torch.manual_seed(seed)
         tokens = model.generate(
-            input_ids=given["input_ids"],
-            attention_mask=given["attention_mask"],
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
             **sampling,
             do_sample=True,
             top_k=0,
@@ -75,15 +75,15 @@ def generate_after(
             pad_token_id=tokenizer.pad_token_id,
             disable_compile=True,
         )
-    return mask_completions(tokens, given["attention_mask"], ends)
+    return mask_completions(tokens, inputs["attention_mask"], ends)
 
 
 def mask_completions(tokens: Any, attention: Any, ends: Sequence[int]) -> GeneratedCompletions:
     """Where each completion ends, in tokens that hold prompts and completions."""
     import torch
 
-    written = tokens[:, attention.shape[1] :]
-    end = torch.isin(written, torch.tensor(list(ends), device=tokens.device))
+    completions = tokens[:, attention.shape[1] :]
+    end = torch.isin(completions, torch.tensor(list(ends), device=tokens.device))
     before = end.long().cumsum(dim=1) - end.long()
     mask = before == 0
     whole = torch.cat([attention, mask.to(attention.dtype)], dim=1)

@@ -1,4 +1,4 @@
-"""Whose turn it is: which prompts a set of completions answers, and which of them a step learns from.
+"""Which prompts a set of completions answers, and which of the completions a micro-batch learns from.
 
 All of it follows from the seed and from how many steps there have been, so that a run which goes on
 from a checkpoint draws what it would have drawn.
@@ -23,14 +23,14 @@ class MicroBatch:
     generation: int
     # The optimizer step, of those that learn from this set.
     step: int
-    # The places in the set that the whole optimizer step learns from, and the micro-batch.
+    # The indices in the set that the whole optimizer step learns from, and the micro-batch.
     step_indices: list[int]
     indices: list[int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutSchedule:
-    """The arithmetic of one process. `rows` is how many prompts there are."""
+    """The order of prompts and completions in one process."""
 
     seed: int
     num_prompts: int
@@ -43,28 +43,28 @@ class RolloutSchedule:
 
     @property
     def rollout_size(self) -> int:
-        """Completions that this process writes at once."""
+        """Completions that this process generates at once."""
         return self.micro_batch_size * self.accumulation_steps * self.num_mini_batches
 
     def micro_batch_at(self, number: int) -> MicroBatch:
-        """The turn of a micro-batch, counted from the first one of the run."""
+        """A micro-batch by its number, counted from the first one of the run."""
         step, micro = divmod(number, self.accumulation_steps)
         generation, step = divmod(step, self.num_mini_batches * self.num_ppo_epochs)
-        iteration, minibatch = divmod(step, self.num_mini_batches)
+        ppo_epoch, mini_batch = divmod(step, self.num_mini_batches)
         order = list(range(self.rollout_size))
-        random.Random(derive_seed(self.seed, "order", generation, iteration, self.rank)).shuffle(order)
-        many = self.micro_batch_size * self.accumulation_steps
-        places = order[minibatch * many :][:many]
+        random.Random(derive_seed(self.seed, "order", generation, ppo_epoch, self.rank)).shuffle(order)
+        size = self.micro_batch_size * self.accumulation_steps
+        indices = order[mini_batch * size :][:size]
         return MicroBatch(
-            generation, step, places, places[micro * self.micro_batch_size :][: self.micro_batch_size]
+            generation, step, indices, indices[micro * self.micro_batch_size :][: self.micro_batch_size]
         )
 
     def prompt_rows(self, generation: int) -> list[int]:
         """The rows whose prompts this process answers: all of them in a new order, again and again."""
         first = (generation * self.processes + self.rank) * self.rollout_size
-        wanted = [divmod(place, self.num_prompts) for place in range(first, first + self.rollout_size)]
-        orders = {epoch: self._epoch_order(epoch) for epoch in {epoch for epoch, _ in wanted}}
-        return [orders[epoch][place] for epoch, place in wanted]
+        places = [divmod(place, self.num_prompts) for place in range(first, first + self.rollout_size)]
+        orders = {epoch: self._epoch_order(epoch) for epoch in {epoch for epoch, _ in places}}
+        return [orders[epoch][place] for epoch, place in places]
 
     def _epoch_order(self, epoch: int) -> list[int]:
         order = list(range(self.num_prompts))

@@ -29,11 +29,11 @@ def padded_range(values: Iterable[float], margin: float = 0.06) -> tuple[float, 
     return low - room, high + room
 
 
-def ticks(low: float, high: float, wanted: int) -> list[float]:
-    """Round numbers within a range: about as many as wanted, at distances of 1, 2 or 5."""
+def ticks(low: float, high: float, count: int) -> list[float]:
+    """Round numbers within a range: about `count` of them, at distances of 1, 2 or 5."""
     if not (high > low and math.isfinite(high - low)):
         return []
-    rough = (high - low) / max(1, wanted)
+    rough = (high - low) / max(1, count)
     power = 10.0 ** math.floor(math.log10(rough))
     distance = min((power * m for m in (1, 2, 5, 10)), key=lambda d: abs(math.log(d / rough)))
     first, last = math.ceil(low / distance - 1e-9), math.floor(high / distance + 1e-9)
@@ -41,7 +41,7 @@ def ticks(low: float, high: float, wanted: int) -> list[float]:
 
 
 def tick_text(value: float) -> str:
-    """A tick's number, as short as it can be told."""
+    """A tick's number, as short as possible."""
     if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
         mantissa, _, exponent = f"{value:.3g}".partition("e")
         return f"{mantissa}e{int(exponent)}" if exponent else mantissa

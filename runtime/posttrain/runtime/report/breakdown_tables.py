@@ -30,7 +30,7 @@ MetricData = Mapping[str, Any]
 
 @dataclass
 class _Group:
-    """What is told of one value of a column, by model and metric."""
+    """The metrics of one value of a column, by model."""
 
     name: str
     models: dict[str, dict[str, MetricData]] = field(default_factory=dict[str, dict[str, MetricData]])
@@ -91,21 +91,30 @@ class _TableColumns:
 
 
 def _table_columns(every: Sequence[Mapping[str, MetricData]], several: bool) -> _TableColumns:
-    names = dict.fromkeys(name for told in every for name, one in told.items() if not _is_rate(name, one))
+    names = dict.fromkeys(
+        name for metrics in every for name, one in metrics.items() if not _is_rate(name, one)
+    )
     rates = [
-        rate for rate in _RATE_LABELS if any(rate in told and _is_rate(rate, told[rate]) for told in every)
+        rate
+        for rate in _RATE_LABELS
+        if any(rate in metrics and _is_rate(rate, metrics[rate]) for metrics in every)
     ]
-    late = any(finite_or_none(told["timed_out"].get("value")) for told in every if "timed_out" in told)
+    late = any(
+        finite_or_none(metrics["timed_out"].get("value")) for metrics in every if "timed_out" in metrics
+    )
     return _TableColumns(
         many_models=several,
         metrics=list(names),
         rates=[rate for rate in rates if rate != "timed_out" or late],
-        axes={name: _value_range([told[name] for told in every if name in told]) for name in list(names)[:1]},
+        axes={
+            name: _value_range([metrics[name] for metrics in every if name in metrics])
+            for name in list(names)[:1]
+        },
     )
 
 
 def _table(column: str, groups: Sequence[_Group], several: bool) -> Markup:
-    every = [told for group in groups for told in group.models.values()]
+    every = [metrics for group in groups for metrics in group.models.values()]
     shape = _table_columns(every, several)
     bodies = [tag("tbody", _rows(group, shape)) for group in groups]
     table = tag("table", tag("thead", tag("tr", _heads(column, shape))), bodies, class_="side")
@@ -141,13 +150,13 @@ def _rows(group: _Group, shape: _TableColumns) -> list[Markup]:
     """A row for each model."""
     span = len(group.models) if len(group.models) > 1 else None
     rows: list[Markup] = []
-    for number, (model, told) in enumerate(group.models.items()):
+    for number, (model, metrics) in enumerate(group.models.items()):
         name = tag("th", group.name, scope="rowgroup", rowspan=span) if not number else None
         of = tag("td", model) if shape.many_models else None
-        items = tag("td", format_count(max_items(told)), class_="number")
-        cells = [_metric_cells(told.get(one, {}), shape.axes.get(one)) for one in shape.metrics]
+        items = tag("td", format_count(max_items(metrics)), class_="number")
+        cells = [_metric_cells(metrics.get(one, {}), shape.axes.get(one)) for one in shape.metrics]
         rates = [
-            tag("td", format_percent(told.get(rate, {}).get("value")), class_="number")
+            tag("td", format_percent(metrics.get(rate, {}).get("value")), class_="number")
             for rate in shape.rates
         ]
         rows.append(tag("tr", name, of, items, cells, rates))

@@ -1,4 +1,4 @@
-"""The turns of a conversation or an episode: as they were told, or as a decoded text shows them."""
+"""The turns of a conversation or an episode: as messages, or split from a decoded text."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ def split_episode(text: str) -> tuple[Turn, ...]:
 
 
 def render_turns(turns: Iterable[Turn], room: int, *, episode: bool) -> Markup:
-    """The turns below each other, the model's apart from what it was told, up to so many letters."""
+    """The turns below each other, the model's apart from the others', up to `room` characters."""
     found = list(turns)
     shown: list[Markup] = []
     for turn in found[:_MAX_TURNS]:

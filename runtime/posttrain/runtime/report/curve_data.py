@@ -1,4 +1,4 @@
-"""Curves from figures: smoothed, and thinned to what a screen can show."""
+"""Curves from metrics: smoothed, and thinned to what a screen can show."""
 
 import math
 from dataclasses import dataclass
@@ -29,18 +29,18 @@ class Curve:
 
 
 def build_curve(name: str, points: Points, most: int = MAX_POINTS) -> Curve:
-    """A figure's curve with at most so many points."""
+    """A metric's curve with at most so many points."""
     good = [(x, y) for x, y in points if math.isfinite(y)]
-    lost = tuple(x for x, y in points if not math.isfinite(y))
+    nonfinite = tuple(x for x, y in points if not math.isfinite(y))
     y = [value for _, value in good]
     smooth = moving_average(y) if len(y) >= _MIN_SMOOTHED and max(map(abs, y)) < _HUGE else []
-    kept = downsample(y, most)
+    indices = downsample(y, most)
     return Curve(
         name=name,
-        x=tuple(good[i][0] for i in kept),
-        y=tuple(y[i] for i in kept),
-        smooth=tuple(smooth[i] for i in kept) if smooth else (),
-        nonfinite=lost[:MAX_POINTS],
+        x=tuple(good[i][0] for i in indices),
+        y=tuple(y[i] for i in indices),
+        smooth=tuple(smooth[i] for i in indices) if smooth else (),
+        nonfinite=nonfinite[:MAX_POINTS],
         total=len(points),
     )
 
@@ -68,9 +68,9 @@ def downsample(values: list[float], most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     stretches = max(1, (most - 2) // 2)
-    kept = {0, count - 1}
+    indices = {0, count - 1}
     for number in range(stretches):
         places = range(number * count // stretches, (number + 1) * count // stretches)
-        kept.add(min(places, key=values.__getitem__))
-        kept.add(max(places, key=values.__getitem__))
-    return sorted(kept)
+        indices.add(min(places, key=values.__getitem__))
+        indices.add(max(places, key=values.__getitem__))
+    return sorted(indices)

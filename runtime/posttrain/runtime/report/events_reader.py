@@ -1,4 +1,4 @@
-"""Reads what a step said of itself: its events, once, and the end of its log."""
+"""Reads a step's events and the end of its log."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -26,7 +26,7 @@ def read_step_events(path: Path, secrets: tuple[str, ...], *, episodes: bool = F
     except (OSError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
     return StepEvents(
-        figures=_metrics(by_kind.get("metrics", ())),
+        metrics=_metrics(by_kind.get("metrics", ())),
         samples=tuple(_sample(redact(event, secrets), episodes) for event in by_kind.get("sample", ())),
         warnings=_warnings(redact(event, secrets) for event in by_kind.get("warning", ())),
         checkpoints=_steps(by_kind.get("checkpoint", ())),
@@ -36,7 +36,7 @@ def read_step_events(path: Path, secrets: tuple[str, ...], *, episodes: bool = F
 
 
 def _metrics(events: Iterable[Mapping[str, Any]]) -> dict[str, Points]:
-    """Each figure over the optimizer steps; of two values at one step the later counts."""
+    """Each metric over the optimizer steps; of two values at one step the later counts."""
     found: dict[str, dict[float, float]] = {}
     for event in events:
         step = finite_or_none(event.get("step"))
@@ -57,18 +57,18 @@ def _as_float(value: float) -> float:
 
 def _sample(event: Mapping[str, Any], episodes: bool) -> Sample:
     completion = event.get("completion") or ""
-    said = conversation_turns.parse_messages(event.get("transcript")) or conversation_turns.parse_messages(
+    turns = conversation_turns.parse_messages(event.get("transcript")) or conversation_turns.parse_messages(
         completion
     )
-    if not said and episodes and isinstance(completion, str):
-        said = conversation_turns.split_episode(completion)
+    if not turns and episodes and isinstance(completion, str):
+        turns = conversation_turns.split_episode(completion)
     return Sample(
         step=_step(event),
         prompt=_text(event.get("prompt") or ""),
         completion=_text(completion),
         values=mapping_or_empty(event.get("values")),
         model=str(event.get("model") or ""),
-        turns=said,
+        turns=turns,
     )
 
 
@@ -93,9 +93,11 @@ def read_breakdowns(files: Path | None, facts: Mapping[str, Any]) -> tuple[Mappi
 def _warnings(events: Iterable[Mapping[str, Any]]) -> tuple[StepWarning, ...]:
     found: dict[tuple[str, str], int] = {}
     for event in events:
-        said = (str(event.get("message") or ""), str(event.get("advice") or ""))
-        found[said] = found.get(said, 0) + 1
-    return tuple(StepWarning(message=said[0], advice=said[1], count=n) for said, n in found.items())
+        warning = (str(event.get("message") or ""), str(event.get("advice") or ""))
+        found[warning] = found.get(warning, 0) + 1
+    return tuple(
+        StepWarning(message=message, advice=advice, count=n) for (message, advice), n in found.items()
+    )
 
 
 def _phases(events: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, float], ...]:

@@ -92,19 +92,19 @@ def expected_time(record: StepRecord) -> str:
     seconds = expected_seconds(record)
     if seconds is None:
         return ""
-    bounds = [finite_or_none(record.estimate.get(name)) for name in ("seconds_least", "seconds_most")]
-    told = (
+    bounds = [finite_or_none(record.estimate.get(name)) for name in ("seconds_min", "seconds_max")]
+    interval = (
         f" ({format_short_duration(bounds[0])} to {format_short_duration(bounds[1])})"
         if None not in bounds
         else ""
     )
-    return f"{format_short_duration(seconds)}{told}"
+    return f"{format_short_duration(seconds)}{interval}"
 
 
 def _compare_time(took: float | None, seconds: float | None, estimate: Mapping[str, Any]) -> str:
     if took is None or not seconds:
         return ""
-    least, most = finite_or_none(estimate.get("seconds_least")), finite_or_none(estimate.get("seconds_most"))
+    least, most = finite_or_none(estimate.get("seconds_min")), finite_or_none(estimate.get("seconds_max"))
     if least is not None and most is not None and least <= took <= most:
         return "as expected"
     return _ratio_text(took, seconds)

@@ -36,7 +36,7 @@ def _failure_card(records: list[StepRecord]) -> Markup:
     about = [f"attempt {first.attempt}"] if first.attempt > 1 else []
     about += [f"after {format_duration(first.seconds)}"] if first.seconds is not None else []
     others = [record.id for record in records[1:]]
-    log = tag("details", tag("summary", "The end of its log"), preformatted("\n".join(first.log)))
+    log = tag("details", tag("summary", "The end of its log"), preformatted("\n".join(first.log_tail)))
     return tag(
         "section",
         tag(
@@ -49,8 +49,8 @@ def _failure_card(records: list[StepRecord]) -> Markup:
         tag("p", first.reason or "No reason is known.", class_="reason"),
         tag("p", tag("b", "What to do: "), first.advice, class_="advice") if first.advice else None,
         tag("p", f"The same happened in {join_words(others, 12)}.", class_="advice") if others else None,
-        log if first.log else None,
-        class_=f"card ending s-{first.state}",
+        log if first.log_tail else None,
+        class_=f"card failure s-{first.state}",
     )
 
 

@@ -160,7 +160,7 @@ def _gain_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _correction_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Where a failure is left open; the error of one side is told, and p has two."""
+    """Where a failure is left open; the error is one-sided, and p is two-sided."""
     if not found.get("corrected"):
         return []
     error = finite_or_none(found.get("compared_with"))

@@ -27,10 +27,10 @@ class Layout:
 
 def compute_layout(nodes: Sequence[str], edges: Iterable[Edge], node_room: float, lane_room: float) -> Layout:
     """Places for nodes that are given in an order in which every edge points forward."""
-    kept = _forward_edges(nodes, edges)
-    level = node_levels(nodes, kept)
-    spots = _build_columns(nodes, kept, level)
-    links = _neighbors(kept, level)
+    forward = _forward_edges(nodes, edges)
+    level = node_levels(nodes, forward)
+    spots = _build_columns(nodes, forward, level)
+    links = _neighbors(forward, level)
     columns = _order_columns(spots, links)
     y = _heights(columns, links, node_room, lane_room)
     top = min(y.values(), default=0.0)
@@ -39,7 +39,7 @@ def compute_layout(nodes: Sequence[str], edges: Iterable[Edge], node_room: float
     return Layout(
         level=level,
         y={node: y[node] for node in nodes},
-        edges={edge: _route(edge, level, y) for edge in kept},
+        edges={edge: _route(edge, level, y) for edge in forward},
         levels=len(columns),
         height=height,
     )
@@ -100,8 +100,8 @@ def _order_columns(columns: list[list[Slot]], links: Mapping[Slot, list[Slot]]) 
     place = {spot: index for column in columns for index, spot in enumerate(column)}
     for sweep in range(_SWEEPS):
         for column in columns if sweep % 2 == 0 else columns[::-1]:
-            wanted = {spot: _mean([place[o] for o in links.get(spot, ())], place[spot]) for spot in column}
-            column.sort(key=wanted.__getitem__)
+            targets = {spot: _mean([place[o] for o in links.get(spot, ())], place[spot]) for spot in column}
+            column.sort(key=targets.__getitem__)
             place.update({spot: index for index, spot in enumerate(column)})
     return columns
 
@@ -119,15 +119,15 @@ def _heights(
         y.update(_stack_column(column, dict.fromkeys(column, 0.0), node_room, lane_room))
     for sweep in range(_SWEEPS):
         for column in columns if sweep % 2 == 0 else columns[::-1]:
-            wanted = {spot: _mean([y[o] for o in links.get(spot, ())], y[spot]) for spot in column}
-            y.update(_stack_column(column, wanted, node_room, lane_room))
+            targets = {spot: _mean([y[o] for o in links.get(spot, ())], y[spot]) for spot in column}
+            y.update(_stack_column(column, targets, node_room, lane_room))
     return y
 
 
 def _stack_column(
-    column: Sequence[Slot], wanted: Mapping[Slot, float], node_room: float, lane_room: float
+    column: Sequence[Slot], targets: Mapping[Slot, float], node_room: float, lane_room: float
 ) -> dict[Slot, float]:
-    """The places nearest to the wanted ones that keep the order and the distances.
+    """The places nearest to the targets that keep the order and the distances.
 
     Spots that would overlap become a block, which stands where its members want it on average.
     """
@@ -137,9 +137,9 @@ def _stack_column(
         offset += room / 2 if index else 0.0
         offsets.append(offset)
         offset += room / 2
-    blocks: list[tuple[float, int]] = []  # the mean of what is wanted, less the offset; how many
+    blocks: list[tuple[float, int]] = []  # the mean of the targets, less the offset; how many
     for spot, off in zip(column, offsets, strict=True):
-        mean, count = wanted[spot] - off, 1
+        mean, count = targets[spot] - off, 1
         while blocks and blocks[-1][0] > mean:
             other, many = blocks.pop()
             mean, count = (mean * count + other * many) / (count + many), count + many

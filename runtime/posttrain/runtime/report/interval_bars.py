@@ -33,8 +33,10 @@ def interval_bar(
         width="100%",
         height=16,
         role="img",
-        aria_label=f"{format_decimals(value)}, interval {format_decimals(low)} to {format_decimals(high)}, on a scale from"
-        f" {tick_text(ends[0])} to {tick_text(ends[1])}",
+        aria_label=(
+            f"{format_decimals(value)}, interval {format_decimals(low)} to {format_decimals(high)}, on a"
+            f" scale from {tick_text(ends[0])} to {tick_text(ends[1])}"
+        ),
     )
 
 
@@ -55,8 +57,10 @@ def threshold_bar(value: float, low: float, high: float, threshold: float, kind:
         width="100%",
         height=80,
         role="img",
-        aria_label=f"{verdict}: estimate {format_decimals(value)}, interval {format_decimals(low)} to {format_decimals(high)};"
-        f" it has to be {_threshold_words(kind)} {tick_text(threshold)}",
+        aria_label=(
+            f"{verdict}: estimate {format_decimals(value)}, interval {format_decimals(low)} to"
+            f" {format_decimals(high)}; it has to be {_threshold_words(kind)} {tick_text(threshold)}"
+        ),
     )
 
 

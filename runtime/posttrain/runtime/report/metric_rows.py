@@ -49,10 +49,10 @@ def run_metrics(run: RunRecord) -> list[EvalMetric]:
 def step_metrics(record: StepRecord) -> list[EvalMetric]:
     found: list[EvalMetric] = []
     for key, value in mapping_or_empty(record.facts.get("metrics")).items():
-        told = mapping_or_empty(value)
-        model = str(told.get("model") or "")
+        data = mapping_or_empty(value)
+        model = str(data.get("model") or "")
         name = str(key).removeprefix(f"{model}.") if model else str(key)
-        found.append(EvalMetric(record.id, name, told, record.facts, model))
+        found.append(EvalMetric(record.id, name, data, record.facts, model))
     return found
 
 

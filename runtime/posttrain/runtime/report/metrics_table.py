@@ -73,6 +73,6 @@ def _cells(metric: EvalMetric, others: list[EvalMetric], late: bool) -> Iterator
     )
     yield tag("td", format_count(metric.data.get("items")), class_="number")
     yield tag("td", format_count(metric.data.get("unscored")), class_="number")
-    yield tag("td", format_percent(metric.rate("cut")), class_="number")
+    yield tag("td", format_percent(metric.rate("truncated")), class_="number")
     if late:
         yield tag("td", format_percent(metric.rate("timed_out")), class_="number")

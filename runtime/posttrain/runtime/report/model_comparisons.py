@@ -23,8 +23,8 @@ ComparisonData = Mapping[str, Any]
 
 def comparison_tables(record: StepRecord, names: Sequence[str], most: int) -> Markup | None:
     """The eval's own metrics at once; unscored, truncated and late completions folded away."""
-    told = record.facts.get("comparisons")
-    found = [mapping_or_empty(one) for one in told] if isinstance(told, list) else []
+    comparisons = record.facts.get("comparisons")
+    found = [mapping_or_empty(one) for one in comparisons] if isinstance(comparisons, list) else []
     own = [one for one in found if one.get("metric") in names]
     rates = [one for one in found if one.get("metric") not in names and _has_changes(one)]
     parts: list[Markup] = []

@@ -17,8 +17,13 @@ from posttrain.runtime.report.number_format import (
 )
 from posttrain.runtime.report.run_record import StepRecord
 
-_RATE_LABELS = {"unscored": "Unscored", "cut": "Cut short", "timed_out": "Timed out", "failed": "Failed"}
-_ALWAYS_SHOWN = ("unscored", "cut")
+_RATE_LABELS = {
+    "unscored": "Unscored",
+    "truncated": "Cut short",
+    "timed_out": "Timed out",
+    "failed": "Failed",
+}
+_ALWAYS_SHOWN = ("unscored", "truncated")
 
 
 def model_metrics_section(record: StepRecord, most: int) -> Markup | None:

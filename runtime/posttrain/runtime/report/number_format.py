@@ -21,7 +21,7 @@ def finite_or_none(value: Any) -> float | None:
 
 
 def format_number(value: Any) -> str:
-    """A figure with four digits that count."""
+    """A number with four significant digits."""
     if isinstance(value, float) and not math.isfinite(value):
         return "not a number" if math.isnan(value) else "infinite"
     found = finite_or_none(value)
@@ -33,7 +33,7 @@ def format_number(value: Any) -> str:
 
 
 def format_decimals(value: Any) -> str:
-    """A figure with three decimals, for metrics that stand below each other."""
+    """A number with three decimals, for metrics that stand below each other."""
     found = finite_or_none(value)
     return format_number(value) if found is None or abs(found) >= 1000 else f"{found:.3f}"
 

@@ -35,8 +35,8 @@
     const cursor = svg.querySelector(".cursor");
     const line = cursor.querySelector("line");
     const dot = cursor.querySelector("circle");
-    const words = svg.parentElement.querySelector(".readout");
-    const before = words.textContent;
+    const readout = svg.parentElement.querySelector(".readout");
+    const before = readout.textContent;
     let place = -1;
 
     function show(index) {
@@ -49,13 +49,13 @@
       dot.setAttribute("cy", up.to(curve.y[index]));
       cursor.style.visibility = "visible";
       const smoothed = smooth === null ? "" : ` (smoothed ${number(smooth)})`;
-      words.textContent = `step ${curve.x[index]}: ${number(curve.y[index])}${smoothed}`;
+      readout.textContent = `step ${curve.x[index]}: ${number(curve.y[index])}${smoothed}`;
     }
 
     function leave() {
       place = -1;
       cursor.style.visibility = "hidden";
-      words.textContent = before;
+      readout.textContent = before;
     }
 
     function point(event) {
@@ -96,14 +96,14 @@
     let room = page;
 
     function update() {
-      const wanted = search.value.trim().toLowerCase();
+      const query = search.value.trim().toLowerCase();
       let found = 0;
       cards.forEach((card, index) => {
         const fits =
           (!stage.value || card.dataset.stage === stage.value) &&
           (!outcome || !outcome.value || card.dataset.outcome === outcome.value) &&
           (!model || !model.value || card.dataset.model === model.value) &&
-          (!wanted || texts[index].includes(wanted));
+          (!query || texts[index].includes(query));
         if (fits) found += 1;
         card.hidden = !fits || found > room;
       });
@@ -111,15 +111,15 @@
       more.hidden = found <= room;
     }
 
-    function anew() {
+    function restart() {
       room = page;
       update();
     }
 
-    stage.addEventListener("change", anew);
-    if (outcome) outcome.addEventListener("change", anew);
-    if (model) model.addEventListener("change", anew);
-    search.addEventListener("input", anew);
+    stage.addEventListener("change", restart);
+    if (outcome) outcome.addEventListener("change", restart);
+    if (model) model.addEventListener("change", restart);
+    search.addEventListener("input", restart);
     controls.addEventListener("submit", (event) => event.preventDefault());
     more.addEventListener("click", () => {
       room += 3 * page;

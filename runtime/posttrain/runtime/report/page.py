@@ -57,7 +57,7 @@ def render_page(run: RunRecord) -> str:
 def _sections(run: RunRecord, drawn: CurveCollector) -> list[tuple[str, str, Markup]]:
     """Name, title and content of the sections that this run has."""
     found = [
-        ("endings", failures_title(run), failures_section(run)),
+        ("failures", failures_title(run), failures_section(run)),
         ("plan", "Plan", plan_section(run)),
         ("timeline", "Timeline", timeline_section(run)),
         ("gates", "Gates", gates_section(run)),

@@ -134,7 +134,10 @@ def _outline(box: GraphNode, wide: float) -> Markup:
     """A rounded box; for a gate one with points; for a group one with another behind it."""
     if box.kind == "gate":
         right = wide - _POINT
-        points = f"0,{_NODE_HEIGHT / 2} {_POINT},0 {right},0 {wide},{_NODE_HEIGHT / 2} {right},{_NODE_HEIGHT} {_POINT},{_NODE_HEIGHT}"
+        points = (
+            f"0,{_NODE_HEIGHT / 2} {_POINT},0 {right},0 {wide},{_NODE_HEIGHT / 2} {right},{_NODE_HEIGHT}"
+            f" {_POINT},{_NODE_HEIGHT}"
+        )
         return tag("polygon", points=points, class_="shape")
     front = tag("rect", width=wide, height=_NODE_HEIGHT, rx=9, class_="shape")
     if box.single_step is None:
@@ -160,15 +163,15 @@ def _detail(box: GraphNode, steps: Sequence[StepRecord]) -> str:
         rest = [(state, n) for state, n in box.states if state != "done"]
         return ", ".join(f"{n:,} {known_state(state)}" for state, n in rest) or "all done"
     record = steps[box.single_step]
-    told = record.facts.get("verdict") if box.kind == "gate" else None
-    said = (
-        str(told)
-        if told
+    verdict = record.facts.get("verdict") if box.kind == "gate" else None
+    status = (
+        str(verdict)
+        if verdict
         else format_short_duration(record.seconds)
         if record.state == "done"
         else known_state(record.state)
     )
-    return f"{box.kind} \u00b7 {said}" if box.kind else said
+    return f"{box.kind} \u00b7 {status}" if box.kind else status
 
 
 def ellipsize(words: str, room: int) -> str:

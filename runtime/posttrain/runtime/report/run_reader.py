@@ -31,25 +31,27 @@ class _JournalData:
 
 def read_run(home: Home, run: Path, environment: Mapping[str, str] = os.environ) -> RunRecord:
     """Everything that the report of a run shows."""
-    noted = _read_journal(run / "journal.sqlite")
-    troubles = [noted.error] if noted.error else []
+    journal = _read_journal(run / "journal.sqlite")
+    read_errors = [journal.error] if journal.error else []
     plan = _read_plan(run)
     if plan is None:
-        troubles.append("The plan of this run cannot be read; what follows is from its journal alone.")
-        plan = _plan_from_journal(run.name, noted.entries)
-    named = {name for step in plan.steps for name in step.secrets}
-    values = redaction.secret_values(named, environment)
-    steps = tuple(_step(home, run, step, noted.entries.get(step.id), values, troubles) for step in plan.steps)
-    result = noted.run_info.get("result")
+        read_errors.append("The plan of this run cannot be read; what follows is from its journal alone.")
+        plan = _plan_from_journal(run.name, journal.entries)
+    names = {name for step in plan.steps for name in step.secrets}
+    secrets = redaction.secret_values(names, environment)
+    steps = tuple(
+        _step(home, run, step, journal.entries.get(step.id), secrets, read_errors) for step in plan.steps
+    )
+    result = journal.run_info.get("result")
     return RunRecord(
         name=run.name,
         plan=plan,
-        recipe=str(noted.run_info.get("recipe") or ""),
-        began=finite_or_none(noted.run_info.get("began")),
-        ended=finite_or_none(noted.run_info.get("ended")),
+        recipe=str(journal.run_info.get("recipe") or ""),
+        began=finite_or_none(journal.run_info.get("began")),
+        ended=finite_or_none(journal.run_info.get("ended")),
         result=str(result) if result else None,
         steps=steps,
-        troubles=tuple(troubles),
+        read_errors=tuple(read_errors),
     )
 
 
@@ -86,34 +88,41 @@ def _plan_from_journal(name: str, entries: Mapping[str, JournalEntry]) -> Plan:
 
 
 def _step(
-    home: Home, run: Path, step: Step, entry: JournalEntry | None, hide: tuple[str, ...], troubles: list[str]
+    home: Home,
+    run: Path,
+    step: Step,
+    entry: JournalEntry | None,
+    secrets: tuple[str, ...],
+    read_errors: list[str],
 ) -> StepRecord:
     key = entry.key if entry else run_key(step, run.name)
     state = entry.state if entry else "unknown"
     product = _product(home, key) if state in (*_FINISHED, "unknown") else None
     record = product.record if product else home.workdir(key) / "record"
     if product is None and state in _FINISHED:
-        troubles.append(f"The product of {step.id} is no longer in the store, and its record with it.")
+        read_errors.append(f"The product of {step.id} is no longer in the store, and its record with it.")
     manifest = product.manifest if product else {}
-    facts = mapping_or_empty(redaction.redact(entry.facts if entry else manifest.get("facts"), hide))
-    broken = read_breakdowns(product.files if product else None, facts)
+    facts = mapping_or_empty(redaction.redact(entry.facts if entry else manifest.get("facts"), secrets))
+    breakdowns = read_breakdowns(product.files if product else None, facts)
     return StepRecord(
         step=step,
         key=key,
         state=state,
-        reason=redaction.redact(entry.reason, hide) if entry else "",
-        advice=redaction.redact(entry.advice, hide) if entry else "",
+        reason=redaction.redact(entry.reason, secrets) if entry else "",
+        advice=redaction.redact(entry.advice, secrets) if entry else "",
         attempt=entry.attempt if entry else 0,
         began=finite_or_none(entry.began) if entry else None,
         ended=finite_or_none(entry.ended) if entry else None,
         cost=mapping_or_empty(entry.cost if entry else manifest.get("cost")),
         estimate=mapping_or_empty((entry.estimate if entry else None) or step.estimate),
         facts=facts,
-        breakdowns=tuple(mapping_or_empty(redaction.redact(one, hide)) for one in broken),
+        breakdowns=tuple(mapping_or_empty(redaction.redact(one, secrets)) for one in breakdowns),
         files=mapping_or_empty(manifest.get("files")),
         # What a step that is left out here has once said is not of this run.
-        events=StepEvents() if state == "skipped" else _events(step, record / "events.jsonl", hide, troubles),
-        log=log_tail(record / "log", hide) if state in ("failed", "interrupted") else (),
+        events=StepEvents()
+        if state == "skipped"
+        else _events(step, record / "events.jsonl", secrets, read_errors),
+        log_tail=log_tail(record / "log", secrets) if state in ("failed", "interrupted") else (),
     )
 
 
@@ -124,10 +133,10 @@ def _product(home: Home, key: str) -> Product | None:
         return None
 
 
-def _events(step: Step, path: Path, hide: tuple[str, ...], troubles: list[str]) -> StepEvents:
+def _events(step: Step, path: Path, secrets: tuple[str, ...], read_errors: list[str]) -> StepEvents:
     episodes = bool(mapping_or_empty(step.params).get("environment"))
     try:
-        return read_step_events(path, hide, episodes=episodes)
+        return read_step_events(path, secrets, episodes=episodes)
     except ValueError:
-        troubles.append(f"The events of {step.id} are damaged: its curves and samples are missing here.")
+        read_errors.append(f"The events of {step.id} are damaged: its curves and samples are missing here.")
         return StepEvents()

@@ -25,7 +25,7 @@ class Sample:
     prompt: str
     completion: str
     values: Mapping[str, Any]
-    # Which of several models wrote it, where that is told.
+    # Which of several models generated it, where that is known.
     model: str = ""
     # The completion turn by turn, where it has several.
     turns: tuple[Turn, ...] = ()
@@ -42,8 +42,8 @@ class StepWarning:
 class StepEvents:
     """What a step said while it was made."""
 
-    # Figures by name: (optimizer step, value), where a value may be no number.
-    figures: Mapping[str, Points] = field(default_factory=dict[str, Points])
+    # By name: (optimizer step, value), where a value may be NaN or infinite.
+    metrics: Mapping[str, Points] = field(default_factory=dict[str, Points])
     samples: tuple[Sample, ...] = ()
     warnings: tuple[StepWarning, ...] = ()
     checkpoints: tuple[int, ...] = ()
@@ -71,7 +71,7 @@ class StepRecord:
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
     events: StepEvents = StepEvents()
     # The last lines of the log, where a step did not end well.
-    log: tuple[str, ...] = ()
+    log_tail: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -103,4 +103,4 @@ class RunRecord:
     result: str | None
     steps: tuple[StepRecord, ...]
     # What could not be read.
-    troubles: tuple[str, ...] = ()
+    read_errors: tuple[str, ...] = ()

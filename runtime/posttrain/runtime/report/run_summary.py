@@ -1,4 +1,4 @@
-"""The top of the page: what this run was, how it ended, and its figures at a glance."""
+"""The top of the page: what this run was, how it ended, and its metrics at a glance."""
 
 from posttrain.runtime.evaluation.statistics.metric_estimates import CONFIDENCE
 from posttrain.runtime.report.gate_results import gate_conditions, gate_verdict, held_steps
@@ -89,9 +89,9 @@ def page_header(run: RunRecord) -> Markup:
         tag("p", plan.description, class_="lead") if plan.description else None,
         tag("p", result_sentence(run), class_="sentence"),
         tag("p", " \u00b7 ".join(filter(None, line)), class_="soft"),
-        [tag("p", trouble, class_="trouble s-warning") for trouble in run.troubles[:12]],
-        tag("p", f"{len(run.troubles) - 12:,} more records cannot be read.")
-        if len(run.troubles) > 12
+        [tag("p", error, class_="read-error s-warning") for error in run.read_errors[:12]],
+        tag("p", f"{len(run.read_errors) - 12:,} more records cannot be read.")
+        if len(run.read_errors) > 12
         else None,
     )
 

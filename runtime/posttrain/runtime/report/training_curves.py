@@ -1,4 +1,4 @@
-"""The curves of all stages that reported figures: the telling ones first, the others on demand."""
+"""The curves of all stages that reported metrics: the main ones first, the others on demand."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class CurveCollector:
 
 def curves_section(run: RunRecord, drawn: CurveCollector) -> Markup | None:
     """The curves of every stage; none when no stage reported any."""
-    stages = [record for record in run.steps if record.events.figures]
+    stages = [record for record in run.steps if record.events.metrics]
     if not stages:
         return None
     shown = stages[:_DRAWN_STAGES]
@@ -55,14 +55,14 @@ def curves_section(run: RunRecord, drawn: CurveCollector) -> Markup | None:
     if not full:
         left = f", of the first {len(shown)} stages" if len(shown) < len(stages) else ""
         words = (
-            f"With {len(stages):,} stages, only their main figures are drawn{left}; every figure is in the"
+            f"With {len(stages):,} stages, only their main metrics are drawn{left}; every metric is in the"
         )
         parts.append(tag("p", f"{words} events.jsonl of its step.", class_="soft"))
     return Markup("".join(parts))
 
 
 def _count(record: StepRecord, full: bool) -> int:
-    return len(record.events.figures if full else select_main_metrics(record)[0])
+    return len(record.events.metrics if full else select_main_metrics(record)[0])
 
 
 def _stage(record: StepRecord, drawn: CurveCollector, most: int, full: bool, unfolded: bool) -> Markup:
@@ -81,40 +81,40 @@ def _stage(record: StepRecord, drawn: CurveCollector, most: int, full: bool, unf
 
 
 def _last_step(record: StepRecord) -> int:
-    return int(max(points[-1][0] for points in record.events.figures.values()))
+    return int(max(points[-1][0] for points in record.events.metrics.values()))
 
 
 def select_main_metrics(record: StepRecord) -> tuple[list[str], list[str]]:
-    """The names of the figures to show at once, and of the others."""
-    figures = record.events.figures
+    """The names of the metrics to show at once, and of the others."""
+    metrics = record.events.metrics
     returns = _return_metric(record)
-    names = [name for name in figures if not _is_duplicate_reward(name, returns, figures)]
+    names = [name for name in metrics if not _is_duplicate_reward(name, returns, metrics)]
     rewards = [name for name in names if name == "reward" or name.startswith("reward/")]
     rewards.sort(key=lambda name: (name != "reward", name != returns))  # the whole, then its parts
-    telling = [name for name in _MAIN_METRICS if name in names and not _is_constant(figures[name])]
-    loss, rest = [n for n in telling if "loss" in n], [n for n in telling if "loss" not in n]
+    main_names = [name for name in _MAIN_METRICS if name in names and not _is_constant(metrics[name])]
+    loss, rest = [n for n in main_names if "loss" in n], [n for n in main_names if "loss" not in n]
     main = [*rewards, *loss]
     main += rest[: _free_slots(len(main), len(rest))]
     return main, sorted(name for name in names if name not in main)
 
 
 def _free_slots(taken: int, offered: int) -> int:
-    """How many more figures to show at once: full rows of three, where that is up to us."""
+    """How many more metrics to show at once: full rows of three, where that is up to us."""
     there = min(_MAIN_COUNT, taken + offered)
     return max(0, (there - there % 3 if there - there % 3 >= taken else there) - taken)
 
 
 def _return_metric(record: StepRecord) -> str:
-    """The figure of the node that a reward graph returns."""
+    """The metric of the node that a reward graph returns."""
     params = mapping_or_empty(record.step.params)
     return f"reward/{mapping_or_empty(params.get('reward')).get('returns', '')}"
 
 
-def _is_duplicate_reward(name: str, returns: str, figures: Mapping[str, Points]) -> bool:
+def _is_duplicate_reward(name: str, returns: str, metrics: Mapping[str, Points]) -> bool:
     """The trainer's own `reward` where it is what the graph returns."""
-    if name != "reward" or returns not in figures:
+    if name != "reward" or returns not in metrics:
         return False
-    ours, its = dict(figures[returns]), dict(figures["reward"])
+    ours, its = dict(metrics[returns]), dict(metrics["reward"])
     return ours.keys() == its.keys() and all(abs(ours[s] - its[s]) < 1e-4 for s in ours)
 
 
@@ -136,7 +136,7 @@ def _charts(
     returns = _return_metric(record)
     found: list[Markup] = []
     for name in names:
-        one = build_curve(name, record.events.figures[name], most)
+        one = build_curve(name, record.events.metrics[name], most)
         if one.y:
             found.append(drawn.add(one, metric_title(name, returns), marks))
         else:
@@ -147,15 +147,15 @@ def _charts(
 def _other_metrics(
     record: StepRecord, names: Sequence[str], drawn: CurveCollector, most: int, marks: StepMarkers
 ) -> Markup:
-    """The remaining figures, folded away; those that never changed in words."""
-    figures = record.events.figures
-    moving = [name for name in names if not _is_constant(figures[name])]
-    still = [name for name in names if _is_constant(figures[name])]
-    parts = [_charts(record, moving, drawn, most, marks)] if moving else []
-    if still:
+    """The remaining metrics, folded away; those that never changed in words."""
+    metrics = record.events.metrics
+    varying = [name for name in names if not _is_constant(metrics[name])]
+    constant = [name for name in names if _is_constant(metrics[name])]
+    parts = [_charts(record, varying, drawn, most, marks)] if varying else []
+    if constant:
         values = [
-            tag("li", metric_title(name, ""), " ", tag("b", format_number(figures[name][0][1])))
-            for name in still
+            tag("li", metric_title(name, ""), " ", tag("b", format_number(metrics[name][0][1])))
+            for name in constant
         ]
         parts += [tag("p", "Never changed:", class_="soft"), tag("ul", values, class_="chips")]
-    return tag("details", tag("summary", plural(len(names), "more figure")), parts, class_="more")
+    return tag("details", tag("summary", plural(len(names), "more metric")), parts, class_="more")

@@ -43,17 +43,17 @@ class RunnerDispatch:
     """All runners, each for the steps that are its own; one that has no step is not even imported."""
 
     def __init__(self, process: StepRunner | None = None, docker: StepRunner | None = None) -> None:
-        given = {"process": process, "docker": docker}
-        self._by_name = {place: runner for place, runner in given.items() if runner is not None}
+        runners = {"process": process, "docker": docker}
+        self._by_name = {name: runner for name, runner in runners.items() if runner is not None}
 
     def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
-        coming = set(ids)
-        mine: dict[str, list[str]] = {}
+        selected = set(ids)
+        ids_by_runner: dict[str, list[str]] = {}
         for step in plan.steps:
-            if step.id in coming:
-                mine.setdefault(_runner_name(step), []).append(step.id)
-        for place, ids in mine.items():
-            self._runner_for(place).prepare(plan, ids, folder)
+            if step.id in selected:
+                ids_by_runner.setdefault(_runner_name(step), []).append(step.id)
+        for name, ids in ids_by_runner.items():
+            self._runner_for(name).prepare(plan, ids, folder)
 
     def attach(self, work: Path, step: Step) -> StepHandle | None:
         """The step as an earlier client left it, if it outlived that one."""
@@ -83,14 +83,14 @@ class RunnerDispatch:
         for runner in self._by_name.values():
             runner.close()
 
-    def _runner_for(self, place: str) -> StepRunner:
-        if place not in self._by_name:
-            self._by_name[place] = _create_runner(place)
-        return self._by_name[place]
+    def _runner_for(self, name: str) -> StepRunner:
+        if name not in self._by_name:
+            self._by_name[name] = _create_runner(name)
+        return self._by_name[name]
 
 
-def _create_runner(place: str) -> StepRunner:
-    if place == "docker":
+def _create_runner(name: str) -> StepRunner:
+    if name == "docker":
         from posttrain.runtime.runners.docker import DockerRunner
 
         return DockerRunner()

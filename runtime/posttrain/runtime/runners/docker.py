@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 EXTENSION = Runner(name="docker", summary="A container of a Docker engine.")
 _KILLED = -9
 _POLL_SECONDS = 0.2  # between two looks at a container
-_RESULT_FILES = "receipt.json", "failure.json", "starved.json"
+_RESULT_FILES = "receipt.json", "failure.json", "oom.json"
 
 
 @dataclass
@@ -68,15 +68,15 @@ class DockerRunner:
         self._machine_gb: float | None = None
 
     def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
-        """Told which steps will run, clear away what nobody will come back to."""
+        """Remove the containers that no step of this run will use."""
         self._run = folder.name
         self._machine_gb = plan.target.get("memory_gb")
         home = Home(folder.parent.parent)
-        wanted = {
+        expected = {
             docker_container.container_name(home.workdir(step.key)) for step in plan.steps if step.id in ids
         }
         try:
-            docker_container.remove_stale_containers(self._get_client(), home, wanted)
+            docker_container.remove_stale_containers(self._get_client(), home, expected)
         except StepError:
             return  # the first step that needs the engine says so
 
@@ -166,8 +166,8 @@ class DockerRunner:
             return
         except Interrupted:
             status = STOPPED
-        except StepError as fault:
-            exit_status.write_failure(handle.work, fault)
+        except StepError as error:
+            exit_status.write_failure(handle.work, error)
         except BaseException:
             handle.status = FAILED
             raise
@@ -215,11 +215,12 @@ class DockerRunner:
         self.close()
         if now - handle.unreachable_since < self._patience:
             return
-        fault = StepError(
-            f"the Docker engine at {engine_address()} is gone; the container {handle.container_name} may still run",
+        error = StepError(
+            f"the Docker engine at {engine_address()} is gone; the container {handle.container_name} may"
+            " still run",
             "start the engine and run again: what still runs is watched further, what was ended goes on",
         )
-        exit_status.write_failure(handle.work, fault)
+        exit_status.write_failure(handle.work, error)
         handle.status = FAILED
 
     def _stop_container(self, handle: ContainerHandle, now: bool) -> None:

@@ -96,8 +96,8 @@ def _environment(work: Path, step: Step) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     if step.resources.network:
-        reach = ("HF_ENDPOINT", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
-        found |= {name: os.environ[name] for name in reach if name in os.environ}
+        proxies = ("HF_ENDPOINT", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
+        found |= {name: os.environ[name] for name in proxies if name in os.environ}
     return found
 
 
@@ -119,8 +119,8 @@ def _mounts(work: Path) -> list[Any]:
     ]
 
 
-def _network_mode(engine: "DockerClient", wanted: Resources) -> str:
-    if not wanted.network:
+def _network_mode(engine: "DockerClient", required: Resources) -> str:
+    if not required.network:
         return "none"
     # An engine can be set up without a bridge; the host's own network is then the only one.
     return "bridge" if engine.networks.list(names=["bridge"]) else "host"
@@ -135,18 +135,18 @@ def _memory_options(gb: float | None) -> dict[str, Any]:
     return {"mem_limit": limit, "memswap_limit": limit, "shm_size": shared}
 
 
-def _device_requests(engine: "DockerClient", count: int, given: tuple[str, ...]) -> "list[DeviceRequest]":
+def _device_requests(engine: "DockerClient", count: int, gpus: tuple[str, ...]) -> "list[DeviceRequest]":
     """By CDI where the engine says that it has found devices so; else by number or UUID."""
     from docker.types import DeviceRequest
 
     if not count:
         return []
-    chosen = list(given)
+    chosen = list(gpus)
     devices = [device["ID"] for device in engine.info().get("DiscoveredDevices") or ()]
     named = [id for id in devices if id.startswith("nvidia.com/gpu=") and not id.endswith("=all")]
     if named:
-        wanted = [f"nvidia.com/gpu={id}" for id in chosen] or sorted(named)[:count]
-        return [DeviceRequest(driver="cdi", device_ids=wanted)]
+        device_ids = [f"nvidia.com/gpu={id}" for id in chosen] or sorted(named)[:count]
+        return [DeviceRequest(driver="cdi", device_ids=device_ids)]
     if chosen:
         return [DeviceRequest(capabilities=[["gpu"]], device_ids=chosen)]
     return [DeviceRequest(capabilities=[["gpu"]], count=count)]
@@ -157,12 +157,12 @@ def memory_limit_gb(container: "Container") -> float | None:
     return (container.attrs["HostConfig"].get("Memory") or 0) / _GIB or None
 
 
-def start_container(engine: "DockerClient", made: Mapping[str, Any]) -> None:
+def start_container(engine: "DockerClient", options: Mapping[str, Any]) -> None:
     """Create the container with these options, and start it."""
     from docker.errors import APIError
 
     try:
-        container = engine.containers.create(**made)
+        container = engine.containers.create(**options)
     except APIError as error:
         if error.status_code != 409:
             raise
@@ -174,7 +174,7 @@ def start_container(engine: "DockerClient", made: Mapping[str, Any]) -> None:
         raise
 
 
-def remove_stale_containers(engine: "DockerClient", home: Home, wanted: set[str]) -> None:
+def remove_stale_containers(engine: "DockerClient", home: Home, expected: set[str]) -> None:
     """Remove this home's containers that no client watches and none will take: those that have ended,
     and those whose product only a run that is gone could have used."""
     label = f"posttrain.home={home.root}"
@@ -183,7 +183,7 @@ def remove_stale_containers(engine: "DockerClient", home: Home, wanted: set[str]
             lock = try_lock(home.step_lock(container.labels["posttrain.key"]))
             if lock is None:
                 continue
-            useless = container.status == "exited" or container.labels["posttrain.shared"] == "no"
-            if useless and container.name not in wanted:
+            stale = container.status == "exited" or container.labels["posttrain.shared"] == "no"
+            if stale and container.name not in expected:
                 container.remove(force=True)
             lock.release()

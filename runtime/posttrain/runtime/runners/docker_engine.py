@@ -1,4 +1,4 @@
-"""The door to the Docker engine, and its errors in words that a user can act on."""
+"""The connection to the Docker engine, and its errors as messages that a user can act on."""
 
 import os
 from collections.abc import Generator
@@ -45,7 +45,7 @@ def is_unreachable(error: Exception) -> bool:
 
 @contextmanager
 def translate_engine_errors() -> Generator[None]:
-    """Turn what the engine answers inside this block into a fault of the step."""
+    """Turn what the engine answers inside this block into an error of the step."""
     from docker.errors import APIError, DockerException
     from requests.exceptions import RequestException
 
@@ -83,11 +83,13 @@ _KNOWN_ERRORS = (
 )
 
 
-def _translate(said: str) -> StepError:
-    for signs, message, advice in _KNOWN_ERRORS:
-        if any(sign in said for sign in signs):
-            return StepError(f"{message} (Docker says: {said})", advice)
-    return StepError(f"the container cannot be started; Docker says: {said}", "see the engine's own log")
+def _translate(explanation: str) -> StepError:
+    for patterns, message, advice in _KNOWN_ERRORS:
+        if any(pattern in explanation for pattern in patterns):
+            return StepError(f"{message} (Docker says: {explanation})", advice)
+    return StepError(
+        f"the container cannot be started; Docker says: {explanation}", "see the engine's own log"
+    )
 
 
 def _root_cause(error: Exception) -> str:

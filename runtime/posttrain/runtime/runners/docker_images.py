@@ -10,7 +10,7 @@ from posttrain.runtime.runners.docker_engine import translate_engine_errors
 if TYPE_CHECKING:
     from docker import DockerClient
 
-# Told how many MB of how many have come.
+# Called with the MB pulled so far and their total.
 PullListener = Callable[[int, int], None]
 
 
@@ -29,30 +29,32 @@ def find_local_image(engine: "DockerClient", image: str) -> str | None:
     return None
 
 
-def ensure_image(engine: "DockerClient", image: str, told: PullListener, stopped: Event) -> str:
+def ensure_image(engine: "DockerClient", image: str, on_progress: PullListener, stopped: Event) -> str:
     """The id of the image, pulled if it is not here."""
     with translate_engine_errors():
         found = find_local_image(engine, image)
         if found is None:
-            _pull(engine, image, told, stopped)
+            _pull(engine, image, on_progress, stopped)
             found = find_local_image(engine, image)
     if found is None:
         raise StepError(f"the image {image} was pulled, and yet is not there", "see the engine's own log")
     return found
 
 
-def _pull(engine: "DockerClient", image: str, told: PullListener, stopped: Event) -> None:
+def _pull(engine: "DockerClient", image: str, on_progress: PullListener, stopped: Event) -> None:
     """Pull by digest. The errors of a pull come in its stream, not as an answer to the call."""
     from docker.errors import APIError
 
     name, _, digest = image.partition("@")
     try:
-        _report_pull(engine.api.pull(name, tag=digest, stream=True, decode=True), image, told, stopped)
+        _report_pull(engine.api.pull(name, tag=digest, stream=True, decode=True), image, on_progress, stopped)
     except APIError as error:
         raise _pull_failure(image, str(error.explanation or error)) from None
 
 
-def _report_pull(stream: Iterable[Mapping[str, Any]], image: str, told: PullListener, stopped: Event) -> None:
+def _report_pull(
+    stream: Iterable[Mapping[str, Any]], image: str, on_progress: PullListener, stopped: Event
+) -> None:
     layers: dict[str, tuple[int, int]] = {}
     for line in stream:
         if stopped.is_set():
@@ -62,17 +64,17 @@ def _report_pull(stream: Iterable[Mapping[str, Any]], image: str, told: PullList
         detail = line.get("progressDetail") or {}
         if line.get("status") == "Downloading" and detail.get("total"):
             layers[line["id"]] = (detail["current"], detail["total"])
-            told(sum(c for c, _ in layers.values()) >> 20, sum(t for _, t in layers.values()) >> 20)
+            on_progress(sum(c for c, _ in layers.values()) >> 20, sum(t for _, t in layers.values()) >> 20)
 
 
 _NOT_FOUND_ERRORS = ("manifest unknown", "not found", "does not exist", "name unknown")
 
 
-def _pull_failure(image: str, said: str) -> StepError:
-    message = f"the image {image} is not on this machine, and cannot be pulled: {said}"
-    if "no space left" in said:
+def _pull_failure(image: str, explanation: str) -> StepError:
+    message = f"the image {image} is not on this machine, and cannot be pulled: {explanation}"
+    if "no space left" in explanation:
         return StepError(message, "free space where Docker keeps its images, and run again")
-    if any(sign in said for sign in _NOT_FOUND_ERRORS):
+    if any(text in explanation for text in _NOT_FOUND_ERRORS):
         advice = (
             "check its name and digest: the registry may have deleted it. `docker login` if it is private"
         )

@@ -20,7 +20,7 @@ def main(work: Path) -> int:
         os.dup2(log.fileno(), 2)
     status = worker.main(work)
     if status and count_oom_kills():
-        atomic_io.write_json(work / "starved.json", {"kills": count_oom_kills()})
+        atomic_io.write_json(work / "oom.json", {"kills": count_oom_kills()})
     return status
 
 

@@ -25,7 +25,7 @@ def is_out_of_memory(state: Mapping[str, Any], work: Path) -> bool:
     """Whether the kernel ended something in the container for want of memory: by the engine's word,
     or, where only a child of the step was ended, by the step's own."""
     return (exit_code(state) == _SIGKILL_CODE and bool(state.get("OOMKilled"))) or (
-        work / "starved.json"
+        work / "oom.json"
     ).exists()
 
 
@@ -39,10 +39,10 @@ def has_result(state: Mapping[str, Any], work: Path) -> bool:
     return exit_code(state) == 0 or is_out_of_memory(state, work) or (work / "failure.json").exists()
 
 
-def write_failure(work: Path, fault: StepError) -> None:
-    """Leave a fault where the executor looks for the failure of a step."""
-    told = {"message": str(fault), "advice": fault.advice, "retriable": fault.retriable}
-    atomic_io.write_json(work / "failure.json", told)
+def write_failure(work: Path, error: StepError) -> None:
+    """Leave an error where the executor looks for the failure of a step."""
+    failure = {"message": str(error), "advice": error.advice, "retriable": error.retriable}
+    atomic_io.write_json(work / "failure.json", failure)
 
 
 def _out_of_memory_error(step: Step, limit: float | None) -> StepError:
@@ -56,13 +56,13 @@ def _out_of_memory_error(step: Step, limit: float | None) -> StepError:
 
 
 def append_container_log(container: Any, state: Mapping[str, Any], work: Path) -> None:
-    """Add to the log what was said before the worker had it: why Python or the worker did not start."""
+    """Add to the log what was output before the worker had it: why Python or the worker did not start."""
     if not exit_code(state) or (work / "failure.json").exists():
         return
-    said: bytes = container.logs(tail=100)
+    output: bytes = container.logs(tail=100)
     with (work / "record" / "log").open("ab") as log:
-        log.write(said)
-    if exit_code(state) in _NOT_EXECUTABLE_CODES or b"No module named" in said:
+        log.write(output)
+    if exit_code(state) in _NOT_EXECUTABLE_CODES or b"No module named" in output:
         message = "the image holds no `python` with posttrain inside"
         advice = "use one that does: `make image` builds one, `recipe image check` looks at one"
         write_failure(work, StepError(message, advice))

@@ -26,7 +26,7 @@ def planned_versions() -> dict[str, str]:
 
 
 def installed_versions() -> dict[str, str | None]:
-    """What is installed here, of what is wanted."""
+    """The installed versions of the planned distributions."""
     from importlib.metadata import PackageNotFoundError, version
 
     found: dict[str, str | None] = {}
@@ -38,12 +38,12 @@ def installed_versions() -> dict[str, str | None]:
     return found
 
 
-def image_versions(image: str, told: PullListener) -> dict[str, str | None]:
+def image_versions(image: str, on_progress: PullListener) -> dict[str, str | None]:
     """What an image holds, asked of its own Python. One named by digest is pulled where it is missing."""
     engine = connect()
     try:
         id = (
-            ensure_image(engine, image, told, Event())
+            ensure_image(engine, image, on_progress, Event())
             if "@" in image
             else _require_local_image(engine, image)
         )
@@ -88,7 +88,7 @@ def _last_line(output: bytes) -> str:
 
 
 def version_mismatches(found: Mapping[str, str | None]) -> list[tuple[str, str, str]]:
-    """Name, wanted version and version there, of what is not as planned."""
+    """Name, planned version and installed version, of what differs."""
     return [
         (name, version, found.get(name) or "missing")
         for name, version in planned_versions().items()

@@ -1,6 +1,6 @@
 """Runs steps as processes of this machine.
 
-Steps that need the heavy stack are forked from one warm process that has imported it; the others are
+Steps that need the heavy stack are forked from one forkserver that has imported it; the others are
 started by themselves. Either way a worker dies with the process that started it.
 """
 
@@ -27,7 +27,7 @@ _KILLED = -9
 
 @dataclass
 class ProcessHandle:
-    """A step under way: a process of our own, or a number under which the warm process knows it."""
+    """A step under way: a process of our own, or a number under which the forkserver knows it."""
 
     process: subprocess.Popen[bytes] | None = None
     number: int = 0
@@ -38,16 +38,16 @@ class ProcessHandle:
 class ProcessRunner:
     """Starts workers, watches them and stops them."""
 
-    def __init__(self, *, warm: bool = True) -> None:
-        self._use_forkserver = warm
+    def __init__(self, *, use_forkserver: bool = True) -> None:
+        self._use_forkserver = use_forkserver
         self._forkserver: _ForkserverClient | None = None
         self._forkserver_log = Path()
 
     def prepare(self, plan: Plan, ids: Sequence[str], folder: Path) -> None:
-        """Told which steps will run, begin with the imports that they need."""
+        """Start the forkserver with the imports that the steps of this run need."""
         heavy = list(dict.fromkeys(m for step in plan.steps if step.id in ids for m in heavy_imports(step)))
         if heavy and self._use_forkserver and self._forkserver is None:
-            self._forkserver_log = folder / "warm.log"
+            self._forkserver_log = folder / "forkserver.log"
             self._forkserver = _ForkserverClient(self._forkserver_log)
             self._forkserver.preload(heavy)
 
@@ -82,13 +82,13 @@ class ProcessRunner:
             )
         return ProcessHandle(process=process, pid=process.pid)
 
-    def _ensure_forkserver(self, warm: "_ForkserverClient") -> "_ForkserverClient":
-        """The warm process, or another one in the place of one that was killed."""
-        warm.receive()
-        if warm.exited:
-            warm.close()
-            warm = self._forkserver = _ForkserverClient(self._forkserver_log)
-        return warm
+    def _ensure_forkserver(self, client: "_ForkserverClient") -> "_ForkserverClient":
+        """The forkserver, or a new one in the place of one that was killed."""
+        client.receive()
+        if client.exited:
+            client.close()
+            client = self._forkserver = _ForkserverClient(self._forkserver_log)
+        return client
 
     def poll(self, handle: ProcessHandle) -> int | None:
         """The exit status, negative for a signal; None while it runs."""
@@ -121,7 +121,7 @@ class ProcessRunner:
 
 
 class _ForkserverClient:
-    """The client's end of the warm process."""
+    """The client's end of the forkserver connection."""
 
     def __init__(self, log: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -181,7 +181,7 @@ class _ForkserverClient:
         return handle
 
     def receive(self) -> None:
-        """Take in what the warm process has said."""
+        """Handle the messages of the forkserver."""
         while True:
             try:
                 data = self.socket.recv(1 << 16)
@@ -213,10 +213,13 @@ class _ForkserverClient:
 def heavy_imports(step: Step) -> tuple[str, ...]:
     """The modules of the heavy stack that the step's code imports."""
     module = import_module(step.entry.partition(":")[0])
-    engines = {subject["engine"] for subject in step.params.get("subjects", ())}
-    found = (getattr(module, "EXTENSION", None), *(CATALOG.find("engine", name) for name in sorted(engines)))
-    every = (name for one in found if isinstance(one, Extension) for name in one.preload)
-    return tuple(dict.fromkeys(every))
+    engines = {model["engine"] for model in step.params.get("models", ())}
+    extensions = (
+        getattr(module, "EXTENSION", None),
+        *(CATALOG.find("engine", name) for name in sorted(engines)),
+    )
+    modules = (name for one in extensions if isinstance(one, Extension) for name in one.preload)
+    return tuple(dict.fromkeys(modules))
 
 
 _PASSED_NAMES = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TZ")
@@ -254,8 +257,8 @@ def _inherited_environment() -> dict[str, str]:
 def _worker_environment(
     work: Path, step: Step, secrets: Mapping[str, str], gpus: tuple[str, ...] | None
 ) -> dict[str, str]:
-    shown = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
-    return {**_inherited_environment(), **step_environment(work, step), **shown, **secrets}
+    visible = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+    return {**_inherited_environment(), **step_environment(work, step), **visible, **secrets}
 
 
 def step_environment(work: Path, step: Step) -> dict[str, str]:

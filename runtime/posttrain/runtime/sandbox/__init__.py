@@ -1,12 +1,14 @@
-"""Runs programs that a model wrote, so that they can harm nothing and read no answers.
+"""Runs programs that a model wrote, isolated from the machine and from the expected answers.
 
-limits.py      what a program may take, and how its run ended
-calls.py       system calls: which are allowed
-seccomp.py     that list as a filter for the kernel
-boxes.py       where a program runs: chosen, and proved to hold before the first program
-bubblewrap.py  a box with namespaces of its own
-landlock.py    a box without namespaces, for where these are not allowed; enter.py runs inside
-running.py     one program with one input, watched until nothing of it is left
-testing.py     a program's tests: what it gave is compared here, outside
-languages/     how programs of a language are run: one file each
+limits.py             the resource limits and the result of a run
+job.py                a program with its input and limits, and the protocol of sandboxes
+syscalls.py           the allowed and forbidden system calls
+seccomp.py            compiles these lists to a seccomp filter
+sandbox_selection.py  selects the sandbox, and tests its isolation before the first program runs
+bubblewrap.py         a sandbox with namespaces
+landlock.py           a sandbox without namespaces, for containers that do not allow them
+landlock_launcher.py  runs inside the Landlock sandbox and starts the program
+process_runner.py     runs one program with one input, until all its processes have ended
+program_tests.py      runs the tests of a program and compares its output outside the sandbox
+languages/            the supported programming languages, one file each
 """

@@ -1,7 +1,7 @@
-"""A box made by bubblewrap: its own processes, network, files and users, and nothing of the host's but /usr.
+"""A sandbox with bubblewrap: separate process, network, file and user namespaces, with only the host's /usr.
 
-There is no /proc in it, nothing can be written unless a limit allows it, and what is in it ends with
-its first process. Limits are set inside: bubblewrap itself would stumble over them.
+It has no /proc. It is read-only unless the limits allow files. All its processes end with the first one.
+The limits are set inside the sandbox, because bubblewrap itself would exceed them.
 """
 
 import os
@@ -18,24 +18,25 @@ from posttrain.runtime.sandbox.limits import MAX_THREADS, MIB
 from posttrain.runtime.sandbox.seccomp import Policy, compile_filter
 
 _FOLDER = "/program"
-_TMP = "/".join(("", "tmp"))  # of the box, where nobody else writes
-# Users that no machine has: a limit on processes counts all of a user's, so every run is another one.
+_TMP = "/".join(("", "tmp"))  # inside the sandbox, where no other program writes
+# User IDs that no machine uses. RLIMIT_NPROC counts all processes of a user, so each run has another user.
 _FIRST_USER, _USERS = 0x70000000, 1 << 24
 _UNSHARE = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bubblewrap:
-    """`dropping`: root makes the box without a user namespace and becomes a user that owns nothing."""
+    """With `drop_privileges`, root creates the sandbox without a user namespace and then switches to an
+    unprivileged user."""
 
     drop_privileges: bool = False
 
     @contextmanager
-    def start(self, job: Job, outside: JobDescriptors) -> Generator[subprocess.Popen[bytes]]:
-        with ExitStack() as kept:
-            calls = kept.enter_context(sealed_memfd(compile_filter(self._policy(job))))
+    def start(self, job: Job, descriptors: JobDescriptors) -> Generator[subprocess.Popen[bytes]]:
+        with ExitStack() as stack:
+            calls = stack.enter_context(sealed_memfd(compile_filter(self._policy(job))))
             files = {
-                f"{_FOLDER}/{name}": kept.enter_context(sealed_memfd(content))
+                f"{_FOLDER}/{name}": stack.enter_context(sealed_memfd(content))
                 for name, content in job.files().items()
             }
             command = [
@@ -44,23 +45,26 @@ class Bubblewrap:
                 "--",
                 *self._user_arguments(),
             ]
-            command += [*self._limit_arguments(job), *job.command(_FOLDER, outside.started)]
+            command += [*self._limit_arguments(job), *job.command(_FOLDER, descriptors.started)]
             process = subprocess.Popen(
                 command,
-                stdin=outside.input,
+                stdin=descriptors.input,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 env=dict(job.language.environment),
                 cwd="/",
-                pass_fds=(calls, outside.started, *files.values()),
+                pass_fds=(calls, descriptors.started, *files.values()),
                 start_new_session=True,
             )
         yield process
 
     @property
     def counts_processes(self) -> bool:
-        """Whether the kernel counts processes: not root's, not even of a root that is called otherwise."""
+        """Whether the kernel limits the number of processes.
+
+        It does not limit root, not even inside a user namespace.
+        """
         return self.drop_privileges or os.getuid() != 0
 
     def _policy(self, job: Job) -> Policy:
@@ -103,35 +107,35 @@ class Bubblewrap:
         ]
 
     def _limit_arguments(self, job: Job) -> Sequence[str]:
-        # The box's own first process counts, too.
+        # The first process of the sandbox counts, too.
         limits = job.limits.process_limits(threads=MAX_THREADS + job.limits.processes + 1)
         hard = {**limits, "cpu": f"{limits['cpu']}:{limits['cpu'] + 1}"}
         return [_find_tool("prlimit"), *(f"--{name}={value}" for name, value in hard.items()), "--"]
 
 
 def _find_tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise FileNotFoundError(f"{name} is not installed")
-    return found
+    return path
 
 
 def _system_binds() -> Sequence[str]:
-    """/usr, and the names below / that lead into it, as this machine has them."""
-    found = ["--ro-bind", "/usr", "/usr"]
+    """Arguments that bind /usr and the system folders (or the links to /usr) of this machine."""
+    arguments = ["--ro-bind", "/usr", "/usr"]
     for path in map(Path, ("/bin", "/lib", "/lib32", "/lib64", "/sbin")):
         if path.is_symlink():
-            found += ["--symlink", str(path.readlink()), str(path)]
+            arguments += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
-            found += ["--ro-bind", str(path), str(path)]
-    return found
+            arguments += ["--ro-bind", str(path), str(path)]
+    return arguments
 
 
 def _readonly_bind(folder: str) -> Sequence[str]:
-    """A folder under its own name. The folders above it are empty, and must let others through."""
+    """Arguments that bind a folder at its own path. Its parents are empty, and all users can traverse them."""
     above = [str(path) for path in Path(folder).parents if str(path) != "/"]
-    made = [part for path in reversed(above) for part in ("--perms", "0755", "--dir", path)]
-    return [*made, "--ro-bind", folder, folder]
+    parents = [part for path in reversed(above) for part in ("--perms", "0755", "--dir", path)]
+    return [*parents, "--ro-bind", folder, folder]
 
 
 def _tmpfs(disk_mb: int) -> Sequence[str]:

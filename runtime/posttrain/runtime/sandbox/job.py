@@ -1,4 +1,4 @@
-"""What is given to a box: a program, its input, its limits; and the descriptors that lead out of it."""
+"""A program with its input and limits, and the protocol of the sandboxes that run it."""
 
 import fcntl
 import os
@@ -25,28 +25,28 @@ class Job:
     def files(self) -> Mapping[str, bytes]:
         return {**self.language.files(), self.language.program_file: self.program}
 
-    def command(self, folder: str, begun: int) -> Sequence[str]:
-        return self.language.command(folder, self.input_mode, begun)
+    def command(self, folder: str, started: int) -> Sequence[str]:
+        return self.language.command(folder, self.input_mode, started)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobDescriptors:
-    """Descriptors: standard input, and where it is told that the program begins."""
+    """File descriptors: standard input, and the pipe that signals the start of the program."""
 
     input: int
     started: int
 
 
 class Sandbox(Protocol):
-    def start(self, job: Job, outside: JobDescriptors) -> AbstractContextManager[Popen[bytes]]:
-        """The program, started: all of it ends with this process. Leaving clears away what it needed."""
+    def start(self, job: Job, descriptors: JobDescriptors) -> AbstractContextManager[Popen[bytes]]:
+        """Start the program. All its processes end with the returned one. Leaving removes its files."""
         ...
 
 
 @contextmanager
 def sealed_memfd(content: bytes) -> Generator[int]:
-    """A descriptor to read this from. Nobody can write to it: it is memory of this side's."""
-    descriptor = os.memfd_create("given", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    """A file descriptor for the content, in memory and sealed against writing."""
+    descriptor = os.memfd_create("sealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
             file.write(content)

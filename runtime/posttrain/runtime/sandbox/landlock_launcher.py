@@ -1,6 +1,6 @@
-"""Runs inside the weaker box, before the program: `python -I -S enter.py DESCRIPTOR`.
+"""The launcher of the Landlock sandbox: `python -I -S landlock_launcher.py DESCRIPTOR`.
 
-It reads its terms there, puts the walls up around itself, and becomes the program.
+It reads the restrictions from the descriptor, applies them to itself, and executes the program.
 """
 
 import base64
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _NO_NEW_PRIVS, _PDEATHSIG, _SECCOMP = 38, 1, 22
-_CAPABILITY_VERSION = 0x20080522  # the version of the form in which they are told
+_CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
 _EXECUTE, _READ_FILE, _READ_FOLDER, _WRITE_FILE = 1, 4, 8, 2
-# How many of the rights over files each version of Landlock knows.
+# The number of file access rights in each version of the Landlock ABI.
 _RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _LATEST_RIGHTS = 16
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(told: int) -> None:
-    with os.fdopen(told, "rb") as file:
+def main(descriptor: int) -> None:
+    with os.fdopen(descriptor, "rb") as file:
         terms: dict[str, Any] = json.load(file)
     _check_call(_libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     if os.getppid() != terms["parent"]:
-        os._exit(1)  # it ended before it could be waited for
+        os._exit(1)  # the parent ended before PDEATHSIG was set
     _drop_capabilities()
     _restrict_filesystem(terms["readable"])
     _set_limits(terms["limits"])
@@ -42,7 +42,7 @@ def main(told: int) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Those of root too, for good: no program gives rights back to who may not have new ones."""
+    """Drop all capabilities, root's too. NO_NEW_PRIVS makes this permanent: no execve restores them."""
     _check_call(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))
     _check_call(_libc.capset(struct.pack("=II", _CAPABILITY_VERSION, 0), bytes(24)))
 
@@ -53,20 +53,20 @@ def _restrict_filesystem(readable: "list[str]") -> None:
     network, scopes = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
     sizes = 8 * (1 + (version >= 4) + (version >= 6))
     rules = struct.pack("=QQQ", files, network, scopes)[:sizes]
-    walls = _check_call(_libc.syscall(_CREATE_RULESET, rules, len(rules), 0))
+    ruleset = _check_call(_libc.syscall(_CREATE_RULESET, rules, len(rules), 0))
     for path in readable:
-        _allow_path(walls, path, _EXECUTE | _READ_FILE | _READ_FOLDER)
-    _allow_path(walls, "/dev/null", _READ_FILE | _WRITE_FILE)
+        _allow_path(ruleset, path, _EXECUTE | _READ_FILE | _READ_FOLDER)
+    _allow_path(ruleset, "/dev/null", _READ_FILE | _WRITE_FILE)
     for path in ("/dev/zero", "/dev/urandom", "/dev/random"):
-        _allow_path(walls, path, _READ_FILE)
-    _check_call(_libc.syscall(_RESTRICT_SELF, walls, 0))
-    os.close(walls)
+        _allow_path(ruleset, path, _READ_FILE)
+    _check_call(_libc.syscall(_RESTRICT_SELF, ruleset, 0))
+    os.close(ruleset)
 
 
-def _allow_path(walls: int, path: str, rights: int) -> None:
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    _check_call(_libc.syscall(_ADD_RULE, walls, 1, struct.pack("=Qi", rights, place), 0))
-    os.close(place)
+def _allow_path(ruleset: int, path: str, rights: int) -> None:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    _check_call(_libc.syscall(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, descriptor), 0))
+    os.close(descriptor)
 
 
 def _set_limits(limits: "dict[str, int]") -> None:
@@ -84,7 +84,7 @@ _LIMITS = {
     "core": resource.RLIMIT_CORE,
     "memlock": resource.RLIMIT_MEMLOCK,
     "stack": resource.RLIMIT_STACK,
-    "msgqueue": 12,  # no names in Python
+    "msgqueue": 12,  # Python has no constants for these two
     "sigpending": 11,
 }
 
@@ -94,13 +94,13 @@ class _Program(ctypes.Structure):
 
 
 def _install_filter(codes: bytes) -> None:
-    kept = ctypes.create_string_buffer(codes, len(codes))
-    program = _Program(len(codes) // 8, ctypes.cast(kept, ctypes.c_void_p))
+    buffer = ctypes.create_string_buffer(codes, len(codes))
+    program = _Program(len(codes) // 8, ctypes.cast(buffer, ctypes.c_void_p))
     _check_call(_libc.prctl(_SECCOMP, 2, ctypes.byref(program), 0, 0))
 
 
 def _check_call(result: int) -> int:
-    """What a call gave; a wall that cannot be put up ends everything."""
+    """Return the result of a call. Raise OSError if it failed: the program must not run unrestricted."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

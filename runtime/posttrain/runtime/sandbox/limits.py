@@ -1,10 +1,10 @@
-"""What a program may take, and how one run of it ended."""
+"""Resource limits for a program in a sandbox, and the result of its run."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 MIB = 1 << 20
-# Threads that a program may have beside its processes.
+# The maximum number of threads in addition to the program's processes.
 MAX_THREADS = 32
 
 Verdict = Literal["passed", "wrong", "timed_out", "memory", "crashed", "forbidden"]
@@ -12,35 +12,35 @@ Verdict = Literal["passed", "wrong", "timed_out", "memory", "crashed", "forbidde
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    # Wall-clock time of one run, and the time of a core that it may use up.
+    # Wall-clock time and CPU time of one run.
     seconds: float = 10.0
     cpu_seconds: int = 5
-    # All processes together.
+    # The total of all processes.
     memory_mb: int = 512
     processes: int = 1
-    # Files that it may write, below /tmp; 0 leaves nothing that can be written to.
+    # Space for files below /tmp. With 0 the whole file system is read-only.
     disk_mb: int = 0
     output_kb: int = 1024
 
     def process_limits(self, *, threads: int | None) -> dict[str, int]:
-        """The limits that the kernel sets for each process, by the names that prlimit and Python know."""
-        found = {
+        """The kernel's limits for each process, by the names that prlimit and Python use."""
+        limits = {
             "cpu": self.cpu_seconds,
             "as": self.memory_mb * MIB // self.processes,
             "fsize": self.disk_mb * MIB,
             "nofile": 64,
-            "core": 1,  # 0 would still hand dumps to a program, where the kernel is set to do so
+            "core": 1,  # with 0, a kernel that pipes core dumps to a program would still do so
             "memlock": 0,
             "msgqueue": 0,
             "sigpending": 64,
             "stack": 8 * MIB,
         }
-        return found if threads is None else {**found, "nproc": threads}
+        return limits if threads is None else {**limits, "nproc": threads}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """How a run ended. `status` is the exit status, 128 + N for one that signal N ended."""
+    """The outcome of a run. `status` is the exit status, or 128 + N if signal N ended the program."""
 
     outcome: Literal["exited", "late", "overflowed", "not started"]
     status: int = 0

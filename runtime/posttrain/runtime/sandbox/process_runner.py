@@ -1,4 +1,4 @@
-"""Runs one program with one input, and does not come back before nothing of it is left."""
+"""Runs one program with one input, and returns after all its processes have ended."""
 
 import os
 import selectors
@@ -13,39 +13,39 @@ from posttrain.runtime.sandbox.limits import RunResult
 
 _CHUNK = 1 << 16
 _MAX_ERRORS = 1 << 14
-# The walls go up in milliseconds; a machine under load is not the program's fault.
+# The sandbox usually starts in milliseconds. The limit is high so that load on the machine fails no program.
 _START_SECONDS = 60.0
 _END_SECONDS = 30.0
 
 RunOutcome = Literal["exited", "late", "overflowed", "not started"]
 
 
-def run(box: Sandbox, job: Job) -> RunResult:
-    begun, begins = os.pipe2(os.O_CLOEXEC)
+def run(sandbox: Sandbox, job: Job) -> RunResult:
+    started_read, started_write = os.pipe2(os.O_CLOEXEC)
     try:
         with (
-            sealed_memfd(job.input) as given,
-            box.start(job, JobDescriptors(input=given, started=begins)) as process,
+            sealed_memfd(job.input) as stdin,
+            sandbox.start(job, JobDescriptors(input=stdin, started=started_write)) as process,
         ):
-            os.close(begins)
-            begins = -1
-            return _watch_process(process, begun, job)
+            os.close(started_write)
+            started_write = -1
+            return _watch_process(process, started_read, job)
     finally:
-        for descriptor in (begun, begins):
+        for descriptor in (started_read, started_write):
             if descriptor >= 0:
                 os.close(descriptor)
 
 
-def _watch_process(process: subprocess.Popen[bytes], begun: int, job: Job) -> RunResult:
-    watch = _ProcessWatch(process, begun, job)
+def _watch_process(process: subprocess.Popen[bytes], started_pipe: int, job: Job) -> RunResult:
+    watch = _ProcessWatch(process, started_pipe, job)
     try:
-        how = watch.wait_for_exit()
+        outcome = watch.wait_for_exit()
     finally:
         process.kill()
         status = process.wait()
         watch.wait_for_pipes()
     return RunResult(
-        outcome=how,
+        outcome=outcome,
         status=128 - status if status < 0 else status,
         output=bytes(watch.output),
         errors=bytes(watch.errors),
@@ -55,7 +55,7 @@ def _watch_process(process: subprocess.Popen[bytes], begun: int, job: Job) -> Ru
 
 @dataclass
 class _ProcessWatch:
-    """One running program: reads what it writes, up to a limit."""
+    """Watches one running program, and reads its output up to a limit."""
 
     process: subprocess.Popen[bytes]
     started_pipe: int
@@ -69,9 +69,9 @@ class _ProcessWatch:
     def __post_init__(self) -> None:
         self.exit_fd = os.pidfd_open(self.process.pid)
         self.max_output = self.job.limits.output_kb * 1024
-        for pipe, kept in ((self.process.stdout, self.output), (self.process.stderr, self.errors)):
+        for pipe, buffer in ((self.process.stdout, self.output), (self.process.stderr, self.errors)):
             assert pipe is not None, "both are pipes"
-            self.selector.register(pipe, selectors.EVENT_READ, kept)
+            self.selector.register(pipe, selectors.EVENT_READ, buffer)
         self.selector.register(self.started_pipe, selectors.EVENT_READ)
         self.selector.register(self.exit_fd, selectors.EVENT_READ)
 
@@ -87,14 +87,14 @@ class _ProcessWatch:
                 return "not started" if self.started_at is None else "exited"
 
     def wait_for_pipes(self) -> None:
-        """The pipes close when the last process that could write to them is gone."""
+        """Wait until the pipes close, which happens when the last process of the program ends."""
         self.selector.unregister(self.exit_fd)
         os.close(self.exit_fd)
         end = time.monotonic() + _END_SECONDS
         try:
             while any(key.data is not None for key in self.selector.get_map().values()):
                 if not self._read(end - time.monotonic()):
-                    raise StepError("a program in the sandbox cannot be ended", "look at the machine's load")
+                    raise StepError("cannot stop a program in the sandbox", "check the load of the machine")
         finally:
             self.selector.close()
             for pipe in (self.process.stdout, self.process.stderr):
@@ -107,24 +107,24 @@ class _ProcessWatch:
         return self.started_at + self.job.limits.seconds
 
     def _read(self, seconds: float) -> list[selectors.SelectorKey]:
-        """Take what is there, or comes in time."""
-        found = [key for key, _ in self.selector.select(max(0.0, seconds))]
-        for key in found:
+        """Read the available output, and wait for it for this many seconds."""
+        ready = [key for key, _ in self.selector.select(max(0.0, seconds))]
+        for key in ready:
             if key.fd == self.exit_fd:
                 continue
-            piece = os.read(key.fd, _CHUNK)
+            chunk = os.read(key.fd, _CHUNK)
             if key.fd == self.started_pipe:
-                self.started_at = time.monotonic() if piece else self.started_at
+                self.started_at = time.monotonic() if chunk else self.started_at
                 self.selector.unregister(self.started_pipe)
-            elif piece:
-                self._append_output(key.data, piece)
+            elif chunk:
+                self._append_output(key.data, chunk)
             else:
                 self.selector.unregister(key.fileobj)
-        return found
+        return ready
 
-    def _append_output(self, kept: bytearray, piece: bytes) -> None:
-        if kept is self.errors:
-            kept += piece
-            del kept[:-_MAX_ERRORS]  # the last words matter
-        elif len(kept) <= self.max_output:
-            kept += piece
+    def _append_output(self, buffer: bytearray, chunk: bytes) -> None:
+        if buffer is self.errors:
+            buffer += chunk
+            del buffer[:-_MAX_ERRORS]  # the last lines have the error message
+        elif len(buffer) <= self.max_output:
+            buffer += chunk

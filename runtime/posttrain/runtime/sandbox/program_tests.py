@@ -1,4 +1,4 @@
-"""A program's tests. What it gave comes back as bytes, and is compared here, where it has no say."""
+"""Runs the tests of a program. The output is compared here, outside the sandbox."""
 
 import json
 import math
@@ -28,15 +28,15 @@ class ProgramTest:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramTestSettings:
-    """How programs are run and judged."""
+    """How to run programs and compare their output."""
 
     language: Language
     limits: Limits
-    # All tests of a program together.
+    # Wall-clock time for all tests of a program.
     seconds: float = 60.0
     compare: Compare = "lines"
     tolerance: float = 0.0
-    # Whether one test that is not passed settles the matter.
+    # Whether to skip the remaining tests after the first failure.
     stop_early: bool = False
 
 
@@ -47,125 +47,132 @@ class ProgramTestResult:
 
 
 class InvalidTests(Exception):
-    """What should be tests cannot be read as such."""
+    """The tests of a row are malformed."""
 
 
-def read_tests(given: Any) -> list[ProgramTest]:
-    """The tests of a row: a list of {stdin, stdout} or {call, args, expected}, or that as JSON."""
-    if isinstance(given, str):
+def read_tests(tests: Any) -> list[ProgramTest]:
+    """Parse the tests of a row: a list of {stdin, stdout} or {call, args, expected}, or the same as JSON."""
+    if isinstance(tests, str):
         try:
-            given = json.loads(given)
+            tests = json.loads(tests)
         except (ValueError, RecursionError) as error:
-            raise InvalidTests(f"the tests are no JSON: {error}") from None
-    if not isinstance(given, list | tuple) or not given:
-        raise InvalidTests("the tests are no list, or an empty one")
-    return [_parse_test(one, number) for number, one in enumerate(cast(Sequence[Any], given), 1)]
+            raise InvalidTests(f"the tests are not valid JSON: {error}") from None
+    if not isinstance(tests, list | tuple) or not tests:
+        raise InvalidTests("the tests are not a list, or the list is empty")
+    return [_parse_test(one, number) for number, one in enumerate(cast(Sequence[Any], tests), 1)]
 
 
-def _parse_test(given: Any, number: int) -> ProgramTest:
-    if isinstance(given, Mapping):
-        # A table fills the keys that some of its rows do not have with nulls.
-        told = {key: value for key, value in cast(Mapping[str, Any], given).items() if value is not None}
-        if isinstance(told.get("call"), str) and "expected" in given and told.keys() <= _CALL_KEYS:
-            asked = {"call": told["call"], "args": told.get("args", []), "kwargs": told.get("kwargs", {})}
-            if isinstance(asked["args"], list) and isinstance(asked["kwargs"], dict):
+def _parse_test(test: Any, number: int) -> ProgramTest:
+    if isinstance(test, Mapping):
+        # A table has nulls for the keys that other rows have.
+        fields = {key: value for key, value in cast(Mapping[str, Any], test).items() if value is not None}
+        if isinstance(fields.get("call"), str) and "expected" in test and fields.keys() <= _CALL_KEYS:
+            call = {
+                "call": fields["call"],
+                "args": fields.get("args", []),
+                "kwargs": fields.get("kwargs", {}),
+            }
+            if isinstance(call["args"], list) and isinstance(call["kwargs"], dict):
                 return ProgramTest(
-                    input_mode="call", input=json.dumps(asked).encode(), expected=told.get("expected")
+                    input_mode="call", input=json.dumps(call).encode(), expected=fields.get("expected")
                 )
-        elif told.keys() <= {"stdin", "stdout"} and isinstance(told.get("stdout"), str):
-            stdin = told.get("stdin", "")
+        elif fields.keys() <= {"stdin", "stdout"} and isinstance(fields.get("stdout"), str):
+            stdin = fields.get("stdin", "")
             if isinstance(stdin, str):
-                return ProgramTest(input_mode="stdin", input=stdin.encode(), expected=told["stdout"])
+                return ProgramTest(input_mode="stdin", input=stdin.encode(), expected=fields["stdout"])
     raise InvalidTests(f"test {number} is neither {{stdin, stdout}} nor {{call, args, expected}}")
 
 
 def run_tests(
-    box: Sandbox, program: str, tests: Sequence[ProgramTest], terms: ProgramTestSettings
+    sandbox: Sandbox, program: str, tests: Sequence[ProgramTest], settings: ProgramTestSettings
 ) -> list[ProgramTestResult]:
-    """What became of each test, in order; fewer when the rest cannot change anything."""
-    found: list[ProgramTestResult] = []
-    end = time.monotonic() + terms.seconds
+    """The result of each test, in order. With `stop_early`, the list ends at the first failure."""
+    results: list[ProgramTestResult] = []
+    end = time.monotonic() + settings.seconds
     for test in tests:
         left = end - time.monotonic()
         if left <= 0:
-            found.append(
-                ProgramTestResult(verdict="timed_out", reason=f"all tests together took {terms.seconds:g} s")
+            results.append(
+                ProgramTestResult(
+                    verdict="timed_out", reason=f"all tests together took {settings.seconds:g} s"
+                )
             )
             continue
         job = Job(
-            language=terms.language,
+            language=settings.language,
             program=program.encode(errors="surrogatepass"),
             input_mode=test.input_mode,
             input=test.input,
-            limits=replace(terms.limits, seconds=min(left, terms.limits.seconds)),
+            limits=replace(settings.limits, seconds=min(left, settings.limits.seconds)),
         )
-        ended = run(box, job)
-        found.append(judge_run(ended, test, terms))
-        if terms.language.fails_for_every_input(ended):
-            return found + [found[-1]] * (len(tests) - len(found))
-        if terms.stop_early and found[-1].verdict != "passed":
+        ended = run(sandbox, job)
+        results.append(judge_run(ended, test, settings))
+        if settings.language.fails_for_every_input(ended):
+            return results + [results[-1]] * (len(tests) - len(results))
+        if settings.stop_early and results[-1].verdict != "passed":
             break
-    return found
+    return results
 
 
-def judge_run(ended: RunResult, test: ProgramTest, terms: ProgramTestSettings) -> ProgramTestResult:
-    """What a run amounts to."""
-    limits = terms.limits
+def judge_run(ended: RunResult, test: ProgramTest, settings: ProgramTestSettings) -> ProgramTestResult:
+    """The result of a test from the outcome of its run."""
+    limits = settings.limits
     if ended.outcome == "not started":
-        said = ended.last_error_line or f"status {ended.status}"
-        raise StepError(f"the sandbox does not start: {said}", "see docs/sandbox.md", retriable=True)
+        message = ended.last_error_line or f"status {ended.status}"
+        raise StepError(f"cannot start the sandbox: {message}", "see docs/sandbox.md", retriable=True)
     if ended.outcome == "late":
-        return ProgramTestResult(verdict="timed_out", reason=f"took longer than {limits.seconds:g} s")
+        return ProgramTestResult(verdict="timed_out", reason=f"ran longer than {limits.seconds:g} s")
     if ended.outcome == "overflowed":
         return ProgramTestResult(verdict="wrong", reason=f"wrote more than {limits.output_kb} KiB")
     if ended.status:
-        return _signal_result(ended, terms) or ProgramTestResult(
-            **_result_fields(terms.language.describe_failure(ended))
+        return _signal_result(ended, settings) or ProgramTestResult(
+            **_result_fields(settings.language.describe_failure(ended))
         )
-    return _compare_output(ended.output, test, terms)
+    return _compare_output(ended.output, test, settings)
 
 
-def _result_fields(fault: tuple[Verdict, str]) -> dict[str, Any]:
-    return {"verdict": fault[0], "reason": fault[1]}
+def _result_fields(failure: tuple[Verdict, str]) -> dict[str, Any]:
+    return {"verdict": failure[0], "reason": failure[1]}
 
 
-def _signal_result(ended: RunResult, terms: ProgramTestSettings) -> ProgramTestResult | None:
-    """What a signal means that ended the program."""
+def _signal_result(ended: RunResult, settings: ProgramTestSettings) -> ProgramTestResult | None:
+    """The result for a program that a signal ended, or None for any other exit status."""
     match ended.status:
         case 152:  # SIGXCPU
             return ProgramTestResult(
-                verdict="timed_out", reason=f"used up {terms.limits.cpu_seconds} s of a core"
+                verdict="timed_out", reason=f"used {settings.limits.cpu_seconds} s of CPU time"
             )
         case 159:  # SIGSYS
             return ProgramTestResult(verdict="forbidden", reason="made a system call that is not allowed")
-        case 137 if ended.seconds >= terms.limits.cpu_seconds:  # it did not heed SIGXCPU
+        case 137 if ended.seconds >= settings.limits.cpu_seconds:  # it ignored SIGXCPU
             return ProgramTestResult(
-                verdict="timed_out", reason=f"used up {terms.limits.cpu_seconds} s of a core"
+                verdict="timed_out", reason=f"used {settings.limits.cpu_seconds} s of CPU time"
             )
         case 137:
-            return ProgramTestResult(verdict="memory", reason="killed, as when memory is short")
+            return ProgramTestResult(verdict="memory", reason="killed, probably out of memory")
         case 134 | 135 | 136 | 139:
-            return ProgramTestResult(verdict="crashed", reason=f"ended by signal {ended.status - 128}")
+            return ProgramTestResult(verdict="crashed", reason=f"killed by signal {ended.status - 128}")
         case _:
             return None
 
 
-def _compare_output(output: bytes, test: ProgramTest, terms: ProgramTestSettings) -> ProgramTestResult:
+def _compare_output(output: bytes, test: ProgramTest, settings: ProgramTestSettings) -> ProgramTestResult:
     if test.input_mode == "stdin":
         text = output.decode(errors="replace")
-        same = outputs_match(text, test.expected, terms.compare, terms.tolerance)
-        shown = text
+        same = outputs_match(text, test.expected, settings.compare, settings.tolerance)
+        actual = text
     else:
         try:
             value = json.loads(output)
-            same = values_match(value, test.expected, terms.tolerance)
+            same = values_match(value, test.expected, settings.tolerance)
         except (ValueError, RecursionError):
             same = False
-        shown = output.decode(errors="replace")
+        actual = output.decode(errors="replace")
     if same:
         return ProgramTestResult(verdict="passed")
     expected = test.expected if isinstance(test.expected, str) else json.dumps(test.expected)
-    return ProgramTestResult(verdict="wrong", reason=f"gave {_shorten(shown)}, not {_shorten(expected)}")
+    reason = f"expected {_shorten(expected)}, got {_shorten(actual)}"
+    return ProgramTestResult(verdict="wrong", reason=reason)
 
 
 def _shorten(text: str) -> str:
@@ -173,15 +180,15 @@ def _shorten(text: str) -> str:
 
 
 def outputs_match(found: str, expected: str, compare: Compare, tolerance: float) -> bool:
-    """Whether two outputs are the same: to the letter, but for space at ends of lines, or word by word."""
+    """Whether two outputs are equal: exactly, without trailing white space of lines, or word by word."""
     if compare == "exact":
         return found == expected
     if compare == "lines":
         return _lines(found) == _lines(expected)
-    words, wanted = found.split(), expected.split()
-    return len(words) == len(wanted) and all(
+    words, expected_words = found.split(), expected.split()
+    return len(words) == len(expected_words) and all(
         one == other or (tolerance > 0 and _is_close(_number(one), _number(other), tolerance))
-        for one, other in zip(words, wanted, strict=True)
+        for one, other in zip(words, expected_words, strict=True)
     )
 
 
@@ -197,7 +204,7 @@ def _number(text: str) -> float | None:
 
 
 def values_match(found: Any, expected: Any, tolerance: float, depth: int = 0) -> bool:
-    """Whether two values of JSON are the same. A truth is no number; 1 and 1.0 are one number."""
+    """Whether two JSON values are equal. A boolean never equals a number; 1 equals 1.0."""
     if depth > _MAX_DEPTH:
         return False
     if isinstance(found, bool) or isinstance(expected, bool):
@@ -222,5 +229,5 @@ def _is_close(found: float | None, expected: float | None, tolerance: float) -> 
         return False
     try:
         return math.isclose(found, expected, rel_tol=tolerance, abs_tol=tolerance)
-    except OverflowError:  # an integer beyond every float
+    except OverflowError:  # an integer that is too large for a float
         return False

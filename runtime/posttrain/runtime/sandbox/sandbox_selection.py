@@ -1,6 +1,6 @@
-"""Chooses the box that programs run in, and proves before the first of them that it holds.
+"""Selects the sandbox for programs, and tests its isolation before the first program runs.
 
-Nothing ever runs outside a box: where none can be made, the step ends with what to do about it.
+No program ever runs outside a sandbox. If no sandbox works, the step fails with advice.
 """
 
 import json
@@ -20,32 +20,32 @@ from posttrain.runtime.sandbox.limits import Limits
 from posttrain.runtime.sandbox.process_runner import run
 from posttrain.runtime.sandbox.seccomp import UnsupportedMachine
 
-Containment = Literal["namespaces", "landlock"]
+SandboxType = Literal["namespaces", "landlock"]
 
 _INSTALL_ADVICE = "install it: apt-get install bubblewrap util-linux"
 _NO_NAMESPACES_ADVICE = (
-    "inside a container, or where users may not make namespaces, `containment: landlock` declares the weaker"
-    " box of docs/sandbox.md"
+    "in a container, or on a system where users cannot create namespaces, set `sandbox: landlock`; it is"
+    " weaker, see docs/sandbox.md"
 )
 _NO_LANDLOCK_ADVICE = (
-    "it needs a kernel with Landlock, 5.13 or later; else run this step where bubblewrap works, with"
-    " `containment: namespaces`"
+    "use Linux 5.13 or later with Landlock enabled, or run this step on a machine where bubblewrap works,"
+    " with `sandbox: namespaces`"
 )
-# Looks for what must not be there. What it finds is told as JSON.
+# Looks for gaps in the isolation, and prints them as JSON.
 _LEAK_PROBE = """
 import json, os, sys
 found = []
 try:
     open(sys.stdin.readline().strip())
-    found.append("files of the machine can be read")
+    found.append("files of the host are readable")
 except OSError:
     pass
 if len(os.environ) > 8:
-    found.append("the environment is the machine's")
+    found.append("the environment of the host is visible")
 for place in ("/", "/usr", "/dev/shm", "/tmp", os.getcwd()):
     try:
         open(os.path.join(place, "posttrain-probe"), "w")
-        found.append(place + " can be written to")
+        found.append(place + " is writable")
     except OSError:
         pass
 print(json.dumps(found))
@@ -56,32 +56,33 @@ _PROBE_LIMITS = Limits(seconds=30.0)
 
 
 @cache
-def select_sandbox(containment: Containment) -> Sandbox:
-    """A box of this kind, as this machine can make it."""
+def select_sandbox(sandbox_type: SandboxType) -> Sandbox:
+    """A sandbox of this type that works on this machine. Raise StepError if there is none."""
     if not sys.platform.startswith("linux"):
-        message = "programs are contained by Linux alone"
-        raise StepError(message, "run this step on Linux, or in a container with `containment: landlock`")
-    faults: list[str] = []
-    for kind in _CANDIDATES[containment]():
+        message = "the sandbox for programs needs Linux"
+        raise StepError(message, "run this step on Linux, or in a container with `sandbox: landlock`")
+    failures: list[str] = []
+    for sandbox in _CANDIDATES[sandbox_type]():
         try:
-            fault = _find_leak(kind)
+            failure = _find_leak(sandbox)
         except (OSError, UnsupportedMachine) as error:
-            fault = str(error)
-        if fault is None:
-            return kind
-        faults.append(fault)
-    why = "; ".join(dict.fromkeys(faults)) or "the kernel has no Landlock, or it may not be used"
-    raise StepError(f"programs cannot be contained by {containment} here: {why}", _advice(containment, why))
+            failure = str(error)
+        if failure is None:
+            return sandbox
+        failures.append(failure)
+    why = "; ".join(dict.fromkeys(failures)) or "the kernel does not have Landlock, or Landlock is disabled"
+    message = f"the sandbox `{sandbox_type}` does not work on this machine: {why}"
+    raise StepError(message, _advice(sandbox_type, why))
 
 
-def _advice(containment: Containment, why: str) -> str:
-    if containment == "landlock":
+def _advice(sandbox_type: SandboxType, why: str) -> str:
+    if sandbox_type == "landlock":
         return _NO_LANDLOCK_ADVICE
     return _INSTALL_ADVICE if "not installed" in why else _NO_NAMESPACES_ADVICE
 
 
 def _namespaces() -> Sequence[Sandbox]:
-    """Root's own way first: there the kernel counts processes."""
+    """Root tries to drop privileges first, because the kernel does not limit the processes of root."""
     return [Bubblewrap(drop_privileges=True), Bubblewrap()] if os.getuid() == 0 else [Bubblewrap()]
 
 
@@ -89,26 +90,29 @@ def _landlock() -> Sequence[Sandbox]:
     return [Landlock()] if landlock_abi_version() else []
 
 
-_CANDIDATES: dict[Containment, Callable[[], Sequence[Sandbox]]] = {
+_CANDIDATES: dict[SandboxType, Callable[[], Sequence[Sandbox]]] = {
     "namespaces": _namespaces,
     "landlock": _landlock,
 }
 
 
-def _find_leak(kind: Sandbox) -> str | None:
-    """What is wrong with a box; None when it holds."""
-    with tempfile.NamedTemporaryFile(prefix="posttrain-box.") as secret:
-        ended = run(kind, _probe_job(_LEAK_PROBE, secret.name.encode()))
+def _find_leak(sandbox: Sandbox) -> str | None:
+    """The gaps in the isolation of a sandbox, or None if it has none."""
+    with tempfile.NamedTemporaryFile(prefix="posttrain-sandbox.") as secret:
+        ended = run(sandbox, _probe_job(_LEAK_PROBE, secret.name.encode()))
     if ended.outcome != "exited" or ended.status:
-        return ended.last_error_line or f"the box does not start (status {ended.status})"
-    found: list[str] = json.loads(ended.output)
-    if found:
-        return "; ".join(found)
-    for program, what in ((_NETWORK_PROBE, "the network"), (_FORK_PROBE, "further processes")):
-        if run(kind, _probe_job(program)).status != 159:  # ended by the filter
-            return f"{what} can be had"
+        return ended.last_error_line or f"the sandbox does not start (status {ended.status})"
+    leaks: list[str] = json.loads(ended.output)
+    if leaks:
+        return "; ".join(leaks)
+    for program, leak in (
+        (_NETWORK_PROBE, "the network is accessible"),
+        (_FORK_PROBE, "a program can start processes"),
+    ):
+        if run(sandbox, _probe_job(program)).status != 159:  # SIGSYS, from the seccomp filter
+            return leak
     return None
 
 
-def _probe_job(program: str, given: bytes = b"") -> Job:
-    return Job(language=load_language("python"), program=program.encode(), input=given, limits=_PROBE_LIMITS)
+def _probe_job(program: str, stdin: bytes = b"") -> Job:
+    return Job(language=load_language("python"), program=program.encode(), input=stdin, limits=_PROBE_LIMITS)

@@ -1,7 +1,6 @@
-"""The filter that the kernel holds a program's system calls to, as the bytes that it takes.
+"""Compiles the seccomp filter for the system calls of a program to BPF bytecode.
 
-Written here, without a library: a filter is a short list of jumps, and a dependency would be one more
-thing that may be missing where programs are run.
+A filter is a short list of jumps, so this needs no library that might be missing where programs run.
 """
 
 import platform
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 from posttrain.runtime.sandbox.syscalls import ALLOWED, FORBIDDEN, OWN_FILES_ONLY, SELF_ONLY, SYSCALL_NUMBERS
 
-# Instructions of the classic packet filter, and where seccomp keeps what they look at.
+# Instructions of classic BPF, and the offsets of the fields of struct seccomp_data.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _MACHINE, _FIRST, _SECOND = 0, 4, 16, 24
 
@@ -21,36 +20,36 @@ _ERROR = 0x00050000
 _EPERM, _EAGAIN, _ENOSYS = 1, 11, 38
 
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_X32 = 0x40000000  # a second numbering of calls on x86-64
+_X32 = 0x40000000  # the system calls of the x32 ABI on x86-64
 
 _THREAD = 0x00010000  # CLONE_THREAD
-_NAMESPACES = 0x7E020000  # CLONE_NEW*, but for NEWTIME, which only unshare and clone3 know
+_NAMESPACES = 0x7E020000  # CLONE_NEW* except CLONE_NEWTIME, which only unshare and clone3 accept
 _AF_UNIX = 1  # AF_UNIX
-_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into another's terminal
+_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: inject input into a terminal
 _OWNER_IOCTL = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
-_OWNER_FCNTL = (8, 15)  # F_SETOWN, F_SETOWN_EX: signals to others by way of a file
+_OWNER_FCNTL = (8, 15)  # F_SETOWN, F_SETOWN_EX: send signals to other processes through a file
 
 Instruction = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    # Whether there may be a second process, and a second thread.
+    # Whether the program may start further processes, and further threads.
     processes: bool = False
     threads: bool = True
-    # The program's own process, where others can be seen from it.
+    # The process ID of the program, in a sandbox without a process namespace.
     own_pid: int | None = None
 
 
 class UnsupportedMachine(Exception):
-    """The machine is one whose calls are not known here."""
+    """The system calls of this machine's architecture are unknown."""
 
 
 def compile_filter(policy: Policy, machine: str | None = None) -> bytes:
-    """The filter for a machine; this one's if not said."""
+    """The filter for an architecture, by default this machine's."""
     machine = machine or platform.machine()
     if machine not in _MACHINES:
-        raise UnsupportedMachine(f"programs cannot be contained on {machine}")
+        raise UnsupportedMachine(f"unsupported architecture {machine}")
     return b"".join(struct.pack("=HBBI", *code) for code in _instructions(policy, machine))
 
 
@@ -71,7 +70,7 @@ def _instructions(policy: Policy, machine: str) -> list[Instruction]:
 
 
 def _rules(policy: Policy) -> Iterable[tuple[str, Sequence[Instruction]]]:
-    """What is done about each call. Every body ends by deciding."""
+    """The instructions for each system call. They always end with a return."""
     yield "clone", _clone(policy)
     for name in ("fork", "vfork"):
         yield name, _return(_ALLOW if policy.processes else _KILL)
@@ -90,9 +89,10 @@ def _rules(policy: Policy) -> Iterable[tuple[str, Sequence[Instruction]]]:
 
 
 def _clone(policy: Policy) -> list[Instruction]:
-    """Threads, and processes where there may be any; never with a namespace of their own.
+    """Allow threads and processes as the policy says, and never a new namespace.
 
-    clone3 keeps its flags where a filter cannot look: it does not exist, and the C library turns to clone.
+    A filter cannot read the flags of clone3, which are in memory. clone3 fails with ENOSYS, and the C library
+    falls back to clone.
     """
     thread = _return(_ALLOW) if policy.threads else _return_errno(_EAGAIN)
     other = _return(_ALLOW if policy.processes else _KILL)
@@ -107,7 +107,7 @@ def _clone(policy: Policy) -> list[Instruction]:
 
 
 def _socket() -> list[Instruction]:
-    """None. The local kind is refused kindly: the C library asks for one when it looks up a user's name."""
+    """Allow no sockets. AF_UNIX fails with EPERM, because the C library tries it to look up user names."""
     return [(_LOAD, 0, 0, _FIRST), (_EQUAL, 0, 1, _AF_UNIX), *_return_errno(_EPERM), *_return(_KILL)]
 
 
@@ -119,7 +119,7 @@ def _kill_on_argument(place: int, values: Sequence[int]) -> list[Instruction]:
 
 
 def _allow_on_self(pid: int) -> list[Instruction]:
-    """Allowed when the first argument is the program, or 0: itself again, or a group of one."""
+    """Allow the call if its first argument is the program's process ID or 0 (itself or its own group)."""
     return [
         (_LOAD, 0, 0, _FIRST),
         (_EQUAL, 1, 0, pid),

@@ -1,8 +1,7 @@
-"""System calls by name: their numbers on x86-64 and on arm64, and what a contained program may do with each.
+"""The system calls that a sandboxed program may use, and their numbers on x86-64 and arm64.
 
-The arguments decide about clone, fork, vfork, ioctl, fcntl and socket: see seccomp.py. A call that stands in
-no list does not exist for the program (ENOSYS): what a later kernel adds is refused before anyone has
-thought about it.
+For clone, fork, vfork, ioctl, fcntl and socket, seccomp.py decides by their arguments. A call that is in no
+list fails with ENOSYS, so that the new calls of a later kernel are refused by default.
 """
 
 
@@ -10,7 +9,7 @@ def _parse_number(text: str) -> int | None:
     return int(text) if text else None
 
 
-# What programs that compute live on.
+# The calls that ordinary computation needs.
 _ALLOWED = """
     access alarm arch_prctl brk capget capset chdir clock_getres clock_gettime clock_nanosleep close
     close_range copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl epoll_pwait
@@ -32,18 +31,18 @@ _ALLOWED = """
     waitid write writev
 """
 
-# Allowed on oneself. Where the program has no process namespace of its own, only there.
+# Without a process namespace, these are allowed only on the program itself.
 _SELF_ONLY = """
     kill prlimit64 rt_sigqueueinfo rt_tgsigqueueinfo sched_setaffinity tgkill
 """
 
-# Change what belongs to the same user, open or not: refused (EPERM) where files are not the program's own.
+# These change files and processes of the same user. They fail with EPERM in a sandbox that shares the user.
 _OWN_FILES_ONLY = """
     chmod chown fchmod fchmodat fchmodat2 fchown fchownat fremovexattr fsetxattr futimesat lchown
     lremovexattr lsetxattr removexattr setpriority setxattr tkill truncate utime utimensat utimes
 """
 
-# Nothing that computes has a use for these: the program is ended, and the verdict is `forbidden`.
+# No ordinary computation needs these. They kill the program, and the verdict is `forbidden`.
 _FORBIDDEN = """
     accept accept4 acct add_key adjtimex bind bpf chroot clock_adjtime clock_settime connect
     delete_module fanotify_init fanotify_mark finit_module fsconfig fsmount fsopen fspick init_module
@@ -60,7 +59,7 @@ ALLOWED, SELF_ONLY, OWN_FILES_ONLY, FORBIDDEN = (
     text.split() for text in (_ALLOWED, _SELF_ONLY, _OWN_FILES_ONLY, _FORBIDDEN)
 )
 
-# Name: the number on x86-64 and on arm64; None where that machine has no such call.
+# NAME:X86_64:ARM64. An empty number means that the architecture does not have the call.
 _SYSCALL_NUMBERS = """
     accept:43:202 accept4:288:242 access:21: acct:163:89 add_key:248:217 adjtimex:159:171 alarm:37:
     arch_prctl:158: bind:49:200 bpf:321:280 brk:12:214 capget:125:90 capset:126:91 chdir:80:49 chmod:90:

@@ -1,1 +1,1 @@
-"""Where rows come from: one file for each source."""
+"""Data sources, one file each, and the modules that read and cast rows for them."""

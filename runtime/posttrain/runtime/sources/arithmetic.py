@@ -1,4 +1,4 @@
-"""Sums made from a seed: question, worked answer, result."""
+"""Source `arithmetic`: addition problems generated from a seed."""
 
 import random
 from typing import Any
@@ -10,16 +10,22 @@ from posttrain.spec.extension import Params, Source
 
 
 class Arithmetic(Params):
-    digits: int = field(default=2, ge=1, le=6, description="Digits of each number.")
-    count: int = field(default=1000, ge=1, le=1_000_000, description="Different sums, drawn without repeats.")
-    seed: int = field(default=1, ge=0, description="Where the draw starts.")
+    digits: int = field(default=2, ge=1, le=6, description="The number of digits of each operand.")
+    count: int = field(
+        default=1000, ge=1, le=1_000_000, description="The number of problems, drawn without replacement."
+    )
+    seed: int = field(default=1, ge=0, description="The seed of the random draw.")
     give_up_ratio: float = field(
-        default=0.0, ge=0, le=1, description="The share of worked answers that end in `?` all the same."
+        default=0.0,
+        ge=0,
+        le=1,
+        description="The share of completions whose tagged answer is `?` instead of the sum. Raise it to"
+        " test how a method handles wrong completions.",
     )
 
     def check(self) -> None:
         if self.count > self.possible:
-            raise ValueError(f"there are only {self.possible} sums of {self.digits}-digit numbers")
+            raise ValueError(f"only {self.possible} sums of {self.digits}-digit numbers exist; lower `count`")
 
     @property
     def possible(self) -> int:
@@ -36,7 +42,7 @@ def rows(params: Arithmetic) -> int:
 
 EXTENSION = Source(
     name="arithmetic",
-    summary="Sums of two numbers: `prompt` 12+34=, `completion` with working and tagged answer, `answer`.",
+    summary="Generate sums of two numbers: `prompt` (12+34=), `completion` (working and answer), `answer`.",
     params=Arithmetic,
     columns=columns,
     rows=rows,
@@ -48,22 +54,22 @@ def run(params: Arithmetic, context: StepContext, connection: Any) -> None:
     """Make the table `source`."""
     import pyarrow
 
-    made = pyarrow.table({name: [row[name] for row in generate_sums(params)] for name in columns(params)})
-    connection.register("made", made)
-    connection.execute("CREATE TABLE source AS SELECT * FROM made")
+    table = pyarrow.table({name: [row[name] for row in generate_sums(params)] for name in columns(params)})
+    connection.register("sums", table)
+    connection.execute("CREATE TABLE source AS SELECT * FROM sums")
 
 
 def generate_sums(params: Arithmetic) -> list[dict[str, str]]:
-    """The rows; the same parameters give the same rows anywhere."""
+    """The rows. The same parameters generate the same rows on every machine."""
     draw = random.Random(params.seed)
     low = 10 ** (params.digits - 1)
     width = 9 * low
-    found: list[dict[str, str]] = []
+    rows: list[dict[str, str]] = []
     for pick in draw.sample(range(width * width), params.count):
         left, right = (low + part for part in divmod(pick, width))
         answer = str(left + right)
-        # The working writes the digits as they come: from the last, so that carries are known.
-        given = "?" if draw.random() < params.give_up_ratio else answer
-        completion = f"{answer[::-1]}<answer>{given}</answer>"
-        found.append({"prompt": f"{left}+{right}=", "completion": completion, "answer": answer})
-    return found
+        # The working lists the digits from the last to the first, so that each carry is known.
+        tagged = "?" if draw.random() < params.give_up_ratio else answer
+        completion = f"{answer[::-1]}<answer>{tagged}</answer>"
+        rows.append({"prompt": f"{left}+{right}=", "completion": completion, "answer": answer})
+    return rows

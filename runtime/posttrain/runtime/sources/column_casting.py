@@ -1,7 +1,7 @@
-"""Rows of JSON values, or of a database's own types, as columns of the types that a recipe declares.
+"""Casts columns of JSON, text or database types to the types that a recipe declares.
 
-Nothing is rounded, dropped or made null on the way: a value that does not fit its column is an error
-that names the row.
+A cast never rounds a value, drops it or makes it null. A value that does not fit its column is an error that
+names the row.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _JSON_TYPES = {
 
 
 def load_json_columns(connection: Any, table: str, columns: Columns) -> None:
-    """Make the table `source` from one whose columns are all JSON."""
+    """Create the table `source` from a table whose columns are all JSON."""
     for name, type in columns.items():
         _check_values(connection, table, name, type)
     _create_source(
@@ -31,7 +31,7 @@ def load_json_columns(connection: Any, table: str, columns: Columns) -> None:
 
 
 def load_text_columns(connection: Any, table: str, columns: Columns) -> None:
-    """Make the table `source` from one whose columns are all text, as CSV has them."""
+    """Create the table `source` from a table whose columns are all text, as read from CSV."""
     as_json = [
         f"{_parse_expression(quote_identifier(name), type)} AS {quote_identifier(name)}"
         for name, type in columns.items()
@@ -42,14 +42,14 @@ def load_text_columns(connection: Any, table: str, columns: Columns) -> None:
 
 
 def load_typed_columns(connection: Any, table: str, columns: Columns) -> None:
-    """Make the table `source` from one with types of its own, as Parquet has them."""
+    """Create the table `source` from a table with typed columns, as read from Parquet."""
     rows = connection.execute(f"DESCRIBE {table}").fetchall()
     found = {str(row[0]): column_type(str(row[1])) for row in rows}
-    kinds = {str(row[0]): str(row[1]) for row in rows}
+    sql_types = {str(row[0]): str(row[1]) for row in rows}
     check_columns_exist(columns, found)
     for name, type in columns.items():
         if not is_readable_as(type, found[name]):
-            raise StepError(mismatch_message(name, type, kinds[name]))
+            raise StepError(mismatch_message(name, type, sql_types[name]))
     _create_source(
         connection,
         table,
@@ -61,43 +61,43 @@ def check_columns_exist(columns: Columns, found: Columns) -> None:
     for name in columns:
         if name not in found:
             listed = ", ".join(found) or "none"
-            raise StepError(f"the rows have no column `{name}`; they have {listed}", "mend `columns`")
+            raise StepError(f"missing column `{name}`; the rows have {listed}", "correct `columns`")
 
 
-def _create_source(connection: Any, table: str, made: dict[str, str]) -> None:
-    listed = ", ".join(f"{value} AS {quote_identifier(name)}" for name, value in made.items())
+def _create_source(connection: Any, table: str, expressions: dict[str, str]) -> None:
+    listed = ", ".join(f"{value} AS {quote_identifier(name)}" for name, value in expressions.items())
     connection.execute(f"CREATE TABLE source AS SELECT {listed} FROM {table}")
 
 
 def check_columns_not_empty(connection: Any, table: str, columns: Columns) -> None:
-    """A fault for a column that no row has: its name is mistaken."""
+    """Raise StepError for a column that is null in every row: its name is probably wrong."""
     for name in columns:
-        some, rows = connection.execute(
+        values, rows = connection.execute(
             f"SELECT count({quote_identifier(name)}), count(*) FROM {table}"
         ).fetchone()
-        if rows and not some:
-            raise StepError(f"no row has anything in the column `{name}`", "mend `columns`")
+        if rows and not values:
+            raise StepError(f"the column `{name}` is null in every row", "correct `columns`")
 
 
 def _check_values(connection: Any, table: str, name: str, type: Type) -> None:
-    """A fault for the first row whose value does not fit."""
+    """Raise StepError for the first row whose value does not fit the type."""
     column = quote_identifier(name)
-    there = f"{column} IS NOT NULL AND json_type({column}) != 'NULL'"
+    not_null = f"{column} IS NOT NULL AND json_type({column}) != 'NULL'"
     bad = connection.execute(
-        f"SELECT place, {column} FROM (SELECT row_number() OVER () AS place, {column} FROM {table})"
-        f" WHERE {there} AND NOT coalesce({_type_condition(column, type)}, false)"
-        " ORDER BY place LIMIT 1"
+        f"SELECT row_number, {column} FROM (SELECT row_number() OVER () AS row_number, {column} FROM {table})"
+        f" WHERE {not_null} AND NOT coalesce({_type_condition(column, type)}, false)"
+        " ORDER BY row_number LIMIT 1"
     ).fetchone()
     if bad is not None:
         shown = str(bad[1]) if len(str(bad[1])) <= 80 else f"{str(bad[1])[:77]}..."
         raise StepError(
             f"row {bad[0]}: {mismatch_message(name, type, shown)}",
-            "mend the row, or declare another type",
+            "correct the row or declare another type",
         )
 
 
 def _type_condition(value: str, type: Type, depth: int = 0) -> str:
-    """An SQL condition: the JSON value can be read as this type."""
+    """An SQL condition that is true if the JSON value can be cast to this type."""
     if type in _JSON_TYPES:
         small = f" AND TRY_CAST({value} AS BIGINT) IS NOT NULL" if type == "integer" else ""
         return f"json_type({value}) IN ({_JSON_TYPES[type]}){small}"
@@ -117,14 +117,17 @@ def _turn_condition(value: str) -> str:
 
 
 def _cast_expression(value: str, type: Type) -> str:
-    """An SQL expression: the JSON value as this type."""
+    """An SQL expression that casts the JSON value to this type."""
     if type == "any":
         return value
     return f"({value} ->> '$')" if type == "text" else f"CAST({value} AS {sql_type(type)})"
 
 
 def _parse_expression(text: str, type: Type) -> str:
-    """An SQL expression: text as JSON of this type; what is none stays text, to be told by its row."""
+    """An SQL expression that parses text as JSON.
+
+    Text that is not valid JSON becomes a JSON string; the check of its type reports it later.
+    """
     if type == "text":
         return f"to_json({text})"
     low = f"lower(trim({text}))" if type == "boolean" else f"trim({text})"

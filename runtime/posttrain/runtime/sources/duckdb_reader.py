@@ -1,4 +1,4 @@
-"""Reads files of rows into the database, each column as the type that it is declared to have."""
+"""Reads files of rows into the database, with the declared type for each column."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,9 +19,9 @@ _JSON_FORMATS = {"jsonl": "newline_delimited", "json": "auto"}
 def read_files(
     connection: Any, paths: Sequence[Path], formats: Sequence[str], columns: Columns, *, declared: bool = True
 ) -> None:
-    """Make the table `source` of all files' rows, in order.
+    """Create the table `source` from the rows of all files, in order.
 
-    JSON names the columns in each row: one that is declared, and that no row has, has a mistaken name.
+    JSON and JSON Lines have no header. There, a declared column that no row has is an error.
     """
     for number, (path, kind) in enumerate(zip(paths, formats, strict=True)):
         _READERS[kind](connection, str(path), kind, columns)
@@ -33,29 +33,29 @@ def read_files(
 
 
 def _json(connection: Any, path: str, kind: str, columns: Columns) -> None:
-    shape = "{" + ", ".join(f"{_sql_string(name)}: 'JSON'" for name in columns) + "}"
+    json_columns = "{" + ", ".join(f"{_sql_string(name)}: 'JSON'" for name in columns) + "}"
     connection.execute(
-        "CREATE OR REPLACE TABLE given AS SELECT * FROM"
-        f" read_json(?, format='{_JSON_FORMATS[kind]}', columns={shape})",
+        "CREATE OR REPLACE TABLE input_rows AS SELECT * FROM"
+        f" read_json(?, format='{_JSON_FORMATS[kind]}', columns={json_columns})",
         [path],
     )
-    load_json_columns(connection, "given", columns)
+    load_json_columns(connection, "input_rows", columns)
 
 
 def _csv(connection: Any, path: str, kind: str, columns: Columns) -> None:
     connection.execute(
-        "CREATE OR REPLACE TABLE given AS SELECT * FROM"
+        "CREATE OR REPLACE TABLE input_rows AS SELECT * FROM"
         " read_csv(?, header=true, all_varchar=true, delim=',', quote='\"', escape='\"')",
         [path],
     )
-    found = connection.execute("DESCRIBE given").fetchall()
-    check_columns_exist(columns, {str(row[0]): "text" for row in found})
-    load_text_columns(connection, "given", columns)
+    described = connection.execute("DESCRIBE input_rows").fetchall()
+    check_columns_exist(columns, {str(row[0]): "text" for row in described})
+    load_text_columns(connection, "input_rows", columns)
 
 
 def _parquet(connection: Any, path: str, kind: str, columns: Columns) -> None:
-    connection.execute("CREATE OR REPLACE TABLE given AS SELECT * FROM read_parquet(?)", [path])
-    load_typed_columns(connection, "given", columns)
+    connection.execute("CREATE OR REPLACE TABLE input_rows AS SELECT * FROM read_parquet(?)", [path])
+    load_typed_columns(connection, "input_rows", columns)
 
 
 def _sql_string(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Rows out of a file's bytes, each with its place, as far as the compiler is willing to look.
+"""Parses the rows of a file that the compiler can inspect before a run, with the line of each row.
 
-Small files are looked through whole. Of a large one that has a row in each line the beginning is. The rows of
-Parquet and Zstandard only the database reads; what Parquet says of itself is read in `footer.py`.
+A small file is read completely. Of a large file with one row per line, only the first rows are read. The rows
+of Parquet and Zstandard files are not read here; `parquet_footer.py` reads the metadata of Parquet.
 """
 
 import csv
@@ -14,13 +14,13 @@ from posttrain.spec.record import record
 
 _MAX_READ_BYTES = 8 * 1024 * 1024
 _PREVIEW_BYTES = 1024 * 1024
-_MAX_ATTEMPTS = 50  # lines given up to find the end of a row of CSV
+_MAX_ATTEMPTS = 50  # lines to drop in the search for the end of a CSV row
 Row = dict[str, Any]
 
 
 @record
 class FilePreview:
-    """The rows that were looked at, where each stands, and whether they are all."""
+    """The rows that were read, the place of each, and whether these are all rows of the file."""
 
     rows: list[Row]
     places: list[str]
@@ -28,7 +28,7 @@ class FilePreview:
 
 
 def preview_file(path: str, kind: str, data: bytes) -> FilePreview:
-    """ValueError for what is not as its format has it."""
+    """Parse the first rows of a file. Raise ValueError for content that does not match the format."""
     if kind == "parquet" or path.endswith(".zst"):
         return FilePreview([], [], complete=False)
     data = _decompress(path, data)
@@ -47,16 +47,16 @@ def _decompress(path: str, data: bytes) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             return file.read(_MAX_READ_BYTES + 1)
     except (OSError, EOFError) as error:
-        raise ValueError(f"`{path}` is not gzip: {error}") from None
+        raise ValueError(f"`{path}` is not a valid gzip file: {error}") from None
 
 
 def _first_rows(kind: str, data: bytes) -> bytes:
-    """Some rows from the beginning of a large file; none where rows cannot be told apart without the rest."""
+    """The first rows of a large file, or nothing when rows cannot be separated without reading all of it."""
     if kind == "json":
         return b""
     cut = data.rfind(b"\n", 0, _PREVIEW_BYTES) + 1
     for _ in range(_MAX_ATTEMPTS):
-        # Between an odd number of quotes and the next, a line's end is part of a cell.
+        # After an odd number of quotes, a newline is part of a cell.
         if kind == "jsonl" or data.count(b'"', 0, cut) % 2 == 0:
             return data[:cut]
         cut = data.rfind(b"\n", 0, cut - 1) + 1
@@ -70,15 +70,15 @@ def _text(path: str, data: bytes) -> str:
         if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise ValueError(f"`{path}` is UTF-16; save it as UTF-8") from None
         line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}:{line} is not UTF-8: byte {error.start} of the file") from None
+        raise ValueError(f"{path}:{line} is not valid UTF-8 at byte {error.start} of the file") from None
 
 
 def _rows(path: str, kind: str, text: str) -> tuple[list[Row], list[str]]:
     if kind == "csv":
         return _csv_rows(path, text)
     if kind == "json":
-        found = _value(path, text)
-        values = cast(list[Any], found) if isinstance(found, list) else [found]
+        document = _value(path, text)
+        values = cast(list[Any], document) if isinstance(document, list) else [document]
         places = [f"{path}: row {number}" for number in range(1, len(values) + 1)]
     else:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
@@ -86,7 +86,7 @@ def _rows(path: str, kind: str, text: str) -> tuple[list[Row], list[str]]:
         places = [f"{path}:{number}" for number, _ in lines]
     for place, value in zip(places, values, strict=True):
         if not isinstance(value, dict):
-            raise ValueError(f"{place} is no JSON object")
+            raise ValueError(f"{place} is not a JSON object")
     return values, places
 
 
@@ -94,7 +94,7 @@ def _value(place: str, text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{place} is not JSON: {_why_no_json(error, text)}") from None
+        raise ValueError(f"{place} is not valid JSON: {_why_no_json(error, text)}") from None
     except RecursionError:
         raise ValueError(f"{place} is nested too deeply") from None
     except ValueError:  # a number of thousands of digits
@@ -103,9 +103,9 @@ def _value(place: str, text: str) -> Any:
 
 def _why_no_json(error: json.JSONDecodeError, text: str) -> str:
     if error.msg == "Extra data" and text.count("\n", 0, error.pos):
-        return "the file has an object in each line, it seems: add `format: jsonl`"
+        return "the file seems to have one object per line; add `format: jsonl`"
     if text.strip() in ("[", "{"):
-        return "the file is one JSON document, it seems: add `format: json`"
+        return "the file seems to be one JSON document; add `format: json`"
     return f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
 
 
@@ -116,32 +116,32 @@ def _csv_rows(path: str, text: str) -> tuple[list[Row], list[str]]:
     try:
         header = next(lines, [])
         _check_header(path, header)
-        begun = lines.line_num + 1
+        first_line = lines.line_num + 1
         for line in lines:
             if line and len(line) != len(header):
                 fields = f"{len(line)} field{'s' if len(line) > 1 else ''}"
-                raise ValueError(f"{path}:{lines.line_num} has {fields}, and the header {len(header)}")
+                raise ValueError(f"{path}:{lines.line_num} has {fields}, but the header has {len(header)}")
             if line:
                 rows.append({name: _infer_cell(cell) for name, cell in zip(header, line, strict=True)})
-                places.append(f"{path}:{begun}")
-            begun = lines.line_num + 1
+                places.append(f"{path}:{first_line}")
+            first_line = lines.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{path}:{lines.line_num} is not CSV: {error}") from None
+        raise ValueError(f"{path}:{lines.line_num} is not valid CSV: {error}") from None
     return rows, places
 
 
 def _check_header(path: str, header: list[str]) -> None:
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:
-        raise ValueError(f"`{path}` has two columns named `{twice}`")
+        raise ValueError(f"duplicate column `{twice}` in `{path}`")
     if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
         raise ValueError(
-            f"the header of `{path}` has no comma, which is what separates columns: `{header[0]}`"
+            f"the header of `{path}` has no comma: `{header[0]}`; save the file as comma-separated values"
         )
 
 
 def _infer_cell(cell: str) -> Any:
-    """A cell as what it looks like: a number only if it is written as JSON writes one, so 007 is text."""
+    """The value of a CSV cell. Only JSON numbers and booleans are parsed, so 007 stays text."""
     if not cell:
         return None
     low = cell.strip().lower()

@@ -1,4 +1,4 @@
-"""Rows of a dataset on the Hugging Face hub."""
+"""Source `hub`: rows of a dataset on the Hugging Face Hub."""
 
 import re
 from typing import Any
@@ -13,23 +13,26 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class Hub(Params):
-    name: str = field(pattern=r"^[\w.-]+(/[\w.-]+)?$", description="ORG/NAME on the hub.")
+    name: str = field(
+        pattern=r"^[\w.-]+(/[\w.-]+)?$", description="The dataset's name on the Hub, as ORG/NAME."
+    )
     revision: str = field(
         default="main",
-        description="A branch, a tag, or a full commit hash: only the last makes the rows repeatable.",
+        description="A branch, a tag, or a full commit hash. Only a full commit hash makes the rows"
+        " reproducible.",
     )
-    config: str | None = field(default=None, description="The configuration, where there are several.")
+    config: str | None = field(default=None, description="The configuration, for a dataset that has several.")
     split: str = field(default="train", description="The split, such as train or test[:500].")
     columns: dict[str, str] = field(
         min_length=1,
         check=check_column_types,
-        description="The columns to read, with their types; they are checked against the data.",
+        description="The columns to read, with their types. A column that does not fit its type is an error.",
     )
 
 
 EXTENSION = Source(
     name="hub",
-    summary="Rows of a dataset on the Hugging Face hub.",
+    summary="Read the rows of a dataset on the Hugging Face Hub.",
     params=Hub,
     columns=lambda params: params.columns,
     pinned=lambda params: _COMMIT.fullmatch(params.revision) is not None,
@@ -39,7 +42,7 @@ EXTENSION = Source(
 
 
 def run(params: Hub, context: StepContext, connection: Any) -> None:
-    """Make the table `source`."""
+    """Create the table `source`."""
     from posttrain.runtime.sources.column_casting import load_typed_columns
 
     context.events.emit("phase", name="downloading")
@@ -47,11 +50,13 @@ def run(params: Hub, context: StepContext, connection: Any) -> None:
     missing = [name for name in params.columns if name not in data.column_names]
     if missing:
         listed = ", ".join(data.column_names)
-        raise StepError(f"`{params.name}` has no column `{missing[0]}`; it has {listed}", "mend `columns`")
+        raise StepError(
+            f"missing column `{missing[0]}` in `{params.name}`; its columns are {listed}", "correct `columns`"
+        )
     chosen = data.select_columns(list(params.columns))
-    connection.register("given", chosen.with_format("arrow")[:])
-    load_typed_columns(connection, "given", params.columns)
-    connection.unregister("given")
+    connection.register("input_rows", chosen.with_format("arrow")[:])
+    load_typed_columns(connection, "input_rows", params.columns)
+    connection.unregister("input_rows")
 
 
 def _load_dataset(params: Hub) -> Any:
@@ -61,12 +66,12 @@ def _load_dataset(params: Hub) -> Any:
         return load_dataset(params.name, params.config, split=params.split, revision=params.revision)
     except (ConnectionError, TimeoutError) as error:
         raise StepError(
-            f"the hub cannot be reached: {_error_line(error)}", "try again later", retriable=True
+            f"cannot reach the Hugging Face Hub: {_error_line(error)}", "try again later", retriable=True
         ) from None
     except (ValueError, OSError) as error:  # no such dataset, revision, configuration or split
         raise StepError(
-            f"`{params.name}` cannot be loaded: {_error_line(error)}",
-            "look at its name, revision, config and split",
+            f"cannot load the dataset `{params.name}`: {_error_line(error)}",
+            "check its `name`, `revision`, `config` and `split`",
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""What a Parquet file says of itself at its end: its columns, its rows, and how often each column is null.
+"""Reads the footer of a Parquet file: its columns, its number of rows, and the nulls of each column.
 
-The end is written in Thrift's compact protocol. It is read here without the libraries that read the rows,
-since a recipe is checked without them; of a file that is cut, encrypted or odd it tells nothing.
+The footer uses the compact protocol of Thrift. The parser has no dependencies, because a recipe is checked
+without the libraries that read the rows. For a truncated, encrypted or unusual file it returns None.
 """
 
 import struct
@@ -18,7 +18,7 @@ _MAX_DEPTH = 32
 @record
 class Footer:
     columns: tuple[str, ...]
-    # The rows of each group, and the nulls that it counts in its flat columns.
+    # The number of rows of each row group, and its null count for each column that is not nested.
     groups: tuple[tuple[int, Mapping[str, int]], ...]
 
 
@@ -27,15 +27,15 @@ def read_footer(data: bytes) -> Footer | None:
         return None
     size = struct.unpack("<I", data[-8:-4])[0]
     try:
-        told = _ThriftReader(data[-8 - size : -8]).read_struct()
-        return Footer(tuple(_column_names(told[2])), tuple(_read_row_group(one) for one in told[4]))
+        metadata = _ThriftReader(data[-8 - size : -8]).read_struct()
+        return Footer(tuple(_column_names(metadata[2])), tuple(_read_row_group(one) for one in metadata[4]))
     except (IndexError, KeyError, TypeError, ValueError, AttributeError, struct.error):
         return None
 
 
 def footer_gaps(path: str, footer: Footer, columns: Sequence[str]) -> dict[str, NullStats]:
-    """The columns that have nulls; where the first stands is known by its group of rows alone."""
-    found: dict[str, NullStats] = {}
+    """The columns that have nulls. The place of the first null is known only up to its row group."""
+    gaps: dict[str, NullStats] = {}
     total = sum(rows for rows, _ in footer.groups)
     for name in columns:
         before, nulls, first = 0, 0, ""
@@ -45,12 +45,12 @@ def footer_gaps(path: str, footer: Footer, columns: Sequence[str]) -> dict[str, 
                 nulls += counted[name]
             before += rows
         if nulls:
-            found[name] = NullStats(first_row=first, null_rows=nulls, rows_checked=total)
-    return found
+            gaps[name] = NullStats(first_row=first, null_rows=nulls, rows_checked=total)
+    return gaps
 
 
 def _column_names(elements: Sequence[Mapping[int, Any]]) -> list[str]:
-    """The top level of the schema, which is a tree written from its root on."""
+    """The names of the top-level columns. The schema is a tree in depth-first order."""
     names: list[str] = []
     place = 1
     for _ in range(elements[0][5]):
@@ -60,7 +60,7 @@ def _column_names(elements: Sequence[Mapping[int, Any]]) -> list[str]:
 
 
 def _next_sibling(elements: Sequence[Mapping[int, Any]], place: int) -> int:
-    """The place after an element and all that is below it."""
+    """The index after an element and its descendants."""
     left = 1
     while left:
         left += elements[place].get(5, 0) - 1
@@ -68,18 +68,18 @@ def _next_sibling(elements: Sequence[Mapping[int, Any]], place: int) -> int:
     return place
 
 
-def _read_row_group(told: Mapping[int, Any]) -> tuple[int, dict[str, int]]:
+def _read_row_group(group: Mapping[int, Any]) -> tuple[int, dict[str, int]]:
     nulls: dict[str, int] = {}
-    for chunk in told[1]:
-        about = chunk[3]
-        count = about.get(12, {}).get(3)
-        if len(about[3]) == 1 and count is not None:
-            nulls[about[3][0].decode("utf-8")] = count
-    return told[3], nulls
+    for chunk in group[1]:
+        metadata = chunk[3]
+        count = metadata.get(12, {}).get(3)
+        if len(metadata[3]) == 1 and count is not None:
+            nulls[metadata[3][0].decode("utf-8")] = count
+    return group[3], nulls
 
 
 class _ThriftReader:
-    """Structures as mappings from the numbers of their fields."""
+    """Reads Thrift structures as mappings from field numbers to values."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -142,6 +142,6 @@ class _ThriftReader:
         return byte
 
     def _take(self, size: int) -> bytes:
-        taken = self._data[self._position : self._position + size]
+        chunk = self._data[self._position : self._position + size]
         self._position += size
-        return taken
+        return chunk

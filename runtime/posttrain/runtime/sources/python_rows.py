@@ -1,4 +1,4 @@
-"""Rows of Python's values into the database."""
+"""Loads rows of Python values into the database."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,22 @@ from posttrain.spec.column_types import Columns
 
 
 def load_python_rows(connection: Any, rows: Sequence[Mapping[str, Any]], columns: Columns) -> None:
-    """Make the table `source` of these rows, in their order."""
+    """Create the table `source` from these rows, in order."""
     import pyarrow
 
-    given = pyarrow.table(
+    table = pyarrow.table(
         {
             name: pyarrow.array([_to_json(row.get(name)) for row in rows], type=pyarrow.string())
             for name in columns
         }
     )
-    connection.register("given_values", given)
+    connection.register("input_values", table)
     listed = ", ".join(
         f"CAST({quote_identifier(name)} AS JSON) AS {quote_identifier(name)}" for name in columns
     )
-    connection.execute(f"CREATE OR REPLACE TABLE given AS SELECT {listed} FROM given_values")
-    connection.unregister("given_values")
-    load_json_columns(connection, "given", columns)
+    connection.execute(f"CREATE OR REPLACE TABLE input_rows AS SELECT {listed} FROM input_values")
+    connection.unregister("input_values")
+    load_json_columns(connection, "input_rows", columns)
 
 
 def _to_json(value: Any) -> str | None:

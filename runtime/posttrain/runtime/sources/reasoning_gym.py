@@ -1,4 +1,4 @@
-"""Tasks of the package reasoning-gym, made from a seed: question, answer, and what it takes to grade."""
+"""Source `reasoning_gym`: tasks that the package reasoning-gym generates from a seed."""
 
 import json
 from importlib import import_module
@@ -10,7 +10,7 @@ from posttrain.spec.column_types import Columns
 from posttrain.spec.declaration_fields import dump_declaration, field
 from posttrain.spec.extension import Params, Source
 
-# Tried one by one: not the same from the same seed, raising, or graded wrongly.
+# Tests found that these tasks differ for the same seed, raise an error, or grade answers wrongly.
 _UNRELIABLE_TASKS = (
     "acre",
     "codeio",
@@ -25,23 +25,27 @@ _COLUMNS: Columns = {"prompt": "text", "answer": "text", "task": "any"}
 
 def _check_task(task: str) -> None:
     if task in _UNRELIABLE_TASKS:
-        raise ValueError(f"`{task}` cannot be relied on: it is not repeatable, or graded wrongly")
+        raise ValueError(
+            f"the task `{task}` is not supported: reasoning-gym does not generate or grade it reliably"
+        )
 
 
 class ReasoningGym(Params):
     task: str = field(
         pattern=r"^[a-z0-9_]+$",
         check=_check_task,
-        description="The task, such as chain_sum or sudoku.",
+        description="The name of the task in reasoning-gym, such as chain_sum or sudoku.",
     )
-    count: int = field(default=1000, ge=1, le=1_000_000, description="How many are made.")
-    seed: int = field(default=1, ge=0, description="Where they start.")
-    config: dict[str, Any] = field(default={}, description="The task's own settings, such as max_terms.")
+    count: int = field(default=1000, ge=1, le=1_000_000, description="The number of rows to generate.")
+    seed: int = field(default=1, ge=0, description="The seed of the generator.")
+    config: dict[str, Any] = field(
+        default={}, description="Settings of the task, such as max_terms. See its page in reasoning-gym."
+    )
 
 
 EXTENSION = Source(
     name="reasoning_gym",
-    summary="Tasks of reasoning-gym: `prompt`, an `answer`, and the `task` by which its own grader scores.",
+    summary="Generate tasks of reasoning-gym: `prompt`, `answer`, and `task` for the package's own grader.",
     params=ReasoningGym,
     columns=lambda params: _COLUMNS,
     rows=lambda params: params.count,
@@ -50,27 +54,27 @@ EXTENSION = Source(
 
 
 def run(params: ReasoningGym, context: StepContext, connection: Any) -> None:
-    """Make the table `source`."""
+    """Create the table `source`."""
     from posttrain.runtime.sources.python_rows import load_python_rows
 
-    made = create_tasks(params.task, params.count, params.seed, params.config)
+    tasks = create_tasks(params.task, params.count, params.seed, params.config)
     load_python_rows(
-        connection, [_row(made[place], place, params) for place in range(params.count)], _COLUMNS
+        connection, [_row(tasks[place], place, params) for place in range(params.count)], _COLUMNS
     )
 
 
-def _row(made: dict[str, Any], place: int, params: ReasoningGym) -> dict[str, Any]:
-    # A task that has many right answers may name none of them.
-    answer = made["answer"] if isinstance(made["answer"], str) else None
+def _row(task: dict[str, Any], place: int, params: ReasoningGym) -> dict[str, Any]:
+    # A task with many correct answers may have no reference answer.
+    answer = task["answer"] if isinstance(task["answer"], str) else None
     return {
-        "prompt": made["question"],
+        "prompt": task["question"],
         "answer": answer,
         "task": {**dump_declaration(params), "place": place},
     }
 
 
 def create_tasks(task: str, count: int, seed: int, config: dict[str, Any]) -> Any:
-    """The package's own data set; each task in it depends on the seed and its place alone."""
+    """The dataset object of reasoning-gym. Each task in it depends only on the seed and its index."""
     try:
         package: Any = import_module("reasoning_gym")
     except ImportError:
@@ -79,5 +83,5 @@ def create_tasks(task: str, count: int, seed: int, config: dict[str, Any]) -> An
     try:
         return package.create_dataset(task, size=count, seed=seed, **config)
     except (ValueError, TypeError, AssertionError) as error:
-        said = f"reasoning-gym does not make `{task}` with {json.dumps(config)}: {error}"
-        raise StepError(said, "look at the task's name and its config") from None
+        message = f"reasoning-gym cannot generate `{task}` with {json.dumps(config)}: {error}"
+        raise StepError(message, "check `task` and `config`") from None

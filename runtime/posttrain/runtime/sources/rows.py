@@ -1,4 +1,4 @@
-"""Rows written in the recipe itself."""
+"""Source `rows`: rows written in the recipe."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +11,14 @@ from posttrain.spec.extension import InferredSchema, Params, Source
 
 
 class InlineRows(Params, bare="rows"):
-    rows: list[dict[str, Any]] = field(min_length=1, description="The rows, each a mapping of columns.")
+    rows: list[dict[str, Any]] = field(
+        min_length=1, description="The rows, each a mapping from columns to values."
+    )
     columns: dict[str, str] | None = field(
         default=None,
         min_length=1,
         check=check_column_types,
-        description="Their columns with types; told from the rows when not given.",
+        description="The columns to read, with their types. The default is to infer them from the rows.",
     )
 
     def check(self) -> None:
@@ -35,7 +37,7 @@ def infer(params: InlineRows, contents: Sequence[bytes]) -> InferredSchema:
 
 EXTENSION = Source(
     name="rows",
-    summary="Rows written in the recipe itself.",
+    summary="Read rows that are written in the recipe.",
     params=InlineRows,
     columns=columns,
     rows=lambda params: len(params.rows),
@@ -45,7 +47,7 @@ EXTENSION = Source(
 
 
 def run(params: InlineRows, context: StepContext, connection: Any) -> None:
-    """Make the table `source`."""
+    """Create the table `source`."""
     from posttrain.runtime.sources.python_rows import load_python_rows
 
     load_python_rows(connection, params.rows, columns(params))

@@ -1,4 +1,4 @@
-"""Passages of plain-text books."""
+"""Source `text`: passages of plain-text files."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,18 +15,29 @@ _BLANK = re.compile(r"\n[ \t\r\f]*\n\s*")
 
 class Text(Params, bare="path"):
     path: list[str] = field(
-        single=True, min_length=1, description="The file, or several, relative to the recipe's folder."
+        single=True, min_length=1, description="One or more files, relative to the recipe's folder."
     )
-    by: Literal["paragraphs", "characters", "file"] = field(
+    split_by: Literal["paragraphs", "characters", "file"] = field(
         default="paragraphs",
-        description="Whole paragraphs, as many as fit in a passage; pieces of one length; or all at once.",
+        description="How to split a file: into passages of whole paragraphs, into passages of at most"
+        " `max_characters`, or not at all.",
     )
-    longest: int = field(default=2000, ge=20, description="The most characters of a passage.")
-    shortest: int = field(default=1, ge=1, description="Passages of fewer characters are left out.")
+    max_characters: int = field(
+        default=2000,
+        ge=20,
+        description="The maximum length of a passage in characters. Unused with `split_by: file`.",
+    )
+    min_characters: int = field(
+        default=1,
+        ge=1,
+        description="The minimum length of a passage in characters. Shorter ones are dropped.",
+    )
 
     def check(self) -> None:
-        if self.shortest > self.longest:
-            raise ValueError(f"`shortest` ({self.shortest}) lies above `longest` ({self.longest})")
+        if self.min_characters > self.max_characters:
+            raise ValueError(
+                f"`min_characters` ({self.min_characters}) is above `max_characters` ({self.max_characters})"
+            )
 
 
 _COLUMNS: Columns = {"passage": "text", "source": "text", "number": "integer"}
@@ -38,7 +49,7 @@ def infer(params: Text, contents: Sequence[bytes]) -> InferredSchema:
 
 EXTENSION = Source(
     name="text",
-    summary="Passages of plain text: `passage`, the `source` it is from, and its `number` in it.",
+    summary="Read passages of plain text: `passage`, `source` (the file's name), `number` (in the file).",
     params=Text,
     columns=lambda params: _COLUMNS,
     files=lambda params: params.path,
@@ -48,7 +59,7 @@ EXTENSION = Source(
 
 
 def run(params: Text, context: StepContext, connection: Any) -> None:
-    """Make the table `source`."""
+    """Create the table `source`."""
     from posttrain.runtime.sources.python_rows import load_python_rows
 
     contents = [context.files[f"rows{index}"].read_bytes() for index in range(len(params.path))]
@@ -61,48 +72,50 @@ def passage_rows(params: Text, contents: Sequence[bytes]) -> list[dict[str, Any]
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise ValueError(f"`{path}` is not UTF-8: byte {error.start}") from None
+            raise ValueError(f"`{path}` is not valid UTF-8 at byte {error.start}") from None
         name = PurePosixPath(path).stem
-        kept = [passage for passage in split_passages(text, params) if len(passage) >= params.shortest]
-        rows += [{"passage": one, "source": name, "number": number} for number, one in enumerate(kept, 1)]
+        passages = [
+            passage for passage in split_passages(text, params) if len(passage) >= params.min_characters
+        ]
+        rows += [{"passage": one, "source": name, "number": number} for number, one in enumerate(passages, 1)]
     return rows
 
 
 def split_passages(text: str, params: Text) -> Iterator[str]:
-    """The passages of a text, in order; only white space is lost between them."""
+    """The passages of a text, in order. Only white space between passages is dropped."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
-    if params.by == "file":
+    if params.split_by == "file":
         yield from [text] if text else []
         return
-    pieces = _BLANK.split(text) if params.by == "paragraphs" else [text]
-    gathered = ""
-    for piece in (part for whole in pieces for part in _split_long(whole.strip(), params.longest)):
-        joined = f"{gathered}\n\n{piece}" if gathered else piece
-        if params.by == "paragraphs" and len(joined) <= params.longest:
-            gathered = joined
+    pieces = _BLANK.split(text) if params.split_by == "paragraphs" else [text]
+    passage = ""
+    for piece in (part for whole in pieces for part in _split_long(whole.strip(), params.max_characters)):
+        joined = f"{passage}\n\n{piece}" if passage else piece
+        if params.split_by == "paragraphs" and len(joined) <= params.max_characters:
+            passage = joined
             continue
-        yield from [gathered] if gathered else []
-        gathered = piece
-    yield from [gathered] if gathered else []
+        yield from [passage] if passage else []
+        passage = piece
+    yield from [passage] if passage else []
 
 
-def _split_long(text: str, longest: int) -> Iterator[str]:
-    """Pieces of at most so many characters, cut after a sentence where one ends, else after a word."""
-    while len(text) > longest:
-        at = _split_position(text, longest)
+def _split_long(text: str, max_characters: int) -> Iterator[str]:
+    """Pieces of at most `max_characters`, split after a sentence if possible, else after a word."""
+    while len(text) > max_characters:
+        at = _split_position(text, max_characters)
         yield text[:at].rstrip()
         text = text[at:].lstrip()
     if text:
         yield text
 
 
-def _split_position(text: str, longest: int) -> int:
-    """Where to cut: after the last sentence of the second half that fits, else the last word."""
-    head = text[:longest]
+def _split_position(text: str, max_characters: int) -> int:
+    """The end of the last sentence in the second half of the limit, else the end of the last word."""
+    head = text[:max_characters]
     sentence = max(
         (match.end() for match in re.finditer(r"[.!?][\"')\]\u201d\u2019]*(?=\s)", head)), default=0
     )
-    if sentence >= longest // 2:
+    if sentence >= max_characters // 2:
         return sentence
     word = max(head.rfind(" "), head.rfind("\n"))
-    return word + 1 if word > 0 else longest
+    return word + 1 if word > 0 else max_characters

@@ -1,4 +1,4 @@
-"""The columns of rows that are at hand: their types from their values, and where they have none."""
+"""Infers the types of columns, and their nulls, from the values of rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -6,21 +6,21 @@ from typing import Any, cast
 from posttrain.spec.column_types import Columns, Type, is_assignable
 from posttrain.spec.extension import NullStats
 
-_NULL = "nothing"  # the type of a value that is null: it fits every other
+_NULL = "nothing"  # the type of a null, assignable to every other type
 
 
 def infer_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
-    """A type for each column that some row has, in order of appearance."""
-    found: Columns = {}
+    """The type of each column that any row has, in order of appearance."""
+    types: Columns = {}
     for row in rows:
         for name, value in row.items():
-            found[name] = _join_types(found.get(name, _NULL), type_of(value))
-    return {name: "any" if _NULL in type else type for name, type in found.items()}
+            types[name] = _join_types(types.get(name, _NULL), type_of(value))
+    return {name: "any" if _NULL in type else type for name, type in types.items()}
 
 
 _MESSAGE_ADVICE = (
-    "a message has `role` and `content`, both text, and nothing beside: leave the type out, and the step"
-    " `conversations: {column: ..., role: role, content: content}` makes messages of turns that have more"
+    "a message has `role` and `content`, both text, and no other keys; for turns with other keys, omit the"
+    " type and add the step `conversations: {column: ..., role_key: role, content_key: content}`"
 )
 
 
@@ -52,13 +52,13 @@ def _list_type(values: list[Any]) -> Type:
 
 
 def _is_turn(value: Any) -> bool:
-    """A message: its role and its content, both text, and nothing beside."""
+    """Whether the value is a message: `role` and `content`, both text, and no other keys."""
     turn = cast(dict[str, Any], value) if isinstance(value, dict) else {}
     return turn.keys() == {"role", "content"} and all(isinstance(part, str) for part in turn.values())
 
 
 def _join_types(left: Type, right: Type) -> Type:
-    """The narrowest type that holds values of both."""
+    """The narrowest type that both types can be assigned to."""
     if left == right or right == _NULL:
         return left
     if left == _NULL:
@@ -76,31 +76,31 @@ def _join_types(left: Type, right: Type) -> Type:
 def find_gaps(
     columns: Columns, places: Sequence[str], rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, NullStats]:
-    """The columns that some row leaves empty, with the first such row and their number."""
-    found: dict[str, NullStats] = {}
+    """The columns with nulls: the first row with a null, and the number of nulls."""
+    gaps: dict[str, NullStats] = {}
     for name in columns:
         empty = [place for place, row in zip(places, rows, strict=True) if row.get(name) is None]
         if empty:
-            found[name] = NullStats(first_row=empty[0], null_rows=len(empty), rows_checked=len(rows))
-    return found
+            gaps[name] = NullStats(first_row=empty[0], null_rows=len(empty), rows_checked=len(rows))
+    return gaps
 
 
 def check_declared_columns(declared: Columns, found: Columns) -> None:
-    """ValueError when a declared column is not there, or is of a type that cannot be read as declared."""
+    """Raise ValueError when a declared column is missing or cannot be read as its declared type."""
     for name, type in declared.items():
         if name not in found:
-            raise ValueError(f"the rows have no column `{name}`; they have {', '.join(found) or 'none'}")
+            raise ValueError(f"missing column `{name}`; the rows have {', '.join(found) or 'none'}")
         if not is_readable_as(type, found[name]):
             raise ValueError(mismatch_message(name, type, found[name]))
 
 
-def mismatch_message(name: str, type: Type, holds: str) -> str:
-    """What is wrong with a column that holds something else, and what messages must be."""
-    message = f"the column `{name}` is declared as {type}, and holds {holds}"
+def mismatch_message(name: str, type: Type, actual: str) -> str:
+    """The error message for a column whose values do not fit its declared type."""
+    message = f"the column `{name}` is declared as {type} but contains {actual}"
     return f"{message}; {_MESSAGE_ADVICE}" if type == "messages" else message
 
 
-def is_readable_as(wanted: Type, given: Type) -> bool:
-    """Whether a value of the given type can be read as the wanted one without a loss."""
+def is_readable_as(target: Type, source: Type) -> bool:
+    """Whether a value of the source type can be read as the target type without loss."""
     scalars = ("integer", "number", "boolean")
-    return wanted == "any" or is_assignable(wanted, given) or (wanted == "text" and given in scalars)
+    return target == "any" or is_assignable(target, source) or (target == "text" and source in scalars)

@@ -25,11 +25,11 @@ class AdoptionError(Exception):
     """No older product fits: what else differs, or what stands in the way."""
 
 
-def differing_parts(step: Step, made: Product, store: Store) -> tuple[list[str], list[str]]:
+def differing_parts(step: Step, product: Product, store: Store) -> tuple[list[str], list[str]]:
     """The parts of the key in which a product differs from a step: those excused, and the others."""
-    before: Mapping[str, str] = made.manifest["key_parts"]
+    before: Mapping[str, str] = product.manifest["key_parts"]
     names = sorted(n for n in {*before, *step.key_parts} if before.get(n) != step.key_parts.get(n))
-    values: Mapping[str, Any] = made.manifest["key_values"]
+    values: Mapping[str, Any] = product.manifest["key_values"]
     others = [
         name
         for name in names
@@ -60,7 +60,7 @@ def _original_key(product: Product) -> str:
 
 
 def find_adoptable(step: Step, store: Store) -> Product:
-    """The newest older product that a step can adopt. Raises `NotAdoptable` with what is in the way."""
+    """The newest older product that a step can adopt. Raises `AdoptionError` with what else differs."""
     nearest: tuple[int, str] | None = None
     fitting: list[Product] = []
     for key in store.all_keys():
@@ -78,13 +78,15 @@ def find_adoptable(step: Step, store: Store) -> Product:
 
 
 def _describe_differences(step: Step, product: Product, others: list[str]) -> str:
-    said: list[str] = []
+    reasons: list[str] = []
     for name in others[:3]:
         if name.startswith("input.") and name[6:] in step.inputs:
-            said.append(f"its input `{step.inputs[name[6:]].step}` is another one (adopt or run that first)")
+            reasons.append(
+                f"its input `{step.inputs[name[6:]].step}` is another one (adopt or run that first)"
+            )
         else:
-            said.append(describe_change(name, product.manifest["key_values"], step.key_values))
-    return f"more than the environment differs from {product.key[:10]}: {'; '.join(said)}"
+            reasons.append(describe_change(name, product.manifest["key_values"], step.key_values))
+    return f"more than the environment differs from {product.key[:10]}: {'; '.join(reasons)}"
 
 
 def adopt(home: Home, step: Step, old: Product, because: str) -> Product:
@@ -100,7 +102,7 @@ def adopt(home: Home, step: Step, old: Product, because: str) -> Product:
     _link_files(old.files, staged / "files")
     shutil.copytree(old.record, staged / "record")
     adopted = {"from": _original_key(old), "differs": excused, "because": because, "at": round(time.time())}
-    manifest = {name: value for name, value in old.manifest.items() if name != "seal"} | {
+    manifest = {name: value for name, value in old.manifest.items() if name != "checksum"} | {
         "key": step.key,
         "step": step.id,
         "key_parts": dict(step.key_parts),
@@ -111,9 +113,9 @@ def adopt(home: Home, step: Step, old: Product, because: str) -> Product:
     atomic_io.sync_tree(staged)
     home.store.publish(step.key, staged)
     shutil.rmtree(home.workdir(step.key), ignore_errors=True)
-    made = home.store.find(step.key)
-    assert made is not None, "what was just adopted is there"
-    return made
+    adopted_product = home.store.find(step.key)
+    assert adopted_product is not None, "what was just adopted is in the store"
+    return adopted_product
 
 
 def _link_files(files: Path, to: Path) -> None:

@@ -1,7 +1,7 @@
-"""Checkpoints of a step under way. One counts only when its own manifest is complete and true.
+"""Checkpoints of a running step. One counts only when its own manifest is complete and matches.
 
-What its files hold is told by XXH3, at a quarter of what sha256 takes: it has to show damage and nothing
-else, since a checkpoint never leaves its machine and its contents name nothing.
+Its files are hashed with XXH3, at a quarter of the time of sha256: the hash has only to show damage,
+since a checkpoint never leaves its machine and is not addressed by content.
 """
 
 import re
@@ -27,19 +27,19 @@ def finalize(checkpoint: Path) -> None:
 
 
 def prune(folder: Path, keep: int, also: Path | None = None) -> None:
-    """Delete all but the newest complete checkpoints (and `also`): only after a newer one is sealed."""
-    sealed = complete_checkpoints(folder)[::-1]
-    for path in sealed[keep:]:
+    """Delete all but the newest complete checkpoints (and `also`): only after a newer one is finalized."""
+    complete = complete_checkpoints(folder)[::-1]
+    for path in complete[keep:]:
         if path != also:
             (path / MANIFEST).unlink()  # first: a half-deleted checkpoint must not count
     for path in _list_checkpoints(
         folder
     ):  # with these, what an earlier attempt left half written or half deleted
         if (
-            sealed
-            and path not in sealed[:keep]
+            complete
+            and path not in complete[:keep]
             and path != also
-            and checkpoint_step(path) < checkpoint_step(sealed[0])
+            and checkpoint_step(path) < checkpoint_step(complete[0])
         ):
             shutil.rmtree(path)
 
@@ -54,7 +54,7 @@ def latest_intact(folder: Path) -> Path | None:
 
 
 def latest_step(folder: Path) -> int | None:
-    """The step of the newest sealed checkpoint, judged by its manifest alone."""
+    """The step of the newest finalized checkpoint, by the presence of its manifest alone."""
     for path in reversed(_list_checkpoints(folder)):
         if (path / MANIFEST).exists():
             return checkpoint_step(path)
@@ -78,7 +78,7 @@ def _list_checkpoints(folder: Path) -> list[Path]:
 
 
 def is_intact(checkpoint: Path) -> bool:
-    """Whether a checkpoint is as it was sealed."""
+    """Whether a checkpoint matches its manifest."""
     manifest = read_checksummed(checkpoint / MANIFEST)
     if manifest is None:
         return False

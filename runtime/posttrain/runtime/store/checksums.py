@@ -1,4 +1,4 @@
-"""Records that carry a digest of all else that they say: a changed byte makes them void."""
+"""Records that carry a checksum of their other fields: a changed byte makes them invalid."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,18 +10,18 @@ from posttrain.spec.plan import canonical_json
 
 
 def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with its seal."""
-    return {**record, "seal": _checksum(record)}
+    """The record with its checksum."""
+    return {**record, "checksum": _checksum(record)}
 
 
 def read_checksummed(path: Path) -> dict[str, Any] | None:
-    """The record in a file, if it is there and as it was written."""
+    """The record in a file, if it exists and matches its checksum."""
     record = atomic_io.read_json(path)
-    if not isinstance(record, dict) or record.get("seal") != _checksum(record):
+    if not isinstance(record, dict) or record.get("checksum") != _checksum(record):
         return None
     return record
 
 
 def _checksum(record: Mapping[str, Any]) -> str:
-    said = {name: value for name, value in record.items() if name != "seal"}
-    return digest_bytes(canonical_json(said).encode("utf-8", "surrogatepass"))
+    content = {name: value for name, value in record.items() if name != "checksum"}
+    return digest_bytes(canonical_json(content).encode("utf-8", "surrogatepass"))

@@ -1,6 +1,6 @@
-"""What of a home nobody will miss: `recipe gc` shows it, and deletes it when told to.
+"""Unreferenced data of a home: `recipe gc` lists it, and deletes it on request.
 
-Never what a run names, what a named product stands on, or what somebody is at work on. A run that
+Never what a run names, what a referenced product stands on, or what somebody is at work on. A run that
 begins meanwhile and misses a product makes it again.
 """
 
@@ -24,7 +24,7 @@ _DELETING_PREFIX = "going-"
 
 @dataclass(frozen=True, kw_only=True)
 class GarbageItem:
-    """Something that can go: a run, a product, a workplace, or what was set aside."""
+    """Something that can be deleted: a run, a product, a working directory, or a quarantined product."""
 
     kind: str
     path: Path
@@ -41,12 +41,14 @@ def find_garbage(
     home: Home, *, keep_runs: int | None = None, older_than: float | None = None
 ) -> list[GarbageItem]:
     """What can go. `older_than` is a point in time: what was touched after it stays."""
-    going = expired_runs(home, keep_runs, older_than)
-    named = _referenced_keys(home, [run for run in _run_folders(home) if run not in going])
-    found = [GarbageItem(kind="run", path=run, reason="an old run", lock=home.run_lock(run)) for run in going]
+    expired = expired_runs(home, keep_runs, older_than)
+    referenced = _referenced_keys(home, [run for run in _run_folders(home) if run not in expired])
+    found = [
+        GarbageItem(kind="run", path=run, reason="an old run", lock=home.run_lock(run)) for run in expired
+    ]
     others = (
-        *_unreferenced_products(home, named),
-        *_unreferenced_workdirs(home, named),
+        *_unreferenced_products(home, referenced),
+        *_unreferenced_workdirs(home, referenced),
         *_quarantined_products(home),
     )
     return found + [item for item in others if _is_older(item.path, older_than) and not is_held(item.lock)]
@@ -80,9 +82,9 @@ def remove_garbage(home: Home, item: GarbageItem) -> bool:
     try:
         if item.path.is_dir():
             # Out of sight in one step: it is there, or it is not.
-            going = home.workdir(f"{_DELETING_PREFIX}{item.path.name}")
-            shutil.rmtree(going, ignore_errors=True)
-            shutil.rmtree(item.path.rename(going))
+            target = home.workdir(f"{_DELETING_PREFIX}{item.path.name}")
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.rmtree(item.path.rename(target))
     finally:
         lock.discard()
     return True
@@ -96,15 +98,15 @@ def _run_folders(home: Home) -> list[Path]:
 
 def _referenced_keys(home: Home, runs: Sequence[Path]) -> set[str]:
     """The keys that runs name, with those of the products that theirs stand on."""
-    ahead = [key for run in runs for key in run_keys(run)]
-    named: set[str] = set()
-    while ahead:
-        key = ahead.pop()
-        if key not in named:
-            named.add(key)
+    pending = [key for run in runs for key in run_keys(run)]
+    referenced: set[str] = set()
+    while pending:
+        key = pending.pop()
+        if key not in referenced:
+            referenced.add(key)
             product = home.store.find_manifest(key)
-            ahead += product.base_keys if product else ()
-    return named
+            pending += product.base_keys if product else ()
+    return referenced
 
 
 def run_keys(run: Path) -> list[str]:
@@ -136,9 +138,9 @@ def _keys_from_plan(plan: Plan, run: str) -> list[str]:
     return [key for step in plan.steps for key in {step.key, run_key(step, run)}]
 
 
-def _unreferenced_products(home: Home, named: set[str]) -> Iterator[GarbageItem]:
+def _unreferenced_products(home: Home, referenced: set[str]) -> Iterator[GarbageItem]:
     for key in home.store.all_keys():
-        if key not in named:
+        if key not in referenced:
             product = home.store.find_manifest(key)
             of = f" of {product.manifest['step']}" if product else ""
             yield GarbageItem(
@@ -149,11 +151,11 @@ def _unreferenced_products(home: Home, named: set[str]) -> Iterator[GarbageItem]
             )
 
 
-def _unreferenced_workdirs(home: Home, named: set[str]) -> Iterator[GarbageItem]:
+def _unreferenced_workdirs(home: Home, referenced: set[str]) -> Iterator[GarbageItem]:
     """Folders of steps that no run will go on with, and locks of nobody."""
     work = home.workdir("any").parent
     for path in sorted(work.iterdir()) if work.is_dir() else ():
-        if path.is_dir() and path.name not in named:
+        if path.is_dir() and path.name not in referenced:
             why = "work that no run will go on with"
             yield GarbageItem(kind="work", path=path, reason=why, lock=home.step_lock(path.name))
 

@@ -27,15 +27,15 @@ class Home:
 
     @property
     def gpu_locks(self) -> Path:
-        """The locks of what this machine's steps share."""
-        return self.root / "slots"
+        """The locks of the GPUs that this machine's steps share."""
+        return self.root / "gpu-locks"
 
     def run_lock(self, run: Path) -> Path:
         """The lock that a client holds as long as its run goes on."""
         return self.root / "work" / f"run-{run.name}.lock"
 
     def workdir(self, key: str) -> Path:
-        """The folder of a step under way."""
+        """The working directory of a running step."""
         return self.root / "work" / key
 
     def step_lock(self, key: str) -> Path:
@@ -43,10 +43,10 @@ class Home:
 
     def write_problem(self) -> str | None:
         """Why nothing can be written here, in words; None when it can. Asked before a step has run."""
-        there = self.root
-        while not there.exists():
-            there = there.parent
-        for folder in (there, self.store.root, self.workdir("any").parent, self.runs):
+        existing = self.root
+        while not existing.exists():
+            existing = existing.parent
+        for folder in (existing, self.store.root, self.workdir("any").parent, self.runs):
             if folder.exists() and not folder.is_dir():
                 return f"{folder} is not a folder"
             if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):

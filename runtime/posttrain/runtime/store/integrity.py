@@ -1,4 +1,4 @@
-"""Holds products to their digests before a step reads them, and with them what they stand on."""
+"""Verifies products and the products that they depend on, before a step reads them."""
 
 from collections.abc import Iterator
 
@@ -25,10 +25,10 @@ class IntegrityChecker:
         self._verified: dict[str, _FileStats] = {}
 
     def check(self, product: Product) -> Damage | None:
-        """What is wrong with a product or with one that it stands on; None when nothing is."""
-        what = self._check_files(product)
-        if what is not None:
-            return Damage(product.key, what)
+        """What is wrong with a product or with one that it depends on; None when both are intact."""
+        problem = self._check_files(product)
+        if problem is not None:
+            return Damage(product.key, problem)
         for key in product.base_keys:
             base = self._store.find(key)
             damage = self.check(base) if base else Damage(key, "it is not in the store any more")
@@ -40,10 +40,10 @@ class IntegrityChecker:
         seen = tuple(_stat_files(product))
         if self._verified.get(product.key) == seen:
             return None
-        what = self._store.integrity_problem(product)
-        if what is None:
+        problem = self._store.integrity_problem(product)
+        if problem is None:
             self._verified[product.key] = seen
-        return what
+        return problem
 
 
 def _stat_files(product: Product) -> Iterator[tuple[str, int, int, int]]:

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS step (
     estimate TEXT NOT NULL DEFAULT '{}'
 );
 """
-# Less room than this is none: SQLite then tells of all sorts of errors.
+# Less room than this is none: SQLite then reports arbitrary errors.
 _MIN_FREE_BYTES = 1 << 17
 # What SQLite answers where it may not write.
 _READ_ONLY_ERRORS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
@@ -49,7 +49,7 @@ class JournalEntry:
 
 
 class DamagedJournal(Exception):
-    """A journal that cannot be read. It is a record: what was finished stands in the store."""
+    """A journal that cannot be read. It is only a record: finished products are in the store."""
 
 
 class Journal:
@@ -74,8 +74,8 @@ class Journal:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.executescript(_SCHEMA)
-        there = {row[1] for row in self._db.execute("PRAGMA table_info(step)")}
-        for name in _ADDED_COLUMNS.keys() - there:
+        existing = {row[1] for row in self._db.execute("PRAGMA table_info(step)")}
+        for name in _ADDED_COLUMNS.keys() - existing:
             self._db.execute(f"ALTER TABLE step ADD COLUMN {name} {_ADDED_COLUMNS[name]}")
 
     def _open_immutable(self) -> bool:
@@ -107,7 +107,7 @@ class Journal:
             raise
 
     def _raise_if_disk_full(self, error: sqlite3.DatabaseError) -> None:
-        """A disk without room is told like one, not like a mistake of ours or a damaged file."""
+        """A full disk is reported as such, not as an internal error or a damaged file."""
         full = shutil.disk_usage(self._path.parent).free < _MIN_FREE_BYTES
         if full or error.sqlite_errorcode == sqlite3.SQLITE_FULL:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from None

@@ -5,7 +5,7 @@
     store/KEY/record/          step.json, events.jsonl and the log of its making
 
 A product comes into being by one rename of a folder that is complete and on the disk. The manifest
-is sealed by a digest of its own: facts and verdicts are held to it as files are held to theirs.
+carries a checksum of its own: it covers facts and verdicts as the digests cover the files.
 """
 
 import os
@@ -90,7 +90,7 @@ class Store:
         return Product(key, folder, manifest)
 
     def all_keys(self) -> list[str]:
-        """All keys under which something stands, whole or not."""
+        """All keys under which something is stored, complete or not."""
         if not self.root.is_dir():
             return []
         return sorted(path.name for path in self.root.iterdir() if path.name != _QUARANTINE)

@@ -39,8 +39,8 @@ def new_run(home: Home, plan: Plan, recipe: Path) -> Path:
 
 
 def _remove_leftovers(home: Home) -> None:
-    """Remove what clients that were killed have left: locks that nobody holds, and the workplaces of steps
-    that are in the store already."""
+    """Remove what clients that were killed have left: locks that nobody holds, and the working directories
+    of steps that are in the store already."""
     for path in home.workdir("any").parent.iterdir():
         if path.suffix == ".lock":
             lock = try_lock(path)
@@ -125,7 +125,7 @@ def find_step_product(home: Home, run: Path, id: str) -> Product | None:
 
 
 def find_step_record(home: Home, run: Path, id: str) -> Path | None:
-    """Where a step's events and log are: in the store, or in its workplace while it runs."""
+    """Where a step's events and log are: in the store, or in its working directory while it runs."""
     product = find_step_product(home, run, id)
     if product is not None:
         return product.record
@@ -135,7 +135,7 @@ def find_step_record(home: Home, run: Path, id: str) -> Path | None:
 
 
 def plan_digest(run: Path) -> str:
-    """What a run's plan is held to."""
+    """The digest of a run's plan file."""
     return atomic_io.sha256_file(run / "plan.json")
 
 

@@ -13,7 +13,7 @@ class Finding:
     kind: str
     # The key of the product or of the work; the name of the run.
     name: str
-    # What made it, where that can still be told.
+    # The step that made it, where that is still known.
     step: str
     problem: str
     # Puts it right, under the lock that is taken for that; None where nothing can.

@@ -10,11 +10,11 @@ from posttrain.runtime.store.verify_runs import verify_runs
 from posttrain.runtime.store.verify_workdirs import verify_workdirs
 
 
-def verify_home(home: Home, looked: VerifyProgress) -> Iterator[Finding]:
-    """All that is not as it was made. `looked` counts what was looked at."""
-    yield from verify_products(home, looked)
-    yield from verify_runs(home, looked)
-    yield from verify_workdirs(home, looked)
+def verify_home(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
+    """All that is not as it was made. `progress` counts what was checked."""
+    yield from verify_products(home, progress)
+    yield from verify_runs(home, progress)
+    yield from verify_workdirs(home, progress)
 
 
 def total_bytes(home: Home) -> int:

@@ -1,4 +1,4 @@
-"""Products: seals of manifests, digests of files, what stands beside them, and what they stand on."""
+"""Products: checksums of manifests, digests of files, stray files, and the products that they depend on."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,28 +10,28 @@ from posttrain.runtime.store.products import Product, Store
 from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
 
 
-def verify_products(home: Home, looked: VerifyProgress) -> Iterator[Finding]:
+def verify_products(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
     for key in home.store.all_keys():
-        looked.count("products")
+        progress.count("products")
         product = home.store.find_manifest(key)
-        what = _find_problem(home.store, key, product, looked)
-        if what is not None:
+        problem = _find_problem(home.store, key, product, progress)
+        if problem is not None:
             yield Finding(
                 kind="product",
                 name=key,
                 step=product.manifest["step"] if product else "?",
-                problem=what,
+                problem=problem,
                 repair=partial(_quarantine, home.store, key),
                 repair_note="set aside: the next run makes it again",
             )
-        looked.advance(product_bytes(home.store, key))
+        progress.advance(product_bytes(home.store, key))
 
 
-def _find_problem(store: Store, key: str, product: Product | None, looked: VerifyProgress) -> str | None:
+def _find_problem(store: Store, key: str, product: Product | None, progress: VerifyProgress) -> str | None:
     """What is wrong with one product; None when nothing is."""
     if product is None:
         return "its manifest is missing or damaged"
-    looked.count("files", len(product.manifest["files"]))
+    progress.count("files", len(product.manifest["files"]))
     what = store.integrity_problem(product) or _find_stray_file(product)
     if what is None and product.manifest["key"] != key:
         what = f"it belongs under the key {product.manifest['key']}"

@@ -15,19 +15,19 @@ from posttrain.spec.plan import Plan
 _JOURNAL = "journal.sqlite"
 
 
-def verify_runs(home: Home, looked: VerifyProgress) -> Iterator[Finding]:
+def verify_runs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
     for run in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
         # A client that died before it had written its plan has left a folder, and nothing in it to hold.
         if not run.is_dir() or not (run / "plan.json").exists():
             continue
-        looked.count("runs")
+        progress.count("runs")
         if is_held(home.run_lock(run)):
-            looked.count("runs under way, left alone")
+            progress.count("runs under way, left alone")
             continue
-        yield from _verify_run(home, run, looked)
+        yield from _verify_run(home, run, progress)
 
 
-def _verify_run(home: Home, run: Path, looked: VerifyProgress) -> Iterator[Finding]:
+def _verify_run(home: Home, run: Path, progress: VerifyProgress) -> Iterator[Finding]:
     plan = load_plan(run)
     if plan is None:
         yield Finding(kind="run", name=run.name, step="plan", problem="its plan cannot be read")
@@ -37,7 +37,7 @@ def _verify_run(home: Home, run: Path, looked: VerifyProgress) -> Iterator[Findi
         yield _journal_finding(home, run, plan, str(error))
         return
     try:
-        what = journal.integrity_problem() or _find_mismatch(run, plan, journal, looked)
+        what = journal.integrity_problem() or _find_mismatch(run, plan, journal, progress)
     except DatabaseError as error:
         what = str(error)
     finally:
@@ -47,26 +47,26 @@ def _verify_run(home: Home, run: Path, looked: VerifyProgress) -> Iterator[Findi
     elif plan is not None:
         gone = _count_missing_products(home, run, plan)
         if gone:
-            looked.count(
+            progress.count(
                 "products that runs made or found are not in the store: the next run makes them", gone
             )
 
 
 def _journal_finding(home: Home, run: Path, plan: Plan | None, what: str) -> Finding:
-    mend = None if plan is None else partial(_rebuild_journal, home, run, plan)
+    rebuild = None if plan is None else partial(_rebuild_journal, home, run, plan)
     return Finding(
         kind="run",
         name=run.name,
         step="journal",
         problem=what,
-        repair=mend,
+        repair=rebuild,
         repair_note="written anew from the plan and the store; the old one is kept beside it",
     )
 
 
-def _find_mismatch(run: Path, plan: Plan | None, journal: Journal, looked: VerifyProgress) -> str | None:
+def _find_mismatch(run: Path, plan: Plan | None, journal: Journal, progress: VerifyProgress) -> str | None:
     entries = journal.entries()
-    looked.count("rows of journals", len(entries))
+    progress.count("rows of journals", len(entries))
     known = journal.get("plan")
     if plan is None:
         return None
@@ -99,9 +99,9 @@ def _rebuild_journal(home: Home, run: Path, plan: Plan) -> None:
     journal.add_steps([(step.id, keys[step.id], step.estimate or {}) for step in plan.steps])
     journal.set("plan", plan_digest(run))
     for id, key in keys.items():
-        made = home.store.find(key)
-        if made is not None:
-            known = {"facts": dict(made.facts), "cost": dict(made.manifest["cost"])}
+        product = home.store.find(key)
+        if product is not None:
+            known = {"facts": dict(product.facts), "cost": dict(product.manifest["cost"])}
             journal.update_step(
                 id, "cached", reason="its journal was lost: this is what the store holds", **known
             )

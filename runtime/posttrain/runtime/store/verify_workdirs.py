@@ -17,25 +17,25 @@ from posttrain.runtime.store.verify_findings import Finding, VerifyProgress
 from posttrain.runtime.store.verify_products import dangling_links
 
 
-def verify_workdirs(home: Home, looked: VerifyProgress) -> Iterator[Finding]:
+def verify_workdirs(home: Home, progress: VerifyProgress) -> Iterator[Finding]:
     folder = home.workdir("any").parent
-    for place in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if not place.is_dir():
+    for work in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if not work.is_dir():
             continue
-        looked.count("steps cut off")
-        if is_held(home.step_lock(place.name)):
-            looked.count("steps under way, left alone")
+        progress.count("steps cut off")
+        if is_held(home.step_lock(work.name)):
+            progress.count("steps under way, left alone")
             continue
-        yield from _verify_workdir(place, looked)
+        yield from _verify_workdir(work, progress)
 
 
-def _verify_workdir(place: Path, looked: VerifyProgress) -> Iterator[Finding]:
-    step = atomic_io.read_json(place / "record" / "step.json")
+def _verify_workdir(work: Path, progress: VerifyProgress) -> Iterator[Finding]:
+    step = atomic_io.read_json(work / "record" / "step.json")
     id = str(step["id"]) if isinstance(step, dict) and "id" in step else "?"
-    for path, what in _find_problems(place, looked):
+    for path, what in _find_problems(work, progress):
         yield Finding(
             kind="work",
-            name=place.name,
+            name=work.name,
             step=id,
             problem=what,
             repair=partial(_remove, path),
@@ -43,21 +43,21 @@ def _verify_workdir(place: Path, looked: VerifyProgress) -> Iterator[Finding]:
         )
 
 
-def _find_problems(place: Path, looked: VerifyProgress) -> Iterator[tuple[Path, str]]:
+def _find_problems(work: Path, progress: VerifyProgress) -> Iterator[tuple[Path, str]]:
     """Each thing that is not what it claims to be, and how."""
-    for checkpoint in checkpoints.complete_checkpoints(place / "checkpoints"):
-        looked.count("checkpoints")
+    for checkpoint in checkpoints.complete_checkpoints(work / "checkpoints"):
+        progress.count("checkpoints")
         if not checkpoints.is_intact(checkpoint):
-            yield checkpoint, f"{checkpoint.name} is not as it was sealed"
-    receipt = place / "receipt.json"
+            yield checkpoint, f"{checkpoint.name} does not match its manifest"
+    receipt = work / "receipt.json"
     if receipt.exists():
-        looked.count("receipts")
+        progress.count("receipts")
         if read_checksummed(receipt) is None:
-            yield receipt, "its receipt does not bear out its seal"
-        elif not (place / "commit").exists() and workdir.load_receipt(place, left=True) is None:
+            yield receipt, "its receipt does not match its checksum"
+        elif not (work / "commit").exists() and workdir.load_receipt(work, left=True) is None:
             yield receipt, "its product is not what its receipt says"
-    for link in dangling_links(place):
-        yield link, f"the link {link.relative_to(place)} leads nowhere"
+    for link in dangling_links(work):
+        yield link, f"the link {link.relative_to(work)} leads nowhere"
 
 
 def _remove(path: Path) -> None:

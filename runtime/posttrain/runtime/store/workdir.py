@@ -1,4 +1,4 @@
-"""Prepares the folder in which a step runs, and brings what it left behind into the store.
+"""Prepares the working directory of a step, and commits its result to the store.
 
 work/KEY/job.json        where the inputs lie
 work/KEY/user/           the user's files, as they were
@@ -20,7 +20,7 @@ from posttrain.runtime.store.products import Product, Store
 from posttrain.spec.plan import Step, step_to_json
 
 
-def prepare(work: Path, step: Step, inputs: Mapping[str, Path], beside: Path) -> None:
+def prepare(work: Path, step: Step, inputs: Mapping[str, Path], recipe_dir: Path) -> None:
     """Lay everything out that the worker needs. What earlier attempts kept stays."""
     (work / "record").mkdir(parents=True, exist_ok=True)
     # What a library kept there is held to no digest.
@@ -29,7 +29,7 @@ def prepare(work: Path, step: Step, inputs: Mapping[str, Path], beside: Path) ->
     # Each attempt writes these anew: they need not outlive the machine.
     atomic_io.write_text(work / "record" / "step.json", step_to_json(step), sync=False)
     files = {
-        role: _copy_user_file(work, beside / file.path, file.sha256) for role, file in step.files.items()
+        role: _copy_user_file(work, recipe_dir / file.path, file.sha256) for role, file in step.files.items()
     }
     earlier = atomic_io.read_json(work / "job.json")
     attempt = earlier["attempt"] + 1 if isinstance(earlier, dict) else 1
@@ -42,13 +42,13 @@ def _copy_user_file(work: Path, source: Path, sha256: str) -> str:
     copy = work / "user" / sha256[:16] / source.name
     copy.parent.mkdir(parents=True, exist_ok=True)
     try:
-        given = source.open("rb")
+        original = source.open("rb")
     except OSError as error:
         raise StepError(
             f"cannot read {source}: {error.strerror}", "put the file back and run again"
         ) from None
-    with given, copy.open("wb") as file:  # piece by piece: it may be the weights of a model
-        shutil.copyfileobj(given, file)
+    with original, copy.open("wb") as file:  # piece by piece: it may be the weights of a model
+        shutil.copyfileobj(original, file)
     if atomic_io.sha256_file(copy) != sha256:
         raise StepError(f"{source} changed after the plan was made", "run again: the plan is made anew")
     return str(copy)
@@ -74,7 +74,7 @@ def load_receipt(work: Path, *, left: bool = False) -> dict[str, Any] | None:
 
 
 def commit(work: Path, step: Step, key: str, receipt: Mapping[str, Any], store: Store) -> Product:
-    """Bring the finished step into the store and clear its workplace."""
+    """Bring the finished step into the store and remove its working directory."""
     about = {
         "step": step.id,
         "kind": step.kind,
@@ -102,15 +102,18 @@ def timeout_failure(step: Step) -> dict[str, Any]:
 
 def read_failure(work: Path, status: int, step: Step) -> dict[str, Any]:
     """Why a step ended badly: in its own words, or by how its process ended."""
-    told = atomic_io.read_json(work / "failure.json")
-    if isinstance(told, dict):
-        return told
+    failure = atomic_io.read_json(work / "failure.json")
+    if isinstance(failure, dict):
+        return failure
     if status == NO_SPACE:
         message = "the disk is full: not even the step's failure could be written down"
         advice = "free space and run again: finished steps are kept"
     elif status == -9:
         message = "the step was killed (signal 9)"
-        advice = f"if nobody ended it, memory ran out{_memory_estimate(step)}: lower micro_batch_size, or run less beside it"
+        advice = (
+            f"if nobody ended it, memory ran out{_memory_estimate(step)}: lower micro_batch_size, or run less"
+            " beside it"
+        )
     elif status < 0:
         message, advice = f"the step was ended by signal {-status}", "see `recipe logs STAGE`"
     else:

@@ -1,1 +1,1 @@
-"""Trackers: where the figures of a run are sent while it goes on, beside the run and never in its way."""
+"""Trackers: where the metrics of a run are sent while it runs, by a process of their own."""

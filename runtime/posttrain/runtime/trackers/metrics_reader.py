@@ -1,4 +1,4 @@
-"""Reads a step's figures from its events, as they come and wherever they lie by then."""
+"""Reads a step's metrics from its events as they are written, in the working directory or in the store."""
 
 import json
 from collections import Counter
@@ -14,8 +14,8 @@ EVENTS_FILE = "events.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class MetricPoint:
-    """Figures at a step. `place` orders the points of a step under way: an attempt that goes on from a
-    checkpoint makes the same ones again, in the same places."""
+    """Metrics at a step. `sequence` orders the points of a step: an attempt that resumes from a checkpoint
+    repeats points with the same sequence numbers."""
 
     sequence: tuple[int, int]
     values: Mapping[str, float]
@@ -30,7 +30,7 @@ class MetricsReader:
         self._work = home.workdir(key)
         self._offset = 0
         self._seen: Counter[int] = Counter()
-        self.last_point = (0, 0.0)  # the newest step with figures, and when it was
+        self.last_point = (0, 0.0)  # the newest step with metrics, and its time
 
     @property
     def finished(self) -> bool:
@@ -69,9 +69,9 @@ class MetricsReader:
             data = self._read_new()
         except OSError:
             return
-        whole = data.rfind(b"\n") + 1
-        self._offset += whole
-        for line in data[:whole].splitlines():
+        complete = data.rfind(b"\n") + 1
+        self._offset += complete
+        for line in data[:complete].splitlines():
             event = _parse_event(line)
             if event is not None:
                 yield event

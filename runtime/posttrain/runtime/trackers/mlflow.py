@@ -20,46 +20,46 @@ _MAX_PARAM = 250  # characters of a parameter that a server takes for certain
 _TIMEOUTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 
 
-def run(topic: TrackedStep) -> MetricSink:
-    return _Sink(topic)
+def run(tracked: TrackedStep) -> MetricSink:
+    return _Sink(tracked)
 
 
 class _Sink:
-    def __init__(self, topic: TrackedStep) -> None:
+    def __init__(self, tracked: TrackedStep) -> None:
         for name, value in _TIMEOUTS.items():
             os.environ.setdefault(name, value)
         self._mlflow: Any = import_module("mlflow")
-        self._client: Any = self._mlflow.MlflowClient(tracking_uri=_tracking_uri(topic))
-        experiment = _experiment_id(self._client, topic.recipe)
-        found = self._client.search_runs([experiment], filter_string=f"tags.`{_KEY_TAG}` = '{topic.key}'")
-        self._run_id: str = found[0].info.run_id if found else self._create_run(experiment, topic)
+        self._client: Any = self._mlflow.MlflowClient(tracking_uri=_tracking_uri(tracked))
+        experiment = _experiment_id(self._client, tracked.recipe)
+        found = self._client.search_runs([experiment], filter_string=f"tags.`{_KEY_TAG}` = '{tracked.key}'")
+        self._run_id: str = found[0].info.run_id if found else self._create_run(experiment, tracked)
         self._client.update_run(self._run_id, status="RUNNING")
 
-    def _create_run(self, experiment: str, topic: TrackedStep) -> str:
-        tags = {_KEY_TAG: topic.key, "posttrain.run": topic.run, "posttrain.kind": topic.kind}
-        made = self._client.create_run(experiment, run_name=topic.step, tags=tags)
+    def _create_run(self, experiment: str, tracked: TrackedStep) -> str:
+        tags = {_KEY_TAG: tracked.key, "posttrain.run": tracked.run, "posttrain.kind": tracked.kind}
+        created = self._client.create_run(experiment, run_name=tracked.step, tags=tags)
         param = self._mlflow.entities.Param
         params = [
-            param(name, str(value)[:_MAX_PARAM]) for name, value in flatten_params(topic.params).items()
+            param(name, str(value)[:_MAX_PARAM]) for name, value in flatten_params(tracked.params).items()
         ]
-        self._client.log_batch(made.info.run_id, params=params[:100])
-        return made.info.run_id
+        self._client.log_batch(created.info.run_id, params=params[:100])
+        return created.info.run_id
 
     def log_metrics(self, step: int, values: Mapping[str, float], at: float) -> None:
         metric = self._mlflow.entities.Metric
-        figures = [metric(name, value, int(at * 1000), step) for name, value in values.items()]
-        self._client.log_batch(self._run_id, metrics=figures)
+        metrics = [metric(name, value, int(at * 1000), step) for name, value in values.items()]
+        self._client.log_batch(self._run_id, metrics=metrics)
 
     def close(self, *, finished: bool) -> None:
         self._client.set_terminated(self._run_id, "FINISHED" if finished else "KILLED")
 
 
-def _tracking_uri(topic: TrackedStep) -> str:
-    given = os.environ.get("MLFLOW_TRACKING_URI")
-    if given:
-        return given
-    topic.folder.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{topic.folder / 'mlflow.db'}"
+def _tracking_uri(tracked: TrackedStep) -> str:
+    uri = os.environ.get("MLFLOW_TRACKING_URI")
+    if uri:
+        return uri
+    tracked.folder.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{tracked.folder / 'mlflow.db'}"
 
 
 def _experiment_id(client: Any, name: str) -> str:

@@ -15,27 +15,27 @@ EXTENSION = Tracker(
 )
 
 
-def run(topic: TrackedStep) -> MetricSink:
-    return _Sink(topic)
+def run(tracked: TrackedStep) -> MetricSink:
+    return _Sink(tracked)
 
 
 class _Sink:
-    def __init__(self, topic: TrackedStep) -> None:
+    def __init__(self, tracked: TrackedStep) -> None:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-        folder = topic.folder / topic.recipe / topic.name
+        folder = tracked.folder / tracked.recipe / tracked.name
         self._writer = EventFileWriter(str(folder))
         # Generated classes, of which no type is known.
         self._event: Any = import_module("tensorboard.compat.proto.event_pb2").Event
         self._summary: Any = import_module("tensorboard.compat.proto.summary_pb2").Summary
-        if topic.told >= 0:  # what was written beyond is not shown
+        if tracked.last_sent_step >= 0:  # what was written beyond is not shown
             log: Any = import_module("tensorboard.compat.proto.event_pb2").SessionLog
-            begin = self._event(step=topic.told + 1, session_log=log(status=log.START))
+            begin = self._event(step=tracked.last_sent_step + 1, session_log=log(status=log.START))
             self._writer.add_event(begin)
 
     def log_metrics(self, step: int, values: Mapping[str, float], at: float) -> None:
-        figures = [self._summary.Value(tag=name, simple_value=value) for name, value in values.items()]
-        event = self._event(wall_time=at, step=step, summary=self._summary(value=figures))
+        metrics = [self._summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        event = self._event(wall_time=at, step=step, summary=self._summary(value=metrics))
         self._writer.add_event(event)
         self._writer.flush()
 

@@ -1,8 +1,8 @@
-"""Brings the figures of one step to one tracker, each of them once, however often the run is cut off.
+"""Sends the metrics of one step to one tracker, each of them once, however often the run is interrupted.
 
-What has been sent is noted point by point. Only the one that was under way when the process was killed
-can be sent again: trackers are told from where on, and take it once where they can (TensorBoard purges,
-MLflow and W&B know it again). A tracker that fails is left alone until the step ends, and then tried
+What has been sent is recorded point by point. Only the point in flight when the process was killed can be
+sent again: trackers get the last step sent, and drop the duplicate where they can (TensorBoard purges,
+MLflow and W&B recognize it). A tracker that fails is left alone until the step ends, and then tried
 once more.
 """
 
@@ -21,13 +21,13 @@ _NOTHING_SENT = (-1, 0)
 
 
 class TrackerFeed:
-    def __init__(self, name: str, topic: TrackedStep, open_sink: OpenSink, state: Path) -> None:
+    def __init__(self, name: str, tracked: TrackedStep, open_sink: OpenSink, state: Path) -> None:
         self.name = name
-        self._topic = topic
+        self._tracked = tracked
         self._open = open_sink
         self._state_path = state
         known: Any = atomic_io.read_json(state) or {}
-        self._last_sent: tuple[int, int] = tuple(known.get("mark", _NOTHING_SENT))
+        self._last_sent: tuple[int, int] = tuple(known.get("last_sent", _NOTHING_SENT))
         self.finalized: bool = known.get("final", False)
         self._sink: MetricSink | None = None
         self._pending: list[MetricPoint] = []  # points that a tracker which fails has not taken
@@ -39,17 +39,17 @@ class TrackerFeed:
         if not self.error:
             self._catch_errors(self._send_pending)
 
-    def close(self, reading: MetricsReader) -> None:
-        """No more points come in this run. The tracker is told whether the step is done."""
+    def close(self, reader: MetricsReader) -> None:
+        """No more points come in this run. Tells the tracker whether the step is finished."""
         self.error = ""
-        self._catch_errors(lambda: self._send_final(reading))
+        self._catch_errors(lambda: self._send_final(reader))
         self._sink = None
 
-    def _send_final(self, reading: MetricsReader) -> None:
-        finished = reading.finished
+    def _send_final(self, reader: MetricsReader) -> None:
+        finished = reader.finished
         self._send_pending()
         if finished and not self.finalized:
-            step, values, at = reading.summary_point()
+            step, values, at = reader.summary_point()
             if values:
                 self._ensure_sink().log_metrics(step, values, at)
         if self._sink is not None:
@@ -67,15 +67,15 @@ class TrackerFeed:
 
     def _ensure_sink(self) -> MetricSink:
         if self._sink is None:
-            self._sink = self._open(replace(self._topic, told=self._last_sent[0]))
+            self._sink = self._open(replace(self._tracked, last_sent_step=self._last_sent[0]))
         return self._sink
 
     def _save_state(self, *, final: bool = False) -> None:
         self.finalized = final
         self._state_path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._state_path.with_suffix(".tmp")
-        beside.write_text(json.dumps({"mark": self._last_sent, "final": final}))
-        beside.replace(self._state_path)
+        temporary = self._state_path.with_suffix(".tmp")
+        temporary.write_text(json.dumps({"last_sent": self._last_sent, "final": final}))
+        temporary.replace(self._state_path)
 
     def _catch_errors(self, work: Callable[[], None]) -> None:
         """Whatever a tracker does, the others and the run go on."""

@@ -34,10 +34,10 @@ class TrackerLauncher:
         self._log: IO[bytes] | None = None
 
     def __enter__(self) -> "TrackerLauncher":
-        there = installed_trackers(self._plan.tracking, self._note)
-        wanted = [name for name in there if self._has_unsent(name)]
-        if wanted:
-            self._start(wanted)
+        installed = installed_trackers(self._plan.tracking, self._note)
+        pending = [name for name in installed if self._has_unsent(name)]
+        if pending:
+            self._start(pending)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -46,7 +46,7 @@ class TrackerLauncher:
         self._print_warnings()
 
     def _has_unsent(self, tracker: str) -> bool:
-        """Whether there is a step that the tracker has not been told all of."""
+        """Whether a step has metrics that the tracker has not been sent."""
         keys = [run_key(step, self._run.name) for step in self._plan.steps if step.kind in TRACKED_KINDS]
         return any(
             '"final": true' not in _read_text(feed_state_path(self._home, key, tracker)) for key in keys
@@ -70,7 +70,7 @@ class TrackerLauncher:
             process.wait(_CLOSE_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._note(
-                f"tracking: some figures were not taken within {_CLOSE_TIMEOUT:g} s; the next run sends them"
+                f"tracking: some metrics were not taken within {_CLOSE_TIMEOUT:g} s; the next run sends them"
             )
         # What a tracker's library has started goes with it.
         with contextlib.suppress(ProcessLookupError):
@@ -81,8 +81,8 @@ class TrackerLauncher:
 
     def _print_warnings(self) -> None:
         for line in _read_text(self._run / WARNINGS_FILE).splitlines():
-            told = json.loads(line)
-            self._note(f"tracking: {told['step']}: {told['message']}")
+            warning = json.loads(line)
+            self._note(f"tracking: {warning['step']}: {warning['message']}")
 
 
 def installed_trackers(trackers: Sequence[str], note: Note) -> list[str]:
@@ -95,7 +95,7 @@ def installed_trackers(trackers: Sequence[str], note: Note) -> list[str]:
             found.append(name)
         else:
             note(
-                f"tracking: {name} gets no figures, its package is not installed: pip install"
+                f"tracking: {name} gets no metrics, its package is not installed: pip install"
                 f" 'posttrain[{tracker.extra}]'"
             )
     return found

@@ -1,4 +1,6 @@
-"""The process that feeds trackers: `python -m posttrain.runtime.trackers.tracker_process HOME RUN PARENT TRACKER...`.
+"""The process that feeds trackers.
+
+`python -m posttrain.runtime.trackers.tracker_process HOME RUN PARENT TRACKER...`
 
 It follows the run from outside, by the events on the disk: a tracker that is slow, hangs or fails
 holds no step up. It goes on until its standard input is closed, brings what is left to the
@@ -20,7 +22,7 @@ from posttrain.runtime.trackers.tracker_protocol import TrackedStep
 from posttrain.spec.plan import Plan, Step
 
 WARNINGS_FILE = "tracking.jsonl"
-# The kinds of steps that have figures.
+# The kinds of steps that have metrics.
 TRACKED_KINDS = ("train", "eval")
 _POLL_SECONDS = 0.5  # seconds between looks
 
@@ -55,12 +57,12 @@ class _StepFollower:
 
     def __init__(self, home: Home, run: Path, plan: Plan, step: Step, trackers: Sequence[str]) -> None:
         key = run_key(step, run.name)
-        self._reading = MetricsReader(home, key)
+        self._reader = MetricsReader(home, key)
         self._run = run
         self._step = step
         self._feeds: list[TrackerFeed] = []
         for name in trackers:
-            topic = TrackedStep(
+            tracked = TrackedStep(
                 recipe=plan.name,
                 run=run.name,
                 step=step.id,
@@ -69,7 +71,7 @@ class _StepFollower:
                 params=step.params,
                 folder=home.root / "tracking" / name,
             )
-            feed = TrackerFeed(name, topic, CATALOG.run("tracker", name), feed_state_path(home, key, name))
+            feed = TrackerFeed(name, tracked, CATALOG.run("tracker", name), feed_state_path(home, key, name))
             if not feed.finalized:
                 self._feeds.append(feed)
         self._ended = not self._feeds
@@ -77,8 +79,8 @@ class _StepFollower:
     def poll(self) -> None:
         if self._ended:
             return
-        finished = self._reading.finished  # asked first: what came before it has come by then
-        points = list(self._reading.new_points())
+        finished = self._reader.finished  # asked first: what came before it has come by then
+        points = list(self._reader.new_points())
         for feed in self._feeds:
             before = feed.error
             feed.send(points)
@@ -92,9 +94,9 @@ class _StepFollower:
             return
         self._ended = True
         for feed in self._feeds:
-            feed.close(self._reading)
+            feed.close(self._reader)
             if feed.error:
-                self._warn(f"{feed.name} did not take all figures: {feed.error}")
+                self._warn(f"{feed.name} did not take all metrics: {feed.error}")
 
     def _warn(self, message: str) -> None:
         with (self._run / WARNINGS_FILE).open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""What a tracker is told about a step, and what it gives back to be told the step's figures."""
+"""What a tracker gets: the description of a step, and then its metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedStep:
-    """The step whose figures follow. The same key is the same topic, in whichever run it goes on."""
+    """The step whose metrics follow. The same key is the same step, in whichever run it resumes."""
 
     recipe: str
     run: str
@@ -18,8 +18,8 @@ class TrackedStep:
     params: Mapping[str, Any]
     # Where a tracker that keeps files keeps them.
     folder: Path
-    # The last step that it was told of before; -1 when it was never told of any.
-    told: int = -1
+    # The last optimizer step that was sent to the tracker before; -1 when none was.
+    last_sent_step: int = -1
 
     @property
     def name(self) -> str:
@@ -28,14 +28,14 @@ class TrackedStep:
 
 
 class MetricSink(Protocol):
-    """Takes the figures of one step."""
+    """Receives the metrics of one step."""
 
     def log_metrics(self, step: int, values: Mapping[str, float], at: float) -> None:
-        """Figures at a step; `at` is when they were made, in seconds since the epoch."""
+        """Metrics at a step; `at` is when they were measured, in seconds since the epoch."""
         ...
 
     def close(self, *, finished: bool) -> None:
-        """No more figures come now; if the step is not finished they may go on in a later run."""
+        """No more metrics come now; if the step is not finished, a later run may send more."""
         ...
 
 

@@ -16,19 +16,19 @@ EXTENSION = Tracker(
 )
 
 
-def run(topic: TrackedStep) -> MetricSink:
-    return _Sink(topic)
+def run(tracked: TrackedStep) -> MetricSink:
+    return _Sink(tracked)
 
 
 class _Sink:
-    def __init__(self, topic: TrackedStep) -> None:
-        topic.folder.mkdir(parents=True, exist_ok=True)
-        os.environ.setdefault("TRACKIO_DIR", str(topic.folder))
+    def __init__(self, tracked: TrackedStep) -> None:
+        tracked.folder.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("TRACKIO_DIR", str(tracked.folder))
         self._run: Any = import_module("trackio").init(
-            project=topic.recipe,
-            name=topic.name,
-            group=topic.run,
-            config=flatten_params(topic.params),
+            project=tracked.recipe,
+            name=tracked.name,
+            group=tracked.run,
+            config=flatten_params(tracked.params),
             resume="allow",
             embed=False,
             auto_log_gpu=False,

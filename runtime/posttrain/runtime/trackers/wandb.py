@@ -17,24 +17,24 @@ EXTENSION = Tracker(
 _INIT_TIMEOUT = 30  # seconds to wait for the service before the step is given up on
 
 
-def run(topic: TrackedStep) -> MetricSink:
-    return _Sink(topic)
+def run(tracked: TrackedStep) -> MetricSink:
+    return _Sink(tracked)
 
 
 class _Sink:
-    def __init__(self, topic: TrackedStep) -> None:
+    def __init__(self, tracked: TrackedStep) -> None:
         wandb: Any = import_module("wandb")
-        topic.folder.mkdir(parents=True, exist_ok=True)
+        tracked.folder.mkdir(parents=True, exist_ok=True)
         self._run: Any = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", topic.recipe),
-            name=topic.step,
-            group=topic.run,
-            job_type=topic.kind,
+            project=os.environ.get("WANDB_PROJECT", tracked.recipe),
+            name=tracked.step,
+            group=tracked.run,
+            job_type=tracked.kind,
             # The same step goes on under the same id, in whichever run.
-            id=topic.key[:32],
+            id=tracked.key[:32],
             resume="allow",
-            dir=str(topic.folder),
-            config=flatten_params(topic.params),
+            dir=str(tracked.folder),
+            config=flatten_params(tracked.params),
             reinit="create_new",
             settings=wandb.Settings(
                 console="off", silent=True, init_timeout=_INIT_TIMEOUT, x_disable_stats=True, disable_git=True

@@ -1,5 +1,7 @@
-"""Checkpoints are sealed beside the training: reading what was written, and bringing it to the disk, can
-take as long as writing it did, and needs nothing of the model."""
+"""Seals checkpoints (checksums and fsync) in a background thread while training continues.
+
+Sealing can take as long as writing the files, and does not need the model.
+"""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +11,7 @@ from posttrain.runtime.store import checkpoints
 
 
 class AsyncCheckpoint:
-    """Seals one checkpoint at a time, in a thread; `settle` raises what went wrong there."""
+    """Seals one checkpoint at a time in a thread. `wait` raises the errors of that thread."""
 
     def __init__(self, context: StepContext, keep: int) -> None:
         self._context = context
@@ -18,16 +20,16 @@ class AsyncCheckpoint:
         self._pending: Future[None] | None = None
 
     def start_seal(self, checkpoint: Path, best: Path | None) -> None:
-        """Seal a checkpoint that is written, and delete those that it makes needless, but for `best`."""
+        """Start to seal a written checkpoint; then delete older checkpoints except `best`."""
         assert self._pending is None, "one at a time"
         self._executor = self._executor or ThreadPoolExecutor(1, thread_name_prefix="sealing")
         self._pending = self._executor.submit(self._seal, checkpoint, best)
 
     def wait(self) -> None:
-        """Wait until what has begun is done."""
-        under_way, self._pending = self._pending, None
-        if under_way is not None:
-            under_way.result()
+        """Wait for the pending seal, if any."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
 
     def _seal(self, checkpoint: Path, best: Path | None) -> None:
         checkpoints.finalize(checkpoint)

@@ -1,8 +1,8 @@
-"""What a checkpoint must hold beside what the trainer writes, for the resumed run to be the same.
+"""Saves and restores the parts of a checkpoint that the trainer does not, for exact resume.
 
-watch.json     what the watch over the run has seen
-launch.json    by how many processes it was made, and how they divide the model
-reference/     the weights of a reference model that moves with the policy
+anomaly_monitor.json   the state of the anomaly monitor
+launch.json            the number of processes and the sharding strategy
+reference/             the weights of a reference model that is updated during training
 """
 
 import shutil
@@ -16,40 +16,43 @@ from posttrain.runtime.errors import StepError
 from posttrain.runtime.training.anomaly_monitor import AnomalyMonitor
 from posttrain.spec.plan import Launch
 
-_MONITOR_FILE = "watch.json"
+_MONITOR_FILE = "anomaly_monitor.json"
 _LAUNCH_FILE = "launch.json"
 _REFERENCE_DIR = "reference"
 _WEIGHTS_FILE = "model.safetensors"
 
 
-def save_extras(checkpoint: Path, moved: Mapping[str, Any] | None, watch: AnomalyMonitor) -> None:
-    """Complete a checkpoint that the trainer has written; `moved` are a reference's weights."""
-    atomic_io.write_json(
-        checkpoint / _MONITOR_FILE, watch.state_dict(), sync=False
-    )  # the seal brings all to the disk
-    # TRL's copy of the adapter that training began with. It never moves, so it is made again; and a
-    # checkpoint that holds it is read back without the adapter that is trained.
+def save_extras(checkpoint: Path, reference: Mapping[str, Any] | None, monitor: AnomalyMonitor) -> None:
+    """Add the extra files to a checkpoint that the trainer has written.
+
+    `reference` holds the weights of a reference model that is updated during training.
+    """
+    # No fsync here: sealing the checkpoint syncs all of its files.
+    atomic_io.write_json(checkpoint / _MONITOR_FILE, monitor.state_dict(), sync=False)
+    # TRL's copy of the initial adapter. It never changes, so a resumed run can recreate it; and a checkpoint
+    # that contains it is loaded without the trained adapter.
     shutil.rmtree(checkpoint / "ref", ignore_errors=True)
-    if moved is not None:
+    if reference is not None:
         from safetensors.torch import save_file
 
         (checkpoint / _REFERENCE_DIR).mkdir(exist_ok=True)
-        save_file(dict(moved), str(checkpoint / _REFERENCE_DIR / _WEIGHTS_FILE))
+        save_file(dict(reference), str(checkpoint / _REFERENCE_DIR / _WEIGHTS_FILE))
 
 
 def synced_reference_weights(trainer: Any) -> Mapping[str, Any] | None:
-    """The weights of a reference that moves, for `keep`. All processes bring them together."""
+    """Return the weights of a reference model that is updated, for `save_extras`. Collective: all processes
+    must call it."""
     reference = _synced_reference(trainer)
     return None if reference is None else gather_weights(reference)
 
 
 def load_monitor_state(checkpoint: Path) -> Any:
-    """What the watch had seen by this checkpoint."""
+    """Return the state of the anomaly monitor from a checkpoint."""
     return atomic_io.read_json(checkpoint / _MONITOR_FILE)
 
 
 def restore_reference(checkpoint: Path, trainer: Any) -> None:
-    """Bring a reference model that moves back to where it was."""
+    """Restore the weights of a reference model that is updated during training."""
     reference = _synced_reference(trainer)
     if reference is not None:
         from safetensors.torch import load_file
@@ -58,24 +61,28 @@ def restore_reference(checkpoint: Path, trainer: Any) -> None:
 
 
 def _synced_reference(trainer: Any) -> Any:
-    """The reference model, where it is pulled towards the policy every so many steps."""
+    """Return the reference model if it is updated during training, else None."""
     if not getattr(trainer.args, "sync_ref_model", False):
         return None
     return trainer.accelerator.unwrap_model(trainer.ref_model)
 
 
 def save_launch(checkpoint: Path, launch: Launch) -> None:
-    made = {"processes": launch.processes, "strategy": launch.strategy}
-    atomic_io.write_json(checkpoint / _LAUNCH_FILE, made, sync=False)
+    record = {"processes": launch.processes, "strategy": launch.strategy}
+    atomic_io.write_json(checkpoint / _LAUNCH_FILE, record, sync=False)
 
 
 def check_launch(checkpoint: Path, launch: Launch) -> None:
-    """A checkpoint goes on as it was made: random states and divided weights belong to their processes."""
-    made = atomic_io.read_json(checkpoint / _LAUNCH_FILE)
-    if made is not None and (made["processes"], made["strategy"]) != (launch.processes, launch.strategy):
+    """Check that the plan has the processes and strategy of the checkpoint: random states and shards are per
+    process."""
+    record = atomic_io.read_json(checkpoint / _LAUNCH_FILE)
+    if record is not None and (record["processes"], record["strategy"]) != (
+        launch.processes,
+        launch.strategy,
+    ):
         raise StepError(
-            f"{checkpoint.name} was made by {made['processes']} processes ({made['strategy']}), and the plan"
-            f" now has {launch.processes} ({launch.strategy})",
-            f"write `placement: {{num_processes: {made['processes']}, strategy: {made['strategy']}}}` to go on,"
-            f" or delete {checkpoint.parent} to begin anew",
+            f"{checkpoint.name} was saved by {record['processes']} processes ({record['strategy']}), but the"
+            f" plan has {launch.processes} ({launch.strategy})",
+            f"set `placement: {{num_processes: {record['processes']}, strategy: {record['strategy']}}}` to"
+            f" resume, or delete {checkpoint.parent} to start over",
         )

@@ -1,8 +1,8 @@
-"""Makes the order of the rows depend on the seed and the epoch alone.
+"""Seeds the order of the rows by epoch, so that a resumed run has the order of an uninterrupted one.
 
-TRL's RepeatSampler draws all epochs from one generator, seeded once. A run that is resumed beyond its
-first epoch begins that generator anew and sees the first epoch's order again. Here every epoch has a
-generator of its own, so that a resumed run draws what an uninterrupted one would have drawn.
+TRL's RepeatSampler draws all epochs from one generator, seeded once. A run that is resumed after its first
+epoch restarts that generator and repeats the order of the first epoch. Here every epoch has its own
+generator, derived from the seed and the epoch.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,24 +12,24 @@ from posttrain.spec.keys import digest
 
 
 def seed_sampler_by_epoch(trainer: Any) -> Callable[[int], None]:
-    """Have the trainer draw by epochs, if it would otherwise draw from a RepeatSampler.
+    """Replace the trainer's RepeatSampler, if it uses one, by a sampler that is seeded by epoch.
 
-    Gives what is to be told of each epoch before it begins: with several processes, the trainer of a
-    resumed run does not reach the sampler.
+    Returns a function to call with the number of each epoch before it starts: with several processes, the
+    trainer of a resumed run does not set the epoch of the sampler.
     """
-    make = trainer._get_train_sampler
-    made: list[Any] = []
+    make_sampler = trainer._get_train_sampler
+    samplers: list[Any] = []
 
-    def sampler(*arguments: Any, **named: Any) -> Any:
-        made[:] = [_epoch_seeded(make(*arguments, **named))]
-        return made[0]
+    def get_sampler(*arguments: Any, **named: Any) -> Any:
+        samplers[:] = [_epoch_seeded(make_sampler(*arguments, **named))]
+        return samplers[0]
 
-    def begin(epoch: int) -> None:
-        if made and hasattr(made[0], "set_epoch"):
-            made[0].set_epoch(epoch)
+    def set_epoch(epoch: int) -> None:
+        if samplers and hasattr(samplers[0], "set_epoch"):
+            samplers[0].set_epoch(epoch)
 
-    trainer._get_train_sampler = sampler
-    return begin
+    trainer._get_train_sampler = get_sampler
+    return set_epoch
 
 
 def _epoch_seeded(sampler: Any) -> Any:
@@ -38,13 +38,13 @@ def _epoch_seeded(sampler: Any) -> Any:
 
     if not isinstance(sampler, RepeatSampler) or sampler.seed is None:
         return sampler
-    whole: Any = type(sampler)
+    base: Any = type(sampler)
 
-    class ByEpoch(whole):
+    class EpochSeededSampler(base):
         epoch = 0
 
         def set_epoch(self, epoch: int) -> None:
-            """Called by the trainer at the beginning of each epoch, a resumed one too."""
+            """Called by the trainer at the start of each epoch, including a resumed one."""
             self.epoch = epoch
 
         def __iter__(self) -> Iterator[int]:
@@ -52,5 +52,5 @@ def _epoch_seeded(sampler: Any) -> Any:
             self.generator.manual_seed(int(digest([self.seed, self.epoch])[:15], 16))
             return super().__iter__()
 
-    sampler.__class__ = ByEpoch
+    sampler.__class__ = EpochSeededSampler
     return sampler

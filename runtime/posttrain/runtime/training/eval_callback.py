@@ -1,4 +1,4 @@
-"""The evaluations of a training stage: made when they are due, told as events, and taken into account."""
+"""Runs the in-loop evaluations of a training stage, reports them as events, and applies early stopping."""
 
 import shutil
 from collections.abc import Mapping
@@ -16,47 +16,50 @@ from posttrain.runtime.training.early_stopping import EarlyStopping
 from posttrain.runtime.training.inloop_eval import build_evals
 from posttrain.spec.extension import Schedule
 
-_STATE_FILE = "evaluations.json"
+_STATE_FILE = "early_stopping.json"
 
 
 class EvalCallback:
-    """For stages without `evaluate` it does nothing. The first process evaluates, the others wait for it:
-    what is asked of judges and environments is asked once."""
+    """Evaluates a training stage at the steps that its `evaluate` section sets; does nothing without one.
 
-    def __init__(self, context: StepContext, tokenizer: Any, planned: Schedule) -> None:
+    Only rank 0 evaluates, and the other processes wait, so that judges and environments get each request once.
+    """
+
+    def __init__(self, context: StepContext, tokenizer: Any, schedule: Schedule) -> None:
         self._context = context
-        self._tokenizer = deepcopy(tokenizer)  # it keeps how it was last used, and is saved with that
-        wanted: Mapping[str, Any] | None = context.params.get("evaluate")
-        self._every: int = wanted["eval_steps"] if wanted else 0
+        # A copy: a tokenizer stores its last padding and truncation, and would be saved with them.
+        self._tokenizer = deepcopy(tokenizer)
+        config: Mapping[str, Any] | None = context.params.get("evaluate")
+        self._every: int = config["eval_steps"] if config else 0
         self._evals = build_evals(context, self._tokenizer) if is_rank_zero() else []
-        self.early_stopping = EarlyStopping(wanted) if wanted else None
-        self.set_schedule(planned)
+        self.early_stopping = EarlyStopping(config) if config else None
+        self.set_schedule(schedule)
 
-    def set_schedule(self, planned: Schedule) -> None:
-        """Take in which step is the last."""
-        self._last = planned.steps
+    def set_schedule(self, schedule: Schedule) -> None:
+        """Set the last step, which is always evaluated."""
+        self._last = schedule.steps
 
     def is_due(self, step: int) -> bool:
         return self.early_stopping is not None and (step % self._every == 0 or step == self._last)
 
     def evaluate(self, step: int, model: Any) -> bool:
-        """Measure the model after a step; whether its weights are to be kept as the best."""
-        assert self.early_stopping is not None, "an evaluation is due only where there are evals"
-        found: dict[str, float] = {}
+        """Evaluate the model after a step. Returns whether its weights must be saved as the best."""
+        assert self.early_stopping is not None, "no evaluation is due without evals"
+        metrics: dict[str, float] = {}
         with unsharded_model(model, self._context.step.launch.strategy):
             for one in self._evals:
-                found |= one.evaluate(model, self._tokenizer)
-            found = broadcast(found)
-        self._context.events.emit("metrics", step=step, values={f"eval/{k}": v for k, v in found.items()})
-        return self.early_stopping.update(step, found) and self.early_stopping.keeps_best
+                metrics |= one.evaluate(model, self._tokenizer)
+            metrics = broadcast(metrics)
+        self._context.events.emit("metrics", step=step, values={f"eval/{k}": v for k, v in metrics.items()})
+        return self.early_stopping.update(step, metrics) and self.early_stopping.keeps_best
 
     @property
     def should_stop(self) -> bool:
-        """Whether training ends before its last step."""
+        """Whether early stopping ends the training before its last step."""
         return self.early_stopping is not None and self.early_stopping.should_stop
 
     def best_checkpoint(self) -> Path | None:
-        """The checkpoint with the weights that the stage gives; None for the last ones."""
+        """Return the checkpoint with the best weights, or None if the product is the last weights."""
         if (
             self.early_stopping is None
             or not self.early_stopping.keeps_best
@@ -78,25 +81,25 @@ class EvalCallback:
 
 
 def latest_usable_checkpoint(context: StepContext) -> Path | None:
-    """The newest checkpoint to go on from: whole, and with the best weights that it speaks of there.
+    """Return the latest intact checkpoint whose best checkpoint still exists, or None.
 
-    Others are removed, so that what is left is what a run without the damage would have left.
+    Newer checkpoints are deleted, so that the folder looks as if the run had been interrupted earlier.
     """
-    while (found := checkpoints.latest_intact(context.checkpoints)) is not None:
-        best = (atomic_io.read_json(found / _STATE_FILE) or {}).get("step")
-        kept = context.checkpoints / f"checkpoint-{best}"
-        if best is None or kept == found or (kept / checkpoints.MANIFEST).exists():
-            return found
-        (found / checkpoints.MANIFEST).unlink()
-        shutil.rmtree(found)
+    while (latest := checkpoints.latest_intact(context.checkpoints)) is not None:
+        best = (atomic_io.read_json(latest / _STATE_FILE) or {}).get("step")
+        best_folder = context.checkpoints / f"checkpoint-{best}"
+        if best is None or best_folder == latest or (best_folder / checkpoints.MANIFEST).exists():
+            return latest
+        (latest / checkpoints.MANIFEST).unlink()
+        shutil.rmtree(latest)
     return None
 
 
 def check_best_checkpoint(best: Path) -> Path:
-    """The checkpoint with the best weights, which nothing removes but damage from outside."""
+    """Check that the checkpoint with the best weights still exists; only outside interference removes it."""
     if not (best / checkpoints.MANIFEST).exists():
         raise StepError(
-            f"the best weights, of {best.name}, are not there any more",
-            "run again: the stage begins anew from a checkpoint that is whole",
+            f"{best.name}, which holds the best weights, is missing",
+            "run the recipe again: the stage resumes from an intact checkpoint",
         )
     return best

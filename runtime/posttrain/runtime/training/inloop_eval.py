@@ -1,7 +1,7 @@
-"""Measures a model while it is trained, by evals of the recipe, and leaves no trace in the training.
+"""Runs evals of the recipe on a model during training, without any effect on the training.
 
-The completions are drawn as the eval stage itself would draw them; every generator of random
-numbers is put back to where it was.
+Completions are sampled with the settings and seed of the eval stage. All random states are restored
+afterwards.
 """
 
 import random
@@ -23,7 +23,7 @@ from posttrain.runtime.step_context import StepContext
 
 @dataclass(frozen=True, kw_only=True)
 class InLoopEval:
-    """An eval, ready to be made on any model."""
+    """An eval with its prompts and reward graph, ready to run on a model."""
 
     name: str
     context: StepContext
@@ -32,34 +32,36 @@ class InLoopEval:
     graph: Graph
 
     def evaluate(self, model: Any, tokenizer: Any) -> dict[str, float]:
-        """The metrics of a model as it is now, by EVAL.METRIC; those without a value are left out."""
+        """Evaluate a model. Returns its metrics as EVAL.METRIC; metrics without a value are left out."""
         params = self.context.params
         with preserve_training_state(model):
             flat = self._generate_rows(model, tokenizer)
         score_rows(flat, self.graph)
         metric_tables.add_rates(flat, self.graph.returns)
-        wanted = metric_tables.add_pass_at_k(flat, {**metric_tables.COMPLETION_RATES, **params["metrics"]})
-        found = metric_tables.measure_metrics(flat, wanted, params["seed"])
+        metrics = metric_tables.add_pass_at_k(flat, {**metric_tables.COMPLETION_RATES, **params["metrics"]})
+        measured = metric_tables.measure_metrics(flat, metrics, params["seed"])
         return {
             f"{self.name}.{name}": metric["value"]
-            for name, metric in found.items()
+            for name, metric in measured.items()
             if metric["value"] is not None
         }
 
     def _generate_rows(self, model: Any, tokenizer: Any) -> list[dict[str, Any]]:
-        """A row for each completion, or for each episode where the eval acts in an environment."""
+        """Generate a row for each completion, or for each episode if the eval has an environment."""
         params = self.context.params
         if params.get("environment") is None:
-            made = _generate(model, tokenizer, self.prompts, params["sampling"], params["seed"])
-            return completion_rows(self.rows, made)
+            completions = _generate(model, tokenizer, self.prompts, params["sampling"], params["seed"])
+            return completion_rows(self.rows, completions)
         from posttrain.runtime.environments.eval_episodes import TokenCounter, run_episodes
         from posttrain.runtime.models.context_length import context_length
 
-        def write(prompts: Sequence[Prompt], sampling: Mapping[str, Any], seed: int, _name: str) -> Any:
+        def generate_turns(
+            prompts: Sequence[Prompt], sampling: Mapping[str, Any], seed: int, _name: str
+        ) -> Any:
             return _generate(model, tokenizer, prompts, sampling, seed)
 
-        reader = TokenCounter(tokenizer, context_length(model))
-        return run_episodes(self.context, self.rows, self.prompts, write, reader)
+        counter = TokenCounter(tokenizer, context_length(model))
+        return run_episodes(self.context, self.rows, self.prompts, generate_turns, counter)
 
 
 def _generate(
@@ -69,17 +71,17 @@ def _generate(
 
 
 def build_evals(context: StepContext, tokenizer: Any) -> list[InLoopEval]:
-    """The evals that a training stage makes on its way."""
-    wanted = context.params.get("evaluate") or {"evals": {}}
+    """Build the in-loop evals of a training stage."""
+    config = context.params.get("evaluate") or {"evals": {}}
     return [
         _build_eval(name, eval_context(context, name, params), tokenizer)
-        for name, params in wanted["evals"].items()
+        for name, params in config["evals"].items()
     ]
 
 
 def eval_context(context: StepContext, name: str, params: Mapping[str, Any]) -> StepContext:
-    """The context that an eval would have as a stage of its own."""
-    inputs = {role: given for role, given in context.step.inputs.items() if role.startswith(f"{name}.")}
+    """Return the context that the eval would have as its own stage."""
+    inputs = {role: value for role, value in context.step.inputs.items() if role.startswith(f"{name}.")}
     step = replace(
         context.step, params=params, inputs={_strip_eval_name(role): one for role, one in inputs.items()}
     )
@@ -98,7 +100,10 @@ def _strip_eval_name(role: str) -> str:
 def _build_eval(name: str, context: StepContext, tokenizer: Any) -> InLoopEval:
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
-        raise StepError(f"there are no rows for the eval `{name}`", "look at the dataset's steps")
+        raise StepError(
+            f"the dataset of the eval `{name}` has no rows",
+            "check the dataset's source and steps: one of them may drop every row",
+        )
     return InLoopEval(
         name=name,
         context=context,
@@ -110,7 +115,7 @@ def _build_eval(name: str, context: StepContext, tokenizer: Any) -> InLoopEval:
 
 @contextmanager
 def preserve_training_state(model: Any) -> Generator[None]:
-    """What is done within draws no random number from the training, and leaves the model training."""
+    """Restore all random states and the model's training mode on exit."""
     import numpy
     import torch
 

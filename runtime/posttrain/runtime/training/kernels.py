@@ -1,6 +1,6 @@
-"""Other ways to compute a model than transformers' own: Liger's kernels, and those of torch.compile.
+"""Optional compute kernels of a training stage: Liger and torch.compile.
 
-TRL announces that it will drop Liger in its 2.0; should a release do so, this file is where that shows.
+TRL announces that release 2.0 drops Liger; only this file depends on it.
 """
 
 import os
@@ -13,37 +13,37 @@ from typing import Any
 from posttrain.runtime.errors import StepError
 from posttrain.runtime.training.training_params import TrainingParams
 
-_REMOVE_ADVICE = "or take `%s: true` out"
+_REMOVE_ADVICE = "or remove `%s: true`"
 
 
 def kernel_arguments(params: TrainingParams, gpus: int, scratch: Path) -> dict[str, Any]:
-    """The trainer's arguments; says what is missing before anything is computed by them."""
-    found: dict[str, Any] = {}
+    """Return the trainer arguments for the kernels. Raises StepError for missing requirements."""
+    arguments: dict[str, Any] = {}
     if getattr(params, "use_liger_kernel", False):
         _check_liger(gpus)
-        # Trainers that read the logits themselves lose them to Liger's own forward.
-        found |= {"use_liger_kernel": True, "liger_kernel_config": {"fused_linear_cross_entropy": False}}
+        # With the fused loss, Liger's forward returns no logits, which some trainers read.
+        arguments |= {"use_liger_kernel": True, "liger_kernel_config": {"fused_linear_cross_entropy": False}}
     if getattr(params, "torch_compile", False):
         _check_compiler(gpus)
-        # What is compiled belongs to the step, and not to whoever shares a folder of the machine's.
+        # A cache for this step only: the default folder is shared by all users of the machine.
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(scratch / "compiled")
-        found["torch_compile"] = True
-    return found
+        arguments["torch_compile"] = True
+    return arguments
 
 
-def merge_trl_arguments(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The trainer's arguments with those of the recipe. Of one that is a mapping, as Liger's kernels are,
-    what the recipe does not give stays ours."""
-    found = {**own, **given}
-    within = [name for name, value in given.items() if isinstance(value, dict) and own.get(name)]
-    return found | {name: {**own[name], **given[name]} for name in within}
+def merge_trl_arguments(own: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the recipe's trainer arguments over our own. Mappings, such as liger_kernel_config, are merged
+    key by key."""
+    nested = [name for name, value in recipe.items() if isinstance(value, dict) and own.get(name)]
+    return {**own, **recipe} | {name: {**own[name], **recipe[name]} for name in nested}
 
 
 def _check_liger(gpus: int) -> None:
     off = _REMOVE_ADVICE % "use_liger_kernel"
     if gpus == 0:
         raise StepError(
-            "Liger computes on GPUs, and the stage has none", f"name them under `hardware`, {off}"
+            "`use_liger_kernel: true` needs a GPU, but the stage has none",
+            f"declare GPUs under `hardware`, {off}",
         )
     if find_spec("liger_kernel") is None:
         raise StepError(
@@ -53,7 +53,7 @@ def _check_liger(gpus: int) -> None:
 
 
 def _check_compiler(gpus: int) -> None:
-    """torch.compile writes Triton for a GPU and C++ for a CPU."""
+    """Check for the compiler: torch.compile generates Triton for a GPU and C++ for a CPU."""
     off = _REMOVE_ADVICE % "torch_compile"
     if gpus and find_spec("triton") is None:
         raise StepError(
@@ -62,6 +62,6 @@ def _check_compiler(gpus: int) -> None:
         )
     if not gpus and shutil.which(os.environ.get("CXX", "g++")) is None:
         raise StepError(
-            "`torch_compile: true` needs a C++ compiler on a CPU, and there is none",
+            "`torch_compile: true` needs a C++ compiler on a CPU, but none was found",
             f"install g++, {off}",
         )

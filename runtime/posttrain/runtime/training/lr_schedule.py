@@ -1,16 +1,16 @@
-"""How the learning rate goes over a run, as the trainer's arguments."""
+"""Converts the learning rate parameters of a stage to trainer arguments."""
 
 import math
 from typing import Any
 
 from posttrain.runtime.training.training_params import TrainingParams
 
-# A tenth of the steps, as those who train by this schedule take.
+# The usual length of the decay phase in the literature on this schedule: a tenth of the steps.
 _DEFAULT_DECAY_RATIO = 0.1
 
 
 def lr_scheduler_arguments(params: TrainingParams, steps: int, highest: float) -> dict[str, Any]:
-    """The trainer's arguments for `steps` steps, of which the highest rate is `highest`."""
+    """Return the scheduler arguments for a run of `steps` steps with the peak rate `highest`."""
     kind, more = _scheduler_type(params, steps, highest)
     return {
         "lr_scheduler_type": kind,

@@ -1,4 +1,4 @@
-"""What methods share that learn from pairs: a prompt, a chosen completion and a rejected one."""
+"""The shared training entry of methods on pairs: a prompt, a chosen and a rejected completion."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -10,13 +10,13 @@ from posttrain.runtime.training.training_params import RowParams, row_arguments
 from posttrain.spec.column_types import Columns
 from posttrain.spec.extension import Schedule
 
-# The column sets in which pairs come. Without a prompt, what both begin with is taken for it.
+# The accepted column sets of pairs. Without a `prompt`, the shared first turns are the prompt.
 PAIR_COLUMNS: tuple[Columns, ...] = (
     {"prompt": "text", "chosen": "text", "rejected": "text"},
     {"prompt": "messages", "chosen": "messages", "rejected": "messages"},
     {"chosen": "messages", "rejected": "messages"},
 )
-# Metadata of TRL's experimental methods: the module that each is in.
+# The modules of TRL's experimental methods.
 _EXPERIMENTAL: Mapping[str, str] = {
     "orpo": "trl.experimental.orpo",
     "cpo": "trl.experimental.cpo",
@@ -24,15 +24,15 @@ _EXPERIMENTAL: Mapping[str, str] = {
 
 
 def import_experimental(name: str) -> Any:
-    """A module of TRL's experimental part, which may lose it from one release to the next."""
+    """Import a module of `trl.experimental`, which any release of TRL may remove."""
     try:
         return import_module(_EXPERIMENTAL[name])
     except ImportError:
         from importlib.metadata import version
 
         raise StepError(
-            f"the installed TRL ({version('trl')}) has no {name} any more",
-            "install the release that posttrain is pinned to, or train with dpo",
+            f"the installed TRL ({version('trl')}) does not contain {name}",
+            "install the TRL release that posttrain is pinned to, or train with dpo",
         ) from None
 
 
@@ -47,9 +47,9 @@ def train_on_pairs(
     scorer: bool = False,
     reference: bool = False,
 ) -> None:
-    """Train with this trainer of TRL's and its configuration; `own` are the method's arguments.
+    """Train with a TRL trainer and its configuration class; `own` holds the arguments of the method.
 
-    `scorer` gives the model a head that scores, `reference` the trainer the model that is compared with.
+    `scorer` loads the model with a scoring head. `reference` passes the named reference model to the trainer.
     """
     from posttrain.runtime.models.model_loader import load_for_training
     from posttrain.runtime.models.peft_adapters import CAUSAL_LM, SEQ_CLS
@@ -61,6 +61,6 @@ def train_on_pairs(
     start = load_for_training(context, SEQ_CLS if scorer else CAUSAL_LM)
     data = training_dataset(context, start.tokenizer)
     loop = TrainingLoop(context, params, resolve_schedule(schedule, params, len(data)), start)
-    given = {"ref_model": load_named_reference(context)} if reference else {}
+    references = {"ref_model": load_named_reference(context)} if reference else {}
     own = {**row_arguments(params, context_length(start.model)), **own}
-    loop.run(loop.build_trainer(trainer, config, data, own, **given), data)
+    loop.run(loop.build_trainer(trainer, config, data, own, **references), data)

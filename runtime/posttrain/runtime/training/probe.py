@@ -1,4 +1,4 @@
-"""Samples completions of a training stage's product or newest checkpoint, and says what is striking."""
+"""Samples completions from a training stage's product or latest checkpoint, and reports statistics and warnings."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +14,13 @@ from posttrain.runtime.store import checkpoints
 from posttrain.spec.extension import Method
 
 Row = Mapping[str, Any]
-# The op whose operands are the tags that a completion is looked through for.
+# The reward op whose operands are tags; the probe counts the completions that contain each of them.
 _TAG_OP = "between"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeOptions:
-    """How much is sampled, and how."""
+    """Sample sizes and sampling settings of a probe."""
 
     rows: int = 8
     samples: int = 4
@@ -28,8 +28,8 @@ class ProbeOptions:
     max_tokens: int | None = None
 
 
-def probe(context: StepContext, product: Path | None, wanted: ProbeOptions) -> dict[str, Any]:
-    """What a stage's model writes for its first rows: figures, warnings and samples."""
+def probe(context: StepContext, product: Path | None, options: ProbeOptions) -> dict[str, Any]:
+    """Sample completions for the first rows of the stage's data; return statistics, warnings and samples."""
     from posttrain.runtime.engines.transformers_generator import generate
     from posttrain.runtime.evaluation.score_completions import completion_rows, score_rows
     from posttrain.runtime.models.context_length import context_length
@@ -41,29 +41,33 @@ def probe(context: StepContext, product: Path | None, wanted: ProbeOptions) -> d
     source = product or _latest_checkpoint(context)
     tokenizer = load_tokenizer(source)
     model = load_model(source) if product else load_checkpoint(context, source)
-    rows = read_rows(context.inputs["data"], context.part("data"))[: wanted.rows]
+    rows = read_rows(context.inputs["data"], context.part("data"))[: options.rows]
     if not rows or "prompt" not in rows[0]:
-        raise StepError("the stage's data has no prompts to sample from", "probe a stage whose data has some")
+        raise StepError(
+            "the stage's data has no column `prompt`", "probe a stage whose data has the column `prompt`"
+        )
     prompts = build_prompts(context, tokenizer, rows)
     room = context_length(model) - max(map(len, tokenize_prompts(prompts, tokenizer)))
     if room < 1:
         message = f"the longest prompt fills the model's context of {context_length(model)} tokens"
-        raise StepError(message, "drop long prompts in the dataset's steps")
-    sampling = probe_sampling(context.params["params"], wanted)
+        raise StepError(message, "filter out long prompts in the dataset's steps")
+    sampling = probe_sampling(context.params["params"], options)
     sampling["max_tokens"] = min(sampling["max_tokens"], room)
     seed = context.params["seed"]
-    written = generate(model, tokenizer, prompts, sampling, seed, lambda _done, _total: None)
-    flat = completion_rows(rows, written)
+    completions = generate(model, tokenizer, prompts, sampling, seed, lambda _done, _total: None)
+    flat = completion_rows(rows, completions)
     graph = _reward_graph(context)
     if graph is not None:
         score_rows(flat, graph)
     shown = graph.shown if graph is not None else []
-    told = probe_statistics(flat, shown, graph.returns if graph is not None else None, reward_tags(context))
+    statistics = probe_statistics(
+        flat, shown, graph.returns if graph is not None else None, reward_tags(context)
+    )
     return {
         "from": "product" if product else source.name,
         "sampling": sampling,
-        **told,
-        "warnings": list(_warnings(told)),
+        **statistics,
+        "warnings": list(_warnings(statistics)),
         "samples": [_format_sample(row, shown) for row in flat],
     }
 
@@ -71,8 +75,8 @@ def probe(context: StepContext, product: Path | None, wanted: ProbeOptions) -> d
 def _check_generative(context: StepContext) -> None:
     method = CATALOG.find("method", context.params["method"])
     if isinstance(method, Method) and method.product == "scorer":
-        message = f"`{method.name}` trains a scorer: it gives numbers, and writes nothing to be sampled"
-        raise StepError(message, "try it on rows with `recipe reward`, in a reward that names the stage")
+        message = f"`{method.name}` trains a scorer, which does not generate completions"
+        raise StepError(message, "score rows with `recipe reward` and a reward that uses the stage")
 
 
 def _reward_graph(context: StepContext) -> Any:
@@ -84,18 +88,23 @@ def _reward_graph(context: StepContext) -> Any:
 def _latest_checkpoint(context: StepContext) -> Path:
     step = checkpoints.latest_step(context.checkpoints)
     if step is None:
-        raise StepError("the stage has no checkpoint yet", "wait for its first, or probe an earlier stage")
+        raise StepError(
+            "the stage has no checkpoint yet", "wait for the first checkpoint, or probe an earlier stage"
+        )
     return context.checkpoints / f"checkpoint-{step}"
 
 
-def probe_sampling(params: Mapping[str, Any], wanted: ProbeOptions) -> dict[str, Any]:
-    """Completions are drawn as the stage itself draws them, where it does."""
+def probe_sampling(params: Mapping[str, Any], options: ProbeOptions) -> dict[str, Any]:
+    """Return the sampling settings: those of the stage if it generates, unless an option overrides them."""
     usual = params.get("temperature", 1.0)
     return {
-        "temperature": usual if wanted.temperature is None else wanted.temperature,
+        "temperature": usual if options.temperature is None else options.temperature,
         "top_p": params.get("top_p", 1.0),
-        "max_tokens": wanted.max_tokens or params.get("max_completion_length", 256),
-        "n": wanted.samples,
+        "top_k": params.get("top_k", 0),
+        "min_p": params.get("min_p") or 0.0,
+        "repetition_penalty": 1.0,
+        "max_tokens": options.max_tokens or params.get("max_completion_length", 256),
+        "n": options.samples,
         "batch_size": 64,
         "stop": [],
         "continuous_batching": False,
@@ -103,7 +112,7 @@ def probe_sampling(params: Mapping[str, Any], wanted: ProbeOptions) -> dict[str,
 
 
 def reward_tags(context: StepContext) -> list[str]:
-    """The tags that the stage's reward looks for."""
+    """Return the tags that the stage's reward searches for."""
     nodes = (context.params["reward"] or {"nodes": []})["nodes"]
     found = [
         node["params"].get(side) for node in nodes if node["op"] == _TAG_OP for side in ("open", "close")
@@ -114,7 +123,7 @@ def reward_tags(context: StepContext) -> list[str]:
 def probe_statistics(
     flat: Sequence[Row], shown: Sequence[str], returns: str | None, tags: Sequence[str]
 ) -> dict[str, Any]:
-    """Shares and means over sampled completions; `item` says which answer the same prompt."""
+    """Return shares and means over sampled completions; rows with the same `item` answer the same prompt."""
     texts = [row["completion"] for row in flat]
     groups = list(_group_by_prompt(flat).values())
     return {
@@ -138,15 +147,15 @@ def _group_by_prompt(flat: Sequence[Row]) -> dict[int, list[Row]]:
 
 
 def _node_statistics(name: str, flat: Sequence[Row], groups: Sequence[Sequence[Row]]) -> dict[str, Any]:
-    """A node's mean, its spread over all completions, and over those of one prompt."""
+    """Return a node's mean, and its standard deviation over all completions and within a prompt."""
     values = _numeric_scores(name, flat)
     within = [
         _standard_deviation(_numeric_scores(name, group)) for group in groups if _numeric_scores(name, group)
     ]
     return {
         "mean": _mean(values) if values else None,
-        "spread": _standard_deviation(values) if values else None,
-        "within": _mean(within) if within else None,
+        "std": _standard_deviation(values) if values else None,
+        "std_within_prompt": _mean(within) if within else None,
         "unscored": 1 - len(values) / len(flat),
     }
 
@@ -160,18 +169,21 @@ def _varies(name: str, group: Sequence[Row]) -> bool:
     return len(set(_numeric_scores(name, group))) > 1
 
 
-def _warnings(told: Mapping[str, Any]) -> Iterator[str]:
-    if told["ended"] == 0:
-        yield "no completion ended by itself: all were cut at their longest length"
-    if told["completions"] > told["prompts"] and told["commonest"] == 1.0:
-        yield "all completions are the same"
-    elif told["completions"] > told["prompts"] and told["distinct"] * told["completions"] == told["prompts"]:
-        yield "the completions of each prompt are all the same: nothing can be compared"
-    for tag, share in told["tags"].items():
+def _warnings(statistics: Mapping[str, Any]) -> Iterator[str]:
+    if statistics["ended"] == 0:
+        yield "every completion was truncated at the length limit"
+    if statistics["completions"] > statistics["prompts"] and statistics["commonest"] == 1.0:
+        yield "all completions are identical"
+    elif (
+        statistics["completions"] > statistics["prompts"]
+        and statistics["distinct"] * statistics["completions"] == statistics["prompts"]
+    ):
+        yield "the completions of each prompt are identical: there is no difference to train on"
+    for tag, share in statistics["tags"].items():
         if share == 0:
-            yield f"no completion holds {tag}"
-    if told["varied"] == 0:
-        yield "for no prompt did two completions get different rewards: there is nothing to learn from"
+            yield f"no completion contains {tag}"
+    if statistics["varied"] == 0:
+        yield "all completions of each prompt have the same reward: there is no learning signal"
 
 
 def _format_sample(row: Row, shown: Sequence[str]) -> dict[str, Any]:

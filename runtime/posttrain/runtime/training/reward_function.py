@@ -1,4 +1,4 @@
-"""A reward graph as the one reward function of a TRL trainer."""
+"""Wraps a reward graph as the reward function of a trainer."""
 
 import math
 from collections import Counter
@@ -12,12 +12,12 @@ from posttrain.runtime.rewards.engine.graph import Graph, Scores, mean_of_presen
 from posttrain.runtime.rewards.engine.reward_trace import RewardTrace
 from posttrain.runtime.training.training_loop import TrainingLoop
 
-_SAMPLES_PER_STEP = 2  # completions a step that the report shows
-_UNSCORED_BATCHES = 3  # in a row, after which there is no point in going on
+_SAMPLES_PER_STEP = 2  # completions per step in the report
+_UNSCORED_BATCHES = 3  # consecutive batches without any score after which the stage fails
 
 
 def reward_function(graph: Graph, loop: TrainingLoop, group: int) -> Callable[..., list[float | None]]:
-    """What a trainer is given that compares the completions of a group with each other."""
+    """Return the reward function for a trainer that compares the completions within a group."""
     score = score_function(graph, loop)
 
     def reward(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
@@ -27,7 +27,10 @@ def reward_function(graph: Graph, loop: TrainingLoop, group: int) -> Callable[..
 
 
 def score_function(graph: Graph, loop: TrainingLoop) -> Callable[..., list[float | None]]:
-    """Scores completions by the graph, and notes what each of its nodes gave; None is no score."""
+    """Return a function that scores completions with the graph and records the value of every node.
+
+    A score of None means that the completion could not be scored.
+    """
     unscored = 0
     batches = math.ceil(loop.schedule.steps / loop.schedule.checkpoint_alignment)
     enough = min(_UNSCORED_BATCHES, batches)
@@ -37,19 +40,22 @@ def score_function(graph: Graph, loop: TrainingLoop) -> Callable[..., list[float
     def score(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
         nonlocal unscored
         texts = [_plain_text(completion) for completion in completions]
-        given = {"completion": texts, **_graph_columns(graph, {**columns, "prompt": prompts})}
-        given[TOKENS] = _completion_lengths(columns["completion_ids"], ends)
+        columns_read = {"completion": texts, **_graph_columns(graph, {**columns, "prompt": prompts})}
+        columns_read[TOKENS] = _completion_lengths(columns["completion_ids"], ends)
         groups = prompt_groups(prompts)
         if EPISODES in columns:
-            # Decoded, an episode holds what the model was told as well; that is not its own text.
-            given |= {EPISODES: columns[EPISODES], "completion": [one["words"] for one in columns[EPISODES]]}
+            # The decoded tokens of an episode include the observations, which are not the model's own text.
+            columns_read |= {
+                EPISODES: columns[EPISODES],
+                "completion": [one["words"] for one in columns[EPISODES]],
+            }
             groups = prompt_groups([one["seed"] for one in columns[EPISODES]])
-        scores = graph.evaluate(given, groups)
+        scores = graph.evaluate(columns_read, groups)
         rewards = scores.values[graph.returns]
         unscored = unscored + 1 if all(value is None for value in rewards) else 0
         if unscored == enough:
             message = _unscored_message(graph, scores, enough)
-            raise StepError(message, "look at the data and at the reward's nodes")
+            raise StepError(message, "check the columns that the reward reads, and its nodes")
         loop.rewards |= score_statistics(graph, scores)
         trace.write(loop.step, [_plain_text(prompt) for prompt in prompts], texts, graph, scores)
         if loop.step % max(1, loop.schedule.steps // 20) == 0:
@@ -60,12 +66,12 @@ def score_function(graph: Graph, loop: TrainingLoop) -> Callable[..., list[float
 
 
 def _completion_lengths(completions: Sequence[Sequence[int]], ends: Collection[int]) -> list[int]:
-    """How many tokens each completion has, its end token aside."""
+    """Return the number of tokens of each completion, without its end token."""
     return [len(tokens) - (len(tokens) > 0 and tokens[-1] in ends) for tokens in completions]
 
 
 def _graph_columns(graph: Graph, columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns that the graph reads. Where a chat template made turns of text, it is text again."""
+    """Return the columns that the graph reads. Text that became messages is converted back to text."""
     return {
         name: [_plain_text(value) for value in columns[name]]
         if graph.reads[name] == "text"
@@ -75,7 +81,7 @@ def _graph_columns(graph: Graph, columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def prompt_groups(prompts: Sequence[Any]) -> list[int]:
-    """A number for each row: rows of one prompt come one after the other."""
+    """Return a group number for each row. Consecutive rows with the same prompt form a group."""
     groups: list[int] = []
     for row, prompt in enumerate(prompts):
         follows = row > 0 and prompt == prompts[row - 1]
@@ -84,7 +90,7 @@ def prompt_groups(prompts: Sequence[Any]) -> list[int]:
 
 
 def score_statistics(graph: Graph, scores: Scores) -> dict[str, float]:
-    """Mean and spread of each node that gives numbers, and the share of rows without one."""
+    """Return the mean and standard deviation of each numeric node, and the share of rows without a value."""
     found: dict[str, float] = {}
     for name in graph.named_nodes:
         values = scores.values[name]
@@ -92,25 +98,25 @@ def score_statistics(graph: Graph, scores: Scores) -> dict[str, float]:
         average = mean_of_present(numbers)
         if average is not None:
             found[f"reward/{name}"] = average
-            found[f"spread/{name}"] = (sum((n - average) ** 2 for n in numbers) / len(numbers)) ** 0.5
+            found[f"reward_std/{name}"] = (sum((n - average) ** 2 for n in numbers) / len(numbers)) ** 0.5
             missing = sum(value is None for value in values) / len(values)
-            found |= {f"abstained/{name}": missing} if missing and name != graph.returns else {}
+            found |= {f"unscored/{name}": missing} if missing and name != graph.returns else {}
     values = scores.values[graph.returns]
     found["unscored"] = sum(value is None for value in values) / len(values)
     return found
 
 
 def _unscored_message(graph: Graph, scores: Scores, batches: int) -> str:
-    given = Counter(
+    reasons_given = Counter(
         f"`{name}`: {reason}"
         for name, reasons in scores.reasons.items()
         for value, reason in zip(scores.values[name], reasons, strict=True)
         if value is None and reason
     )
-    why = given.most_common(1)
-    said = f"; the commonest reason is {why[0][0]}" if why else ""
+    common = reasons_given.most_common(1)
+    reason = f"; the most frequent reason is {common[0][0]}" if common else ""
     last = "batch" if batches == 1 else f"{batches} batches"
-    return f"no completion of the last {last} has a score{said}"
+    return f"no completion of the last {last} has a score{reason}"
 
 
 def _emit_samples(
@@ -123,7 +129,7 @@ def _emit_samples(
 
 
 def _fill_unscored(scores: list[float | None], group: int) -> list[float | None]:
-    """Unscored completions get the mean of their group: nothing is learnt from them."""
+    """Replace missing scores by the mean of their group, so that they have no advantage and no gradient."""
     filled: list[float | None] = []
     for start in range(0, len(scores), group):
         members = scores[start : start + group]
@@ -133,7 +139,7 @@ def _fill_unscored(scores: list[float | None], group: int) -> list[float | None]
 
 
 def _plain_text(turns: Any) -> Any:
-    """The text of a prompt or completion, which may be a list of messages."""
+    """Return the text of a prompt or completion, which may be a list of messages."""
     if not isinstance(turns, list):
         return turns
     return "".join(str(turn["content"]) for turn in turns)

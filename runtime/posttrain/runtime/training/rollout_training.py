@@ -1,4 +1,4 @@
-"""What methods share that learn from completions of their own: parameters, arithmetic, arguments."""
+"""Parameters, schedule and trainer arguments of methods that train on their own completions (GRPO, RLOO)."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -19,41 +19,112 @@ from posttrain.spec.inference import MAX_TOKENS_DESCRIPTION
 
 
 class RolloutParams(PromptParams, TrlParams, ReferenceParams):
-    """What methods take that write several completions for each prompt and compare them."""
+    """Parameters of methods that sample a group of completions for each prompt and compare their rewards."""
 
-    num_prompts: int = field(default=8, ge=1, description="Prompts in an optimizer step.")
-    num_generations: int = field(default=8, ge=2, description="Completions written for each prompt.")
-    max_completion_length: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
-    temperature: float = field(default=1.0, gt=0, description="The temperature of the sampling.")
-    top_p: float = field(default=1.0, gt=0, le=1, description="Nucleus sampling's mass.")
-    top_k: int = field(default=0, ge=0, description="Likeliest tokens that are sampled from; 0 is all.")
-    min_p: float | None = field(
-        default=None, ge=0, le=1, description="The least probability, as a share of the likeliest token's."
+    num_prompts: int = field(
+        default=8,
+        ge=1,
+        description=(
+            "The number of prompts in an optimizer step, over all devices. An optimizer step trains on"
+            " num_prompts * num_generations completions."
+        ),
     )
-    beta: float = field(default=0.0, ge=0, description="The weight of the KL divergence from the reference.")
-    epsilon: float = field(default=0.2, gt=0, description="How far a probability ratio counts.")
-    epsilon_high: float | None = field(default=None, gt=0, description="The upper bound, when another.")
+    num_generations: int = field(
+        default=8,
+        ge=2,
+        description=(
+            "The number of completions sampled for each prompt (the group size). Raise it if the"
+            " completions of a prompt often get the same reward."
+        ),
+    )
+    max_completion_length: int = field(default=256, ge=1, description=MAX_TOKENS_DESCRIPTION)
+    temperature: float = field(
+        default=1.0,
+        gt=0,
+        description=(
+            "The sampling temperature. Raise it for more diverse completions; lower it if completions are"
+            " incoherent."
+        ),
+    )
+    top_p: float = field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Sample from the most likely tokens of this total probability; 1 is all tokens.",
+    )
+    top_k: int = field(default=0, ge=0, description="Sample from the k most likely tokens; 0 is all tokens.")
+    min_p: float | None = field(
+        default=None,
+        ge=0,
+        le=1,
+        description=(
+            "Drop tokens below this share of the most likely token's probability. Default: drop none."
+        ),
+    )
+    beta: float = field(
+        default=0.0,
+        ge=0,
+        description=(
+            "The KL coefficient: the weight of the penalty for diverging from the reference model. 0 loads"
+            " no reference model and saves its memory. Raise it if the model drifts too far."
+        ),
+    )
+    epsilon: float = field(
+        default=0.2,
+        gt=0,
+        description=(
+            "The clipping range of the probability ratio between the current policy and the policy that"
+            " generated: the ratio is clipped at 1 - epsilon, and at 1 + epsilon unless epsilon_high is set."
+        ),
+    )
+    epsilon_high: float | None = field(
+        default=None,
+        gt=0,
+        description=(
+            "The upper clipping range: the ratio is clipped at 1 + epsilon_high. Default: epsilon."
+        ),
+    )
     num_iterations: int = field(
-        default=1, ge=1, description="Times each batch of completions is learnt from."
+        default=1,
+        ge=1,
+        description=(
+            "The number of optimizer passes over each batch of completions. Above 1, generation takes a"
+            " smaller share of the time, and training is more off-policy."
+        ),
     )
     optimizer_steps_per_generation: int = field(
-        default=1, ge=1, description="Optimizer steps whose completions are written at once."
+        default=1,
+        ge=1,
+        description=(
+            "The number of optimizer steps whose completions are generated in one batch. Above 1,"
+            " generation is more efficient, and later steps are more off-policy."
+        ),
     )
     mask_truncated_completions: bool = field(
-        default=False, description="Learn nothing from completions that were cut at their longest length."
+        default=False,
+        description=(
+            "Exclude completions that were truncated at max_completion_length from the loss. DAPO"
+            " recommends it for stability."
+        ),
     )
     on_constant_reward: Literal["fail", "warn"] = field(
-        default="fail", description="What to do about a reward that has not varied since the run began."
+        default="fail",
+        description=(
+            "What to do when the rewards within every prompt have been equal since the start of the run,"
+            " so that there is no gradient: fail stops the stage, warn continues with a warning."
+        ),
     )
     constant_reward_steps: int = field(
-        default=20, ge=1, description="Steps without any variation after which that is so."
+        default=20,
+        ge=1,
+        description="The number of optimizer steps with constant rewards before on_constant_reward applies.",
     )
 
     def check(self) -> None:
         super().check()
         self.check_length_given()
         if self.ref_model_sync_steps is not None and self.beta == 0:
-            raise ValueError("reference_every has no effect while beta is 0: there is no reference")
+            raise ValueError("ref_model_sync_steps has no effect with beta 0, which loads no reference model")
 
 
 ROLLOUT_HEAVY_IMPORTS = (
@@ -73,14 +144,16 @@ ROLLOUT_FOOTPRINT = Footprint(
 
 def rollout_schedule(params: RolloutParams, rows: int) -> Schedule:
     accumulation_steps(params.num_prompts * params.num_generations, params.micro_batch_size)
-    boundary = params.optimizer_steps_per_generation * params.num_iterations
-    steps = params.optimizer_steps(rows, params.num_prompts * params.optimizer_steps_per_generation, boundary)
+    alignment = params.optimizer_steps_per_generation * params.num_iterations
+    steps = params.optimizer_steps(
+        rows, params.num_prompts * params.optimizer_steps_per_generation, alignment
+    )
     check_warmup(params, steps)
-    return Schedule(steps=steps, checkpoint_alignment=boundary, rows_per_step=params.num_prompts)
+    return Schedule(steps=steps, checkpoint_alignment=alignment, rows_per_step=params.num_prompts)
 
 
 def rollout_arguments(params: RolloutParams) -> dict[str, Any]:
-    """The trainer's arguments for writing completions and learning from them."""
+    """Return the trainer arguments for generation and the loss."""
     batch = params.num_prompts * params.num_generations
     accumulation = accumulation_steps(batch, params.micro_batch_size)
     return {
@@ -110,7 +183,7 @@ def train_on_rollouts(
     config: Any,
     own: dict[str, Any],
 ) -> None:
-    """Train with this trainer of TRL's and its configuration; `own` are the method's arguments."""
+    """Train with a TRL trainer and its configuration class; `own` holds the arguments of the method."""
     from posttrain.runtime.distributed.vllm_rollouts import (
         max_model_length,
         patch_vllm_generation,
@@ -149,7 +222,7 @@ def train_on_rollouts(
         save_tokenizer_beside_weights(start.model, start.tokenizer, context.work / "scratch")
     with run_vllm_server(context, room, loop.step) as server:
         own |= {**vllm_trainer_arguments(launch, own, room), **server}
-        made = loop.build_trainer(trainer, config, data, own, reward_funcs=rewards)
-        patch_vllm_generation(made)
-        patch_trl_trainer(context, made)
-        loop.run(made, data)
+        built = loop.build_trainer(trainer, config, data, own, reward_funcs=rewards)
+        patch_vllm_generation(built)
+        patch_trl_trainer(context, built)
+        loop.run(built, data)

@@ -1,4 +1,4 @@
-"""What the steps of a training stage take: time, rows and tokens a second, memory."""
+"""Measures the throughput of a training stage: step time, rows and tokens per second, and peak memory."""
 
 import time
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Throughput:
-    """Measures one step after the other. Evaluations and checkpoints between them do not count."""
+    """Measures optimizer steps. Evaluations and checkpoints between the steps are excluded."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -21,26 +21,26 @@ class Throughput:
         self._seconds += time.monotonic() - self._began
 
     def pop_metrics(self, logs: Mapping[str, Any]) -> dict[str, float]:
-        """The figures of the steps since the last call; `logs` are the trainer's own."""
+        """Return the metrics of the steps since the last call; `logs` are the trainer's logs."""
         seconds, self._seconds = self._seconds, 0.0
         if seconds <= 0:
             return {}
-        found = {"cost/step_seconds": seconds, "cost/memory_mb": _peak_memory_mb()}
+        metrics = {"cost/step_seconds": seconds, "cost/memory_mb": _peak_memory_mb()}
         if self._rows:
-            found["cost/rows_per_second"] = self._rows / seconds
+            metrics["cost/rows_per_second"] = self._rows / seconds
         tokens = logs.get("num_tokens")
         if isinstance(tokens, int | float):
             if self._tokens is not None:
-                found["cost/tokens_per_second"] = (tokens - self._tokens) / seconds
+                metrics["cost/tokens_per_second"] = (tokens - self._tokens) / seconds
             self._tokens = tokens
-        return found
+        return metrics
 
 
 def _peak_memory_mb() -> float:
-    """The most memory held so far: a GPU's where one is in use, else this process's own."""
+    """Return the peak memory in MiB: of the GPU if one is in use, else of this process."""
     import torch
 
-    if torch.cuda.is_initialized():  # to ask whether there is one at all takes longer than all the rest
+    if torch.cuda.is_initialized():  # is_available() would be slow
         return torch.cuda.max_memory_allocated() / (1 << 20)
     from posttrain.runtime.worker import peak_memory_mb
 

@@ -1,4 +1,4 @@
-"""Turns what the trainer reports into events, and the wish to stop into a checkpoint."""
+"""Connects the trainer to the training loop: logs become events, and trainer hooks call the loop."""
 
 from pathlib import Path
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from posttrain.runtime.training.anomaly_monitor import AnomalyMonitor
 from posttrain.runtime.training.throughput import Throughput
 from posttrain.spec.extension import Schedule
 
-# Names of figures as users read them; what is not here keeps the trainer's own name.
+# The reported names of metrics. Metrics that are not listed have the trainer's own name.
 _METRIC_NAMES = {
     "grad_norm": "gradient_norm",
     "rewards/chosen": "preference/chosen",
@@ -20,14 +20,14 @@ _METRIC_NAMES = {
     "margin": "preference/margin",
     "mean_reward": "preference/score",
 }
-# The trainer counts epochs in fractions.
+# Corrects floating-point error: the trainer counts epochs in fractions.
 _EPOCH_ROUNDING = 1e-6
 _DROPPED_METRICS = ("epoch", "total_flos", "train_runtime", "train_loss", "num_tokens", "step_time")
 _DROPPED_PREFIXES = ("train_", "rewards/", "profiling/")
 
 
 class LoopProtocol(Protocol):
-    """What a training loop lets the callback see and keep."""
+    """The part of the training loop that the callback uses."""
 
     context: StepContext
     schedule: Schedule
@@ -46,10 +46,10 @@ class LoopProtocol(Protocol):
 
 
 def build_callback(loop: LoopProtocol) -> Any:
-    """The callback object; its class needs transformers, so it is made here."""
+    """Build the callback. Its class is defined here because its base class imports transformers."""
     from transformers import TrainerCallback
 
-    class Reports(TrainerCallback):
+    class LoopCallback(TrainerCallback):
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             loop.on_train_begin()
 
@@ -71,7 +71,7 @@ def build_callback(loop: LoopProtocol) -> Any:
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             loop.on_save(loop.context.checkpoints / f"checkpoint-{state.global_step}")
 
-    return Reports()
+    return LoopCallback()
 
 
 def _on_log(loop: LoopProtocol, step: int, logs: dict[str, Any]) -> None:

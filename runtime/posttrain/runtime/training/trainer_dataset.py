@@ -1,4 +1,4 @@
-"""Rows for a trainer: the columns that it reads, prompts in the form that the model takes."""
+"""Builds the trainer's dataset: selects columns, and converts text to messages for chat models."""
 
 import random
 from collections.abc import Iterable
@@ -12,25 +12,28 @@ from posttrain.runtime.step_context import StepContext
 from posttrain.runtime.training.validate_rows import match_columns, validate_rows
 from posttrain.spec.extension import Method
 
-# Whose turn each column is, when its text goes through the chat template.
+# The role of each column's text when it becomes a message.
 _COLUMN_ROLES = {"prompt": "user", "completion": "assistant", "chosen": "assistant", "rejected": "assistant"}
 Row = dict[str, Any]
 
 
 def training_dataset(context: StepContext, tokenizer: Any, more: Iterable[str] = ()) -> Any:
-    """A dataset in memory: the columns that the method reads, and those of `more` that the rows have."""
+    """Return an in-memory dataset with the columns of the method, and those of `more` that the rows have."""
     rows, columns = prepare_rows(context, tokenizer)
     return to_dataset(rows, (*columns, *more))
 
 
 def prepare_rows(context: StepContext, tokenizer: Any) -> tuple[list[Row], tuple[str, ...]]:
-    """The rows that a stage trains on, and the columns that its method reads.
+    """Return the rows that a stage trains on, and the columns that its method reads.
 
-    Text becomes turns where the model takes a conversation.
+    Text becomes messages if the model uses a chat template.
     """
     rows = read_rows(context.inputs["data"], context.part("data"))
     if not rows:
-        raise StepError("the data has no rows", "look at the dataset's steps: one may drop everything")
+        raise StepError(
+            "the dataset has no rows",
+            "check the dataset's source and steps: one of them may drop every row",
+        )
     method = CATALOG.find("method", context.params["method"])
     assert isinstance(method, Method), "a training stage names a method"
     columns = match_columns(rows, method)
@@ -41,15 +44,15 @@ def prepare_rows(context: StepContext, tokenizer: Any) -> tuple[list[Row], tuple
 
 
 def to_dataset(rows: list[Row], columns: Iterable[str]) -> Any:
-    """Rows as the trainer's dataset."""
+    """Convert rows to the trainer's dataset."""
     from datasets import Dataset
 
-    kept = [name for name in dict.fromkeys(columns) if name in rows[0]]
-    return Dataset.from_dict({name: [row[name] for row in rows] for name in kept})
+    names = [name for name in dict.fromkeys(columns) if name in rows[0]]
+    return Dataset.from_dict({name: [row[name] for row in rows] for name in names})
 
 
 def as_messages(row: Row) -> Row:
-    """Text prompts and completions as the turns of a user and an assistant."""
+    """Convert text prompts and completions to messages of the user and the assistant."""
     changed = dict(row)
     for column, role in _COLUMN_ROLES.items():
         if isinstance(row.get(column), str):
@@ -58,9 +61,9 @@ def as_messages(row: Row) -> Row:
 
 
 def label_rows(rows: list[Row], seed: int) -> list[Row]:
-    """Rows of one completion and whether it is wanted; a pair becomes two of them, side by side.
+    """Convert rows to labeled completions. A pair becomes two consecutive rows.
 
-    KTO learns in the order given, and compares what stands in a batch: the rows are shuffled here.
+    KTO does not shuffle, and compares the rows of a batch, so the rows are shuffled here.
     """
     order = list(rows)
     random.Random(seed).shuffle(order)

@@ -1,4 +1,4 @@
-"""One training loop for all methods: exact resume, sealed checkpoints, events, and honest failure."""
+"""The training loop of all methods: exact resume, sealed checkpoints, events, and checks of the run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,13 +40,13 @@ from posttrain.runtime.training.training_params import (
 )
 from posttrain.spec.extension import Schedule
 
-# What holds for every run: a checkpoint counts when we have sealed it, and reports are ours.
+# Trainer arguments of every run. Our loop seals and prunes the checkpoints, and reports the metrics.
 _FIXED_ARGUMENTS: dict[str, Any] = {
     "logging_strategy": "steps",
     "logging_steps": 1,
     "logging_nan_inf_filter": False,
     "save_strategy": "steps",
-    "save_total_limit": None,  # ours are pruned only after a newer one is sealed
+    "save_total_limit": None,  # our loop prunes, and only after it has sealed a newer checkpoint
     "report_to": "none",
     "disable_tqdm": True,
     "dataloader_num_workers": 0,
@@ -56,36 +56,36 @@ _FIXED_ARGUMENTS: dict[str, Any] = {
 
 
 def resolve_schedule(schedule: Callable[[Any, int], Schedule], params: TrainingParams, rows: int) -> Schedule:
-    """The steps for the rows that there are; what the compiler could not know fails here."""
+    """Return the schedule for the actual number of rows, which the compiler may not have known."""
     try:
         return schedule(params, rows)
     except ValueError as error:
-        raise StepError(str(error), "change the stage's params, or give the stage more rows") from None
+        raise StepError(str(error), "change the stage's params, or add rows to its dataset") from None
 
 
 class _TrainingComplete(Exception):
-    """An earlier attempt took the last step. The trainer has its weights now, divided as they were."""
+    """Raised after the weights are loaded if an earlier attempt already took the last step."""
 
 
 class TrainingLoop:
-    """Runs a trainer from wherever an earlier attempt got to."""
+    """Runs a trainer from its start, or from the checkpoint of an earlier attempt."""
 
     def __init__(
-        self, context: StepContext, params: TrainingParams, planned: Schedule, start: StartingModel
+        self, context: StepContext, params: TrainingParams, schedule: Schedule, start: StartingModel
     ) -> None:
         self.context = context
         self.params = params
-        self.schedule = planned
+        self.schedule = schedule
         self.starting_model = start
-        # Filled by the reward function: what its nodes gave since the last step was logged.
+        # Filled by the reward function: the statistics of the reward nodes since the last logged step.
         self.rewards: dict[str, float] = {}
-        self.monitor = AnomalyMonitor(context.events, params, planned)
+        self.monitor = AnomalyMonitor(context.events, params, schedule)
         self.trainer: Any = None
         self._begin_epoch: Callable[[int], None] = lambda _: None
-        self.throughput = Throughput(planned.rows_per_step)
-        self.eval_callback = EvalCallback(context, start.tokenizer, planned)
+        self.throughput = Throughput(schedule.rows_per_step)
+        self.eval_callback = EvalCallback(context, start.tokenizer, schedule)
         self._async_checkpoint = AsyncCheckpoint(context, params.save_total_limit)
-        # The checkpoint of an earlier attempt that this one goes on from.
+        # The checkpoint of an earlier attempt to resume from, if any.
         self.resume_checkpoint = _find_resume_checkpoint(context)
         self.step = checkpoints.checkpoint_step(self.resume_checkpoint) if self.resume_checkpoint else 0
         if self.resume_checkpoint is not None:
@@ -95,7 +95,7 @@ class TrainingLoop:
         validate_tokenized.check_tokenizer(start.model, start.tokenizer, self.monitor)
 
     def arguments(self, own: dict[str, Any]) -> dict[str, Any]:
-        """The trainer's arguments: ours, the method's own, then what the recipe gives under `trl`."""
+        """Return the trainer arguments: shared ones, then `own` of the method, then the recipe's `trl`."""
         params, seed = self.params, self.context.params["seed"]
         shared: dict[str, Any] = {
             "output_dir": str(self.context.checkpoints),
@@ -117,7 +117,7 @@ class TrainingLoop:
         return merge_trl_arguments({**shared, **_FIXED_ARGUMENTS, **own}, self.context.params["trl"])
 
     def _step_arguments(self) -> dict[str, Any]:
-        """The trainer's arguments that follow from how many steps there are."""
+        """Return the trainer arguments that depend on the number of steps."""
         return {
             "max_steps": self.schedule.steps,
             **lr_scheduler_arguments(self.params, self.schedule.steps, self._peak_learning_rate()),
@@ -127,27 +127,27 @@ class TrainingLoop:
     def _peak_learning_rate(self) -> float:
         return resolve_learning_rate(self.params, self.starting_model.base_key is not None)
 
-    def replan(self, trainer: Any, planned: Schedule) -> None:
-        """Go by other steps than were foreseen, since the trainer has made other rows of the rows."""
-        self.schedule = planned
-        self.monitor.set_schedule(planned)
-        self.eval_callback.set_schedule(planned)
+    def replan(self, trainer: Any, schedule: Schedule) -> None:
+        """Replace the schedule after the trainer has packed the rows into fewer sequences."""
+        self.schedule = schedule
+        self.monitor.set_schedule(schedule)
+        self.eval_callback.set_schedule(schedule)
         for name, value in self._step_arguments().items():
             setattr(trainer.args, name, self.context.params["trl"].get(name, value))
 
-    def build_trainer(self, trainer: Any, config: Any, data: Any, own: dict[str, Any], **given: Any) -> Any:
-        """A trainer of TRL's with its configuration; `given` goes to it beside what all of them take."""
+    def build_trainer(self, trainer: Any, config: Any, data: Any, own: dict[str, Any], **extra: Any) -> Any:
+        """Build a TRL trainer and its configuration; `extra` are further arguments of this trainer."""
         return trainer(
             model=self.starting_model.model,
             args=config(**self.arguments(own)),
             train_dataset=data,
             processing_class=self.starting_model.tokenizer,
             peft_config=self.starting_model.adapter_config,
-            **given,
+            **extra,
         )
 
     def run(self, trainer: Any, data: Any) -> None:
-        """Train on `data`, as the trainer has prepared it, and write the product."""
+        """Validate the rows, train, and save the product. `data` is the dataset before tokenization."""
         self.trainer = trainer
         validate_tokenized.validate_tokenized_rows(trainer, data, self.monitor)
         if self.resume_checkpoint is not None:
@@ -169,27 +169,27 @@ class TrainingLoop:
             )
         except _TrainingComplete:
             pass
-        finally:  # a checkpoint counts even when a later step fails
+        finally:  # finish the pending checkpoint even if a later step has failed
             self._async_checkpoint.wait()
-        process_group.barrier()  # the best weights may be in the checkpoint that was sealed last
+        process_group.barrier()  # rank 0 may have sealed the checkpoint with the best weights just now
         if self.stopped and self.step < self.schedule.steps:
             raise Interrupted
         self._check_steps_done(trainer)
 
     def on_train_begin(self) -> None:
-        """Called when the trainer has made everything ready for its first step."""
+        """Called when the trainer is ready for its first step."""
         check_strategy_applied(self.trainer, self.context.step.launch)
         if self.resume_checkpoint is not None and (
             self.step == self.schedule.steps or self.eval_callback.should_stop
         ):
-            raise _TrainingComplete  # asked to go on from the last step, the trainer would take one more
+            raise _TrainingComplete  # resumed at the last step, the trainer would take one more
 
     def on_epoch_begin(self, number: int) -> None:
-        """Called before the rows of an epoch are drawn."""
+        """Called before the sampler draws the order of an epoch."""
         self._begin_epoch(number)
 
     def on_step_end(self, step: int, control: Any) -> None:
-        """Called after each step, before the trainer writes a checkpoint of it."""
+        """Called after each step, before the trainer saves its checkpoint."""
         if self.eval_callback.is_due(step):
             better = self.eval_callback.evaluate(step, self.trainer.model)
             control.should_save = control.should_save or better or self.eval_callback.should_stop
@@ -206,12 +206,13 @@ class TrainingLoop:
         done = trainer.state.global_step
         if done != self.schedule.steps and not self.eval_callback.should_stop:
             raise StepError(
-                f"{done} optimizer steps were done, and {self.schedule.steps} were planned",
-                "the data ran out, or a trainer argument under `trl` ends the run early",
+                f"training ended after {done} of {self.schedule.steps} planned optimizer steps",
+                "check for trainer arguments under `trl` that end the run early, and for a dataset with too few"
+                " rows",
             )
 
     def _load_best_weights(self, trainer: Any) -> None:
-        """Put the weights that were measured best in the place of the last ones."""
+        """Load the weights of the best evaluation, unless they are the last ones."""
         best = self.eval_callback.best_checkpoint()
         if best is not None and checkpoints.checkpoint_step(best) != self.step:
             load_checkpoint_weights(trainer, check_best_checkpoint(best), self.context.step.launch.strategy)
@@ -231,22 +232,22 @@ class TrainingLoop:
         self.context.facts.update(steps=self.step, **counts, **self.eval_callback.facts())
 
     def on_save(self, folder: Path) -> None:
-        """Called when the trainer has written a checkpoint, which counts when it is sealed."""
+        """Called when the trainer has written a checkpoint. It is valid once it is sealed."""
         process_group.barrier()
         self._async_checkpoint.wait()
-        moved = checkpoint_extras.synced_reference_weights(self.trainer)
+        reference = checkpoint_extras.synced_reference_weights(self.trainer)
         if process_group.is_rank_zero() and not (folder / checkpoints.MANIFEST).exists():
-            checkpoint_extras.save_extras(folder, moved, self.monitor)
+            checkpoint_extras.save_extras(folder, reference, self.monitor)
             checkpoint_extras.save_launch(folder, self.context.step.launch)
             self.eval_callback.save_state(folder)
             self._async_checkpoint.start_seal(folder, self.eval_callback.best_checkpoint())
 
 
 def _find_resume_checkpoint(context: StepContext) -> Path | None:
-    """The checkpoint to go on from: one process looks, and all go by what it finds."""
+    """Return the checkpoint to resume from. Rank 0 selects it and broadcasts its name."""
     check_strategy_installed(context.step.launch)
-    found = latest_usable_checkpoint(context) if process_group.is_rank_zero() else None
-    name = process_group.broadcast(found.name if found else None)
+    latest = latest_usable_checkpoint(context) if process_group.is_rank_zero() else None
+    name = process_group.broadcast(latest.name if latest else None)
     if name is None:
         return None
     checkpoint_extras.check_launch(context.checkpoints / name, context.step.launch)
@@ -254,7 +255,7 @@ def _find_resume_checkpoint(context: StepContext) -> Path | None:
 
 
 def _remove_printing_callbacks(trainer: Any) -> None:
-    """Take out the callbacks that print."""
+    """Remove the trainer's callbacks that print to stdout."""
     from transformers import PrinterCallback, ProgressCallback
 
     for kind in (PrinterCallback, ProgressCallback):

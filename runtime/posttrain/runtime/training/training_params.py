@@ -1,4 +1,4 @@
-"""The parameters that all training methods share, and the arithmetic of their steps."""
+"""Parameters that all training methods share, and the step counts and trainer arguments that follow from them."""
 
 import math
 from collections.abc import Sequence
@@ -7,81 +7,122 @@ from typing import Any, ClassVar, Literal
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Params, Schedule
 
-# The schedules that end at `min_lr_ratio` of the highest rate.
+# The schedules that end at `min_lr_ratio` times the peak learning rate.
 _WITH_MINIMUM = ("linear", "cosine", "warmup_stable_decay")
 
 
 class TrainingParams(Params):
-    """What every method that trains by gradient steps takes."""
+    """Parameters of every gradient-based training method."""
 
-    # The learning rate for all weights, when the recipe names none; each method has its own.
+    # The default learning rate for full-weight training. Each method sets its own.
     default_learning_rate: ClassVar[float] = 2e-5
 
     learning_rate: float | None = field(
         default=None,
         gt=0,
-        description="The highest learning rate; when not given, what is usual for the method (sft 2e-5,"
-        " reward_model 1e-5, orpo 8e-6, the others 1e-6), and ten times that for an adapter.",
+        description=(
+            "The peak learning rate. The default depends on the method: 2e-5 for sft, 1e-5 for"
+            " reward_model, 8e-6 for orpo and 1e-6 for all others. With an adapter, the default is ten"
+            " times as high. Lower it if the loss diverges or becomes NaN."
+        ),
     )
     lr_scheduler_type: Literal[
         "constant", "constant_with_warmup", "linear", "cosine", "inverse_sqrt", "warmup_stable_decay"
     ] = field(
         default="linear",
-        description="The shape of the learning rate over the run. All but constant begin with the warm-up;"
-        " warmup_stable_decay holds the highest rate until the final decay.",
+        description=(
+            "The learning rate schedule. All schedules except constant start with the warm-up."
+            " warmup_stable_decay then stays at the peak until the final decay (see decay_ratio)."
+        ),
     )
     warmup_steps: int | float = field(
         default=0,
         ge=0,
-        description="Warm-up, in which the learning rate rises from 0: an integer is optimizer steps, a"
-        " decimal below 1 is a share of all steps.",
+        description=(
+            "The length of the warm-up, in which the learning rate rises from 0 to its peak. An integer is"
+            " a number of optimizer steps. A decimal below 1 is a fraction of all steps. Raise it if the"
+            " first steps are unstable."
+        ),
     )
     min_lr_ratio: float = field(
         default=0.0,
         ge=0,
         lt=1,
-        description="The final learning rate of linear, cosine and warmup_stable_decay, as a share of the"
-        " highest; warmup_stable_decay also starts its warm-up there.",
+        description=(
+            "The final learning rate as a fraction of the peak, for linear, cosine and"
+            " warmup_stable_decay. The warm-up of warmup_stable_decay also starts from this value."
+        ),
     )
     decay_ratio: float | None = field(
         default=None,
         gt=0,
         le=1,
-        description="The share of all steps that the final decay of warmup_stable_decay takes. Default: 0.1.",
+        description=(
+            "The length of the final decay of warmup_stable_decay, as a fraction of all steps."
+            " Default: 0.1."
+        ),
     )
-    weight_decay: float = field(default=0.0, ge=0, description="AdamW's weight decay.")
+    weight_decay: float = field(
+        default=0.0,
+        ge=0,
+        description="The weight decay coefficient of AdamW. Biases and normalization weights are exempt.",
+    )
     max_grad_norm: float = field(
-        default=1.0, gt=0, description="The largest gradient norm; more is scaled down."
+        default=1.0,
+        gt=0,
+        description=(
+            "The maximum gradient norm for gradient clipping. Larger gradients are scaled down to this norm."
+        ),
     )
     micro_batch_size: int | None = field(
         default=None,
         ge=1,
-        description="Sequences in memory at once; the rest of a batch is accumulated. Changes no result"
-        " beyond rounding, but for kto, orpo and cpo, where their loss looks across it.",
+        description=(
+            "The number of rows (completions, for methods that generate) in memory at once on each device."
+            " The optimizer step accumulates gradients over the rest of the batch. Default: the largest"
+            " size that the memory estimate allows on GPUs, the whole batch on CPUs. It affects memory and"
+            " speed, and the result only by rounding. Exception: kto, orpo and cpo compute part of the loss"
+            " across the micro-batch."
+        ),
     )
     precision: Literal["auto", "float32", "bfloat16", "float16"] = field(
         default="auto",
-        description="The precision of the arithmetic; the weights keep their own. auto is bfloat16 where"
-        " the target has GPUs, and float32 elsewhere.",
+        description=(
+            "The precision of computation. The dtype of the stored weights does not change. auto selects"
+            " bfloat16 if the target has GPUs, and float32 otherwise."
+        ),
     )
     gradient_checkpointing: bool = field(
         default=False,
-        description="Compute activations again instead of keeping them: less memory, more time.",
+        description=(
+            "Recompute activations in the backward pass instead of storing them. This saves memory and"
+            " costs time."
+        ),
     )
     save_steps: int | None = field(
         default=None,
         ge=1,
-        description="Optimizer steps between checkpoints, rounded up to where the method can resume"
-        " exactly; a quarter of the run when not given.",
+        description=(
+            "The number of optimizer steps between checkpoints. It is rounded up to a step at which the"
+            " method can resume exactly. Default: a quarter of the run. Lower it to lose less work when a"
+            " run is interrupted."
+        ),
     )
-    save_total_limit: int = field(default=2, ge=1, description="Complete checkpoints that are kept.")
+    save_total_limit: int = field(
+        default=2,
+        ge=1,
+        description=(
+            "The maximum number of checkpoints on disk. Older ones are deleted. The checkpoint with the"
+            " best weights is retained in addition."
+        ),
+    )
 
     def check(self) -> None:
         self._check_warmup()
         if self.min_lr_ratio and self.lr_scheduler_type not in _WITH_MINIMUM:
             raise ValueError(
-                f"min_lr_ratio has no effect with `lr_scheduler_type: {self.lr_scheduler_type}`; it applies to"
-                f" {', '.join(_WITH_MINIMUM)}"
+                f"min_lr_ratio has no effect with `lr_scheduler_type: {self.lr_scheduler_type}`; it applies"
+                f" to {', '.join(_WITH_MINIMUM)}"
             )
         if self.decay_ratio is not None and self.lr_scheduler_type != "warmup_stable_decay":
             raise ValueError(
@@ -89,109 +130,146 @@ class TrainingParams(Params):
                 " warmup_stable_decay"
             )
         if self.decay_ratio is not None and self.warmup_share + self.decay_ratio > 1:
-            raise ValueError("warmup_steps and decay_ratio together take more than all steps")
+            raise ValueError(
+                "warmup_steps and decay_ratio together exceed 1: the warm-up and the final decay overlap"
+            )
 
     def _check_warmup(self) -> None:
         if isinstance(self.warmup_steps, float) and self.warmup_steps >= 1:
             raise ValueError(
-                f"warmup_steps is {self.warmup_steps:g}: write an integer for steps, or a decimal below 1 for a"
-                " share of all steps"
+                f"warmup_steps is {self.warmup_steps:g}: write an integer for a number of steps, or a decimal"
+                " below 1 for a fraction of all steps"
             )
         if self.warmup_steps and self.lr_scheduler_type == "constant":
             raise ValueError(
-                "warmup_steps has no effect with `lr_scheduler_type: constant`; write constant_with_warmup"
+                "warmup_steps has no effect with `lr_scheduler_type: constant`; use constant_with_warmup"
             )
 
     @property
     def warmup_share(self) -> float:
-        """The share of all steps that the warm-up takes; 0 when it is given in steps."""
+        """The warm-up as a fraction of all steps; 0 if `warmup_steps` is an integer."""
         return self.warmup_steps if isinstance(self.warmup_steps, float) else 0.0
 
     def warmup_length(self, steps: int) -> int:
-        """The optimizer steps of the warm-up in a run of `steps` steps."""
+        """Return the number of warm-up steps in a run of `steps` optimizer steps."""
         if isinstance(self.warmup_steps, float):
             return math.ceil(self.warmup_steps * steps)
         return self.warmup_steps
 
 
 class TrlParams(TrainingParams):
-    """What methods take that stand on TRL."""
+    """Parameters of methods that use a TRL trainer."""
 
     use_liger_kernel: bool = field(
         default=False,
-        description="Compute with Liger's kernels, which take less memory; on GPUs alone. They round"
-        " otherwise: the last bits of the result are other ones.",
+        description=(
+            "Use the Liger kernels, which need less memory. Requires GPUs and the package liger-kernel."
+            " The kernels round differently, so results change in the last digits."
+        ),
     )
     torch_compile: bool = field(
         default=False,
-        description="Compile the model with torch.compile: the first step takes long, the others less. It"
-        " rounds otherwise: the last bits of the result are other ones.",
+        description=(
+            "Compile the model with torch.compile. The first step is slow, later steps are faster. Compiled"
+            " code rounds differently, so results change in the last digits."
+        ),
     )
 
 
 class RowParams(TrlParams):
-    """What methods take that go over the rows of a dataset."""
+    """Parameters of methods that train on the rows of a dataset."""
 
-    epochs: float = field(default=1.0, gt=0, description="Passes over the data.")
-    max_steps: int | None = field(default=None, ge=1, description="Optimizer steps, instead of epochs.")
-    batch_size: int = field(default=16, ge=1, description="Rows in an optimizer step.")
+    epochs: float = field(
+        default=1.0,
+        gt=0,
+        description="The number of passes over the dataset. Ignored if max_steps is set.",
+    )
+    max_steps: int | None = field(
+        default=None,
+        ge=1,
+        description="The number of optimizer steps. Default: computed from epochs.",
+    )
+    batch_size: int = field(
+        default=16, ge=1, description="The number of rows in an optimizer step, over all devices."
+    )
     max_length: int = field(
         default=1024,
         ge=8,
-        description="The longest sequence in tokens, prompt and completion together; never more than the"
-        " model's context. Longer ones are cut at the end.",
+        description=(
+            "The maximum sequence length in tokens, prompt and completion together. Longer sequences are"
+            " truncated at the end. It is capped at the model's context length. Lower it to save memory,"
+            " raise it if the run warns about truncated rows."
+        ),
     )
 
 
 class PromptParams(Params):
-    """How long methods go on that learn from their own completions: by steps, or over all prompts."""
+    """Run length of methods that generate their own completions: in steps, or in passes over the prompts."""
 
-    max_steps: int | None = field(default=None, ge=1, description="Optimizer steps; or give epochs.")
+    max_steps: int | None = field(
+        default=None,
+        ge=1,
+        description="The number of optimizer steps. Set either max_steps or epochs.",
+    )
     epochs: float | None = field(
         default=None,
         gt=0,
-        description="Passes over the prompts, instead of steps; those that fill no whole batch are left out.",
+        description=(
+            "The number of passes over the prompts. Set either epochs or max_steps. Prompts that do not fill"
+            " a whole batch are left out."
+        ),
     )
 
     def check_length_given(self) -> None:
-        """Refuse a length that is not given, or given twice."""
+        """Require exactly one of `max_steps` and `epochs`."""
         if self.max_steps is None and self.epochs is None:
-            raise ValueError("say how long: `max_steps`, or `epochs` over the prompts")
+            raise ValueError("the length of the run is missing: set `max_steps` or `epochs`")
         if self.max_steps is not None and self.epochs is not None:
-            raise ValueError("max_steps and epochs both set the length: remove one")
+            raise ValueError("max_steps and epochs both set the length of the run: remove one")
 
     def optimizer_steps(self, rows: int, at_once: int, each: int) -> int:
-        """The optimizer steps, of which each set of `at_once` prompts makes `each`."""
+        """Return the number of optimizer steps: `each` steps for every batch of `at_once` prompts."""
         if rows < at_once:
-            raise ValueError(f"{at_once} prompts are wanted at once, and the data has {rows}")
+            raise ValueError(f"a generation batch needs {at_once} prompts, but the dataset has {rows}")
         if self.max_steps is not None:
             return self.max_steps
-        # A third of thirty is ten: what floats add to it is no step.
+        # Rounding discards floating-point error: a third of 30 batches is 10, not 11.
         return max(1, math.ceil(round((self.epochs or 1) * (rows // at_once), 6))) * each
 
 
 class ReferenceParams(Params):
-    """What methods take whose reference may move; a frozen one is the rule."""
+    """Parameters of methods whose reference model can be updated during training."""
 
     ref_model_sync_steps: int | None = field(
-        default=None, ge=1, description="Steps after which the reference is pulled towards the model."
+        default=None,
+        ge=1,
+        description=(
+            "The number of optimizer steps between updates of the reference model towards the trained model"
+            " (TR-DPO). Default: the reference stays frozen."
+        ),
     )
     ref_model_mixup_alpha: float = field(
-        default=0.6, gt=0, le=1, description="How far the reference is pulled: 1 makes it the model."
+        default=0.6,
+        gt=0,
+        le=1,
+        description=(
+            "The weight of the trained model in each update of the reference: reference = alpha * model +"
+            " (1 - alpha) * reference. 1 replaces the reference. Requires ref_model_sync_steps."
+        ),
     )
 
 
 STACK = ("torch", "transformers", "trl", "peft", "accelerate", "tokenizers", "datasets", "numpy")
-# What every stage imports beside its trainer.
+# Imports that every training stage needs in addition to its trainer.
 HEAVY_IMPORTS = (
     "pyarrow.parquet",
     "posttrain.runtime.training.training_loop",
     "posttrain.runtime.training.trainer_dataset",
 )
-# Off, they are as if there were none of them; on, they change the last bits.
+# Enabled, they change the last digits of a result. Disabled, they must not change the key.
 _KEY_NEUTRAL_WHEN_OFF = ("use_liger_kernel", "torch_compile")
 _OPTIONAL_LR_PARAMS = ("warmup_steps", "min_lr_ratio", "decay_ratio")
-# Left out where the steps are counted otherwise.
+# Left out of the key if `max_steps` sets the length.
 _OPTIONAL_LENGTH_PARAMS = ("epochs",)
 _KEY_NEUTRAL_PARAMS = (
     "gradient_checkpointing",
@@ -200,14 +278,15 @@ _KEY_NEUTRAL_PARAMS = (
     "on_constant_reward",
     "constant_reward_steps",
 )
-# An adapter is small and starts at zero: it bears, and wants, about ten times the rate.
+# A LoRA adapter starts at zero and has few weights: it needs, and tolerates, about ten times the rate.
 ADAPTER_LEARNING_RATE_FACTOR = 10.0
 
 
 def key_neutral_params(params: Any, *, across: bool = False) -> tuple[str, ...]:
-    """Parameters that change speed, memory, reports or how a run is judged, but not what is learnt.
+    """Return the parameters that are left out of the cache key: they do not change the trained weights.
 
-    The micro-batch is one of them, unless the loss looks across the rows that are in memory together.
+    They change speed, memory, reports or failure conditions. The micro-batch size is one of them, unless
+    the loss is computed `across` the rows of a micro-batch.
     """
     off = tuple(
         name
@@ -218,31 +297,33 @@ def key_neutral_params(params: Any, *, across: bool = False) -> tuple[str, ...]:
 
 
 def resolve_learning_rate(params: TrainingParams, adapter: bool) -> float:
-    """The rate that the recipe names, or the one that is usual."""
+    """Return the learning rate of the recipe, or the default of the method."""
     if params.learning_rate is not None:
         return params.learning_rate
     return params.default_learning_rate * (ADAPTER_LEARNING_RATE_FACTOR if adapter else 1.0)
 
 
 def row_schedule(params: RowParams, rows: int) -> Schedule:
-    """The steps of a method that goes over rows. An epoch's last step takes what is left."""
+    """Return the schedule of a method that trains on rows. The last step of an epoch may be smaller."""
     accumulation_steps(params.batch_size, params.micro_batch_size)
     steps = params.max_steps
     if steps is None:
-        # The trainer counts the steps of an epoch, the last of which may be smaller, then multiplies.
+        # The trainer counts the steps of one epoch, including a smaller last one, then multiplies.
         steps = max(1, -int(-params.epochs * max(1, -(-rows // params.batch_size)) // 1))
     check_warmup(params, steps)
     return Schedule(steps=steps, rows_per_step=params.batch_size)
 
 
 def check_warmup(params: TrainingParams, steps: int) -> None:
-    """Refuse a warm-up that the run does not outlast."""
+    """Require the warm-up to be shorter than the run."""
     if isinstance(params.warmup_steps, int) and params.warmup_steps >= max(steps, 1):
-        raise ValueError(f"warmup_steps is {params.warmup_steps}, and there are {steps} steps in all")
+        raise ValueError(
+            f"warmup_steps is {params.warmup_steps}, but the run has {steps} steps: lower warmup_steps"
+        )
 
 
 def check_batch_loss(params: RowParams, losses: Sequence[str], comparing: Sequence[str]) -> None:
-    """Refuse a micro-batch where the loss is one of the whole batch, not a mean over its rows."""
+    """Reject a micro-batch size for losses over the whole batch, which are not means over its rows."""
     for loss in losses:
         if loss in comparing and params.micro_batch_size not in (None, params.batch_size):
             raise ValueError(
@@ -252,7 +333,7 @@ def check_batch_loss(params: RowParams, losses: Sequence[str], comparing: Sequen
 
 
 def row_arguments(params: RowParams, context: int) -> dict[str, Any]:
-    """The trainer's arguments for a batch of rows; `context` is the model's longest sequence."""
+    """Return the trainer arguments for a batch of rows; `context` is the model's context length."""
     return {
         "per_device_train_batch_size": params.micro_batch_size or params.batch_size,
         "gradient_accumulation_steps": accumulation_steps(params.batch_size, params.micro_batch_size),
@@ -261,7 +342,7 @@ def row_arguments(params: RowParams, context: int) -> dict[str, Any]:
 
 
 def reference_arguments(params: ReferenceParams) -> dict[str, Any]:
-    """The trainer's arguments for a reference that moves."""
+    """Return the trainer arguments for updates of the reference model."""
     if params.ref_model_sync_steps is None:
         return {}
     return {
@@ -272,14 +353,14 @@ def reference_arguments(params: ReferenceParams) -> dict[str, Any]:
 
 
 def accumulation_steps(batch: int, micro_batch: int | None) -> int:
-    """How many micro-batches make a batch."""
+    """Return the number of micro-batches in a batch."""
     micro = micro_batch or batch
     if batch % micro:
-        raise ValueError(f"micro_batch_size ({micro}) does not divide the batch ({batch})")
+        raise ValueError(f"the batch size ({batch}) is not a multiple of micro_batch_size ({micro})")
     return batch // micro
 
 
 def checkpoint_interval(params: TrainingParams, schedule: Schedule) -> int:
-    """Steps between checkpoints: a multiple of the steps after which the method resumes exactly."""
-    wanted = params.save_steps or max(1, schedule.steps // 4)
-    return -(-wanted // schedule.checkpoint_alignment) * schedule.checkpoint_alignment
+    """Return the steps between checkpoints, rounded up to the schedule's checkpoint alignment."""
+    steps = params.save_steps or max(1, schedule.steps // 4)
+    return -(-steps // schedule.checkpoint_alignment) * schedule.checkpoint_alignment

@@ -1,7 +1,7 @@
-"""What the rows hold that a method is given: columns in a form that it reads, turns of the assistant's,
-something to tell apart.
+"""Checks the rows of a training stage: column types, assistant turns, and pairs that differ.
 
-It is looked at before a trainer sees the rows, which would fail deep inside, or learn something else.
+The checks run before the trainer reads the rows. Otherwise the trainer fails with an obscure error, or trains
+on the wrong tokens.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,20 +13,20 @@ from posttrain.spec.extension import Method
 
 Row = Mapping[str, Any]
 Turns = Sequence[Mapping[str, Any]]
-# What the model is to write, or not to write.
+# Columns with text that the model learns to generate, or to avoid.
 _TARGET_COLUMNS = ("messages", "completion", "chosen", "rejected")
-# The columns that methods read, beside what a reward reads.
+# The columns that methods read, in addition to those that a reward reads.
 METHOD_COLUMNS = ("prompt", *_TARGET_COLUMNS, "text", "label")
 _ROLES = {"system", "developer", "user", "assistant", "tool"}
 
 
 def match_columns(rows: Sequence[Row], method: Method) -> Columns:
-    """The first of a method's column sets that the rows have, in forms that it reads."""
+    """Return the first of the method's column sets that matches the columns and types of the rows."""
     forms = {name: _column_type(row[name] for row in rows) for name in rows[0]}
-    for wanted in method.accepts:
-        if all(name in forms and is_assignable(type, forms[name]) for name, type in wanted.items()):
-            return _add_text_prompt(wanted, forms, rows)
-    readable = " or ".join(_format_columns(wanted) for wanted in method.accepts)
+    for accepted in method.accepts:
+        if all(name in forms and is_assignable(type, forms[name]) for name, type in accepted.items()):
+            return _add_text_prompt(accepted, forms, rows)
+    readable = " or ".join(_format_columns(accepted) for accepted in method.accepts)
     raise StepError(
         f"`{method.name}` reads {readable}; the rows have {_format_columns(forms)}",
         "rename or derive columns in the dataset's steps, or declare their types in its source",
@@ -34,54 +34,54 @@ def match_columns(rows: Sequence[Row], method: Method) -> Columns:
 
 
 def validate_rows(rows: Sequence[Row], columns: Columns, method: Method, *, template: bool) -> None:
-    """Refuse rows that the method cannot learn from; `template` is whether the model takes conversations."""
+    """Raise StepError for rows that the method cannot train on; `template`: the model has a chat template."""
     for name in columns:
         _raise_for_rows(
             rows,
             (row[name] is None for row in rows),
-            f"nothing in the column `{name}`",
+            f"a null in the column `{name}`",
             _drop_nulls_advice(name),
         )
     talks = [name for name, type in columns.items() if type == "messages"]
     if talks and not template:
         raise StepError(
-            f"the column `{talks[0]}` holds conversations, and the model has no chat template",
-            "give the model a `chat_template` or `tags` where it is declared, or train on columns of text",
+            f"the column `{talks[0]}` contains conversations, but the model has no chat template",
+            "set `chat_template` or `tags` in the model's declaration, or train on text columns",
         )
     for name in talks:
         _check_turns(rows, name)
     if "prompt" not in columns and "chosen" in columns and method.product == "policy":
         differ = (row["chosen"][0] != row["rejected"][0] for row in rows)
-        advice = "what both begin with is taken for the prompt: have both begin with the user's turn"
-        _raise_for_rows(rows, differ, "no prompt: their `chosen` and `rejected` begin differently", advice)
+        advice = "the shared first turns are the prompt: start both with the user's turn"
+        _raise_for_rows(rows, differ, "no prompt: `chosen` and `rejected` start with different turns", advice)
     for name in columns:
         if name in _TARGET_COLUMNS and name != "rejected" and all(_is_blank(row[name]) for row in rows):
-            message = f"`{name}` is empty in all {len(rows)} rows: there is nothing to learn"
-            raise StepError(message, "look at the dataset's source and steps: what fills this column?")
+            message = f"`{name}` is empty in all {len(rows)} rows: there is nothing to train on"
+            raise StepError(message, "check the dataset's source and the steps that fill this column")
     if "chosen" in columns and all(row["chosen"] == row["rejected"] for row in rows):
-        message = f"`chosen` and `rejected` are the same in all {len(rows)} rows: there is nothing to learn"
-        raise StepError(message, "look at the dataset's source and steps: what fills these columns?")
+        message = f"`chosen` and `rejected` are equal in all {len(rows)} rows: there is nothing to train on"
+        raise StepError(message, "check the dataset's source and the steps that fill these columns")
 
 
 def row_warnings(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str]]:
-    """What is striking about rows that can be learnt from: each with what to do about it."""
+    """Yield warnings about valid but suspicious rows, each as a message and advice."""
     rows = len(next(iter(columns.values())))
     for name in ("prompt", *_TARGET_COLUMNS):
         blank = sum(_is_blank(value) for value in columns.get(name, ()))
         if blank and name != "messages":
-            learnt = "" if name in ("prompt", "rejected") else ": the model learns to say nothing"
-            advice = "drop them with the data step `where`, if that is not meant"
-            yield f"{blank} of {rows} rows have an empty `{name}`{learnt}", advice
+            effect = "" if name in ("prompt", "rejected") else ": the model learns to generate nothing"
+            advice = "if this is not intended, filter them out with the data step `where`"
+            yield f"{blank} of {rows} rows have an empty `{name}`{effect}", advice
         yield from _role_warnings(name, columns.get(name, ()))
     if "chosen" in columns:
         pairs = zip(columns["chosen"], columns["rejected"], strict=True)
         same = sum(chosen == rejected for chosen, rejected in pairs)
         if same:
-            message = f"in {same} of {rows} rows `chosen` and `rejected` are the same"
-            yield message, "drop them with the data step `where: chosen <> rejected`"
+            message = f"`chosen` and `rejected` are equal in {same} of {rows} rows"
+            yield message, "filter them out with the data step `where: chosen <> rejected`"
     if "label" in columns and len(set(columns["label"])) == 1:
-        message = f"`label` is {str(columns['label'][0]).lower()} in all {rows} rows: nothing is told apart"
-        yield message, "give rows of both kinds, or train with sft on those that are wanted"
+        message = f"`label` is {str(columns['label'][0]).lower()} in all {rows} rows: there is no contrast"
+        yield message, "add rows with the other label, or train with sft on the desirable ones"
     yield from _repeated_prompt_warnings(columns)
 
 
@@ -90,34 +90,34 @@ def _role_warnings(name: str, column: Sequence[Any]) -> Iterator[tuple[str, str]
     roles = sorted({turn["role"] for turns in talks for turn in turns} - _ROLES)
     if roles:
         message = (
-            f"`{name}` has turns of {_format_names(roles)}, which chat templates may leave out or refuse"
+            f"`{name}` has turns with the roles {_format_names(roles)}, which chat templates may drop or reject"
         )
-        yield message, "name roles system, user and assistant: the data step `conversations` renames them"
+        yield message, "rename the roles to system, user and assistant with the data step `conversations`"
     unanswered = sum(turns[-1]["role"] != "assistant" for turns in talks if turns)
     if name == "messages" and unanswered:
         count = f"{unanswered} of {len(talks)}"
-        message = f"{count} conversations end with a turn that the assistant does not answer"
-        yield message, "that turn is only read: cut it off, if the answer is not missing"
+        message = f"{count} conversations do not end with an assistant turn"
+        yield message, "the loss ignores that last turn: remove it, or add the missing answer"
 
 
 def _repeated_prompt_warnings(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str]]:
-    """Completions that hold the prompt once more, as data for plain language models do."""
+    """Warn about completions that repeat the prompt, as in datasets for plain language modeling."""
     prompts = columns.get("prompt", ())
     for name in ("completion", "chosen"):
         pairs = [
             (_joined_text(p), _joined_text(c)) for p, c in zip(prompts, columns.get(name, ()), strict=False)
         ]
         if len(pairs) > 1 and all(prompt and words.startswith(prompt) for prompt, words in pairs):
-            message = f"every `{name}` begins with its prompt, which is read before it anyway"
-            yield message, f"cut it off: `derive: {{{name}: substr({name}, length(prompt) + 1)}}` for text"
+            message = f"every `{name}` starts with its prompt, so the model reads the prompt twice"
+            yield message, f"for text, remove it: `derive: {{{name}: substr({name}, length(prompt) + 1)}}`"
 
 
-def _add_text_prompt(wanted: Columns, forms: Columns, rows: Sequence[Row]) -> Columns:
-    """Pairs of conversations may lack the prompt, and have it as text beside them."""
-    apart = "prompt" not in wanted and "chosen" in wanted and forms.get("prompt") == "text"
+def _add_text_prompt(accepted: Columns, forms: Columns, rows: Sequence[Row]) -> Columns:
+    """Add a text prompt in its own column to pairs of conversations that do not start with the prompt."""
+    apart = "prompt" not in accepted and "chosen" in accepted and forms.get("prompt") == "text"
     if apart and not any(_first_turn(row["chosen"]) == _first_turn(row["rejected"]) for row in rows):
-        return {"prompt": "text", **wanted}
-    return wanted
+        return {"prompt": "text", **accepted}
+    return accepted
 
 
 def _first_turn(turns: Any) -> Any:
@@ -125,36 +125,37 @@ def _first_turn(turns: Any) -> Any:
 
 
 def _check_turns(rows: Sequence[Row], name: str) -> None:
-    advice = "drop them in the dataset's steps, or mend the source"
-    _raise_for_rows(rows, (not row[name] for row in rows), f"no turn in `{name}`", advice)
+    advice = "filter them out in the dataset's steps, or fix the source"
+    _raise_for_rows(rows, (not row[name] for row in rows), f"no turns in `{name}`", advice)
     wordless = (any(not isinstance(turn.get("content"), str) for turn in row[name]) for row in rows)
     _raise_for_rows(
-        rows, wordless, f"a turn without text in `{name}`", "give every turn a `role` and a `content`"
+        rows, wordless, f"a turn without text in `{name}`", "set `role` and `content` in every turn"
     )
     if name not in _TARGET_COLUMNS:
         return
     roles = {turn["role"] for row in rows for turn in row[name]}
     if not roles <= _ROLES:
         advice = (
-            f"the roles here are {_format_names(sorted(roles))}: the data step `conversations` renames them"
+            f"the roles are {_format_names(sorted(roles))}: rename them with the data step `conversations`"
         )
     if name == "messages":
         none = (all(turn["role"] != "assistant" for turn in row[name]) for row in rows)
-        _raise_for_rows(rows, none, f"no turn of the assistant's in `{name}`", advice)
+        _raise_for_rows(rows, none, f"no assistant turn in `{name}`", advice)
     else:
         other = (row[name][-1]["role"] != "assistant" for row in rows)
-        _raise_for_rows(rows, other, f"a `{name}` that does not end with the assistant's turn", advice)
+        _raise_for_rows(rows, other, f"a `{name}` that does not end with an assistant turn", advice)
 
 
 def _raise_for_rows(rows: Sequence[Row], bad: Iterator[bool], what: str, advice: str) -> None:
-    """A fault for the rows of which something bad is true; the first is named."""
-    found = [number for number, one in enumerate(bad, 1) if one]
-    if found:
-        raise StepError(f"{len(found)} of {len(rows)} rows have {what}; the first is row {found[0]}", advice)
+    """Raise StepError if any row is bad, with the number of bad rows and the first of them."""
+    numbers = [number for number, is_bad in enumerate(bad, 1) if is_bad]
+    if numbers:
+        message = f"{len(numbers)} of {len(rows)} rows have {what}; the first is row {numbers[0]}"
+        raise StepError(message, advice)
 
 
 def _drop_nulls_advice(name: str) -> str:
-    return f"drop them with the data step `where: {name} IS NOT NULL`"
+    return f"filter them out with the data step `where: {name} IS NOT NULL`"
 
 
 def _joined_text(value: Any) -> str:
@@ -162,7 +163,7 @@ def _joined_text(value: Any) -> str:
 
 
 def _is_blank(value: Any) -> bool:
-    """Whether there is nothing to write: no text, or turns of the assistant's without any."""
+    """Whether a value has no text to train on: blank text, or only blank assistant turns."""
     if isinstance(value, str):
         return not value.strip()
     own = [turn for turn in value if turn["role"] == "assistant"] or value
@@ -170,7 +171,7 @@ def _is_blank(value: Any) -> bool:
 
 
 def _column_type(values: Iterator[Any]) -> Type:
-    """The form of a column, by its first value that there is; of an empty list nothing is known."""
+    """Return the type of a column, from its first value that is neither null nor an empty list."""
     form = "any"
     for value in values:
         match value:

@@ -1,7 +1,4 @@
-"""What became of the rows when the trainer prepared them, and whether tokenizer and model agree.
-
-All of it is said before the first step.
-"""
+"""Checks the tokenized rows, the prompts, and that tokenizer and model match, before the first step."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -12,96 +9,95 @@ from posttrain.runtime.models.context_length import context_length
 from posttrain.runtime.training.anomaly_monitor import AnomalyMonitor
 from posttrain.runtime.training.validate_rows import METHOD_COLUMNS, row_warnings
 
-# The columns in which trainers keep tokens: those that are learnt, and those already cut to fit.
+# The columns of tokens in the trainers' datasets: trained on, completions only, and already truncated.
 _TARGET_ID_COLUMNS = ("input_ids", "chosen_ids", "chosen_input_ids", "completion_ids")
 _COMPLETION_ID_COLUMNS = ("chosen_ids", "rejected_ids", "completion_ids")
 _TRUNCATED_ID_COLUMNS = ("input_ids", "chosen_input_ids", "rejected_input_ids")
 _ID_COLUMNS = (*_TARGET_ID_COLUMNS, "prompt_ids", "prompt_input_ids", "rejected_ids", "rejected_input_ids")
 _LABEL_COLUMNS = ("chosen_labels", "rejected_labels")
-_IGNORE_INDEX = -100  # the label of a token that is only read
-_SAMPLED_ROWS = 256  # rows that are looked at for their end
+_IGNORE_INDEX = -100  # the label of a token that the loss ignores
+_SAMPLED_ROWS = 256  # rows that are checked for an end token
 _NO_LIMIT = 1 << 30
 
 
-def check_tokenizer(model: Any, tokenizer: Any, watch: AnomalyMonitor) -> None:
-    """Whether the tokenizer can pad and end, and the model has all of its tokens."""
+def check_tokenizer(model: Any, tokenizer: Any, monitor: AnomalyMonitor) -> None:
+    """Check the tokenizer's vocabulary, end token and padding token, and its size against the model."""
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise StepError(
-            "the tokenizer knows no words: its files are missing, or are not those of this model",
-            "put tokenizer.json beside the model's weights, or name a tokenizer for the model",
+            "the tokenizer's vocabulary is empty: its files are missing, or belong to another model",
+            "put tokenizer.json in the folder of the model's weights, or set `tokenizer` for the model",
         )
     if tokenizer.eos_token_id is None:
         raise StepError(
             "the tokenizer has no end token, so the model cannot learn to stop",
-            "take a tokenizer that names one (eos_token)",
+            "use a tokenizer with an eos_token",
         )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-        watch.warn_once(
-            f"the tokenizer has no padding token: {tokenizer.eos_token!r}, which ends a text, also pads",
-            "take a tokenizer that names one (pad_token)",
+        monitor.warn_once(
+            f"the tokenizer has no padding token: the end token {tokenizer.eos_token!r} is used for padding",
+            "use a tokenizer with a pad_token",
         )
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
         raise StepError(
-            f"the tokenizer has {len(tokenizer)} tokens, and the model knows {rows}",
-            "use the tokenizer that belongs to the model",
+            f"the tokenizer has {len(tokenizer)} tokens, but the model's embedding has {rows}",
+            "use the tokenizer of the model",
         )
 
 
-def validate_tokenized_rows(trainer: Any, rows: Any, watch: AnomalyMonitor) -> None:
-    """Say what is striking about the rows, which of them were dropped or cut to fit, and whether any ends."""
-    given = len(rows)
-    for told in row_warnings(
+def validate_tokenized_rows(trainer: Any, rows: Any, monitor: AnomalyMonitor) -> None:
+    """Warn about suspicious, dropped and truncated rows, unknown tokens and missing end tokens."""
+    total = len(rows)
+    for warning in row_warnings(
         rows.select_columns([name for name in METHOD_COLUMNS if name in rows.column_names])[:]
     ):
-        watch.warn_once(*told)
+        monitor.warn_once(*warning)
     data = trainer.train_dataset = _drop_rows_without_labels(trainer.train_dataset)
     limit = getattr(trainer.args, "max_length", None) or _NO_LIMIT
     if len(data) == 0:
         raise StepError(
-            f"none of the {given} rows fits into {limit} tokens with something to learn",
-            "raise max_length, take a model with a longer context, shorten the prompts, or see that the chat"
-            " template writes the assistant's turns",
+            f"none of the {total} rows has tokens to train on within {limit} tokens",
+            "raise max_length, use a model with a longer context, shorten the prompts, or check that the chat"
+            " template renders the assistant's turns",
         )
     if getattr(trainer.args, "packing", False):
-        return  # rows have become other rows
-    if given > len(data):
-        watch.warn_once(
-            f"{given - len(data)} of {given} rows were dropped: they do not fit into {limit} tokens",
-            "raise max_length, or filter long rows in the dataset's steps",
+        return  # packed rows cannot be compared with the original ones
+    if total > len(data):
+        monitor.warn_once(
+            f"{total - len(data)} of {total} rows were dropped: they do not fit into {limit} tokens",
+            "raise max_length, or filter out long rows in the dataset's steps",
         )
     tokens = data.with_format("arrow")[:]
-    _check_unknown_tokens(tokens, trainer.processing_class, watch)
+    _check_unknown_tokens(tokens, trainer.processing_class, monitor)
     cut = _count_truncated(tokens, limit, trainer.processing_class.eos_token_id)
     if cut:
-        watch.warn_once(
-            f"{cut} of {len(data)} rows are cut to {limit} tokens: their ends are never learnt",
-            "raise max_length, or filter long rows in the dataset's steps",
+        monitor.warn_once(
+            f"{cut} of {len(data)} rows are truncated to {limit} tokens: the model never sees their ends",
+            "raise max_length, or filter out long rows in the dataset's steps",
         )
-    _check_eos(tokens, trainer.processing_class, watch)
+    _check_eos(tokens, trainer.processing_class, monitor)
 
 
 def _drop_rows_without_labels(data: Any) -> Any:
-    """The rows of which tokens are left to learn: TRL's experimental trainers keep the others, whose loss
-    is no number."""
+    """Drop rows without a token to train on: TRL's experimental trainers retain them, and their loss is NaN."""
     names = [name for name in _LABEL_COLUMNS if name in data.column_names]
     if not names or len(data) == 0:
         return data
     tokens = data.with_format("arrow")[:]
     last = [_last_labels(tokens[name].combine_chunks()) for name in names]
-    kept = [row for row in range(len(data)) if all(labels[row] != _IGNORE_INDEX for labels in last)]
-    return data if len(kept) == len(data) else data.select(kept)
+    trainable = [row for row in range(len(data)) if all(labels[row] != _IGNORE_INDEX for labels in last)]
+    return data if len(trainable) == len(data) else data.select(trainable)
 
 
 def _last_labels(lists: Any) -> list[int]:
-    """The last label of each row; one without any has nothing to learn."""
+    """Return the last label of each row, and the ignore index for a row without labels."""
     ends, values = lists.offsets.to_pylist(), lists.values
     return [values[end - 1].as_py() if end > start else _IGNORE_INDEX for start, end in pairwise(ends)]
 
 
 def _count_truncated(tokens: Any, limit: int, end: int) -> int:
-    """How many rows reach past the limit, or fill it without an end."""
+    """Count the rows that exceed the limit, or fill it without an end token."""
     import pyarrow.compute as compute
 
     names = tokens.column_names
@@ -119,8 +115,8 @@ def _count_truncated(tokens: Any, limit: int, end: int) -> int:
     return len(cut)
 
 
-def _check_unknown_tokens(tokens: Any, tokenizer: Any, watch: AnomalyMonitor) -> None:
-    """Whether the tokenizer knows what the rows hold."""
+def _check_unknown_tokens(tokens: Any, tokenizer: Any, monitor: AnomalyMonitor) -> None:
+    """Warn about rows with characters that are not in the tokenizer's vocabulary."""
     import pyarrow
     import pyarrow.compute as compute
 
@@ -133,58 +129,60 @@ def _check_unknown_tokens(tokens: Any, tokenizer: Any, watch: AnomalyMonitor) ->
         found = compute.call_function("equal", [column.flatten(), pyarrow.scalar(unknown)])
         parents = compute.call_function("list_parent_indices", [column])
         rows |= set(compute.call_function("filter", [parents, found]).to_pylist())
-    warn_unknown_tokens(len(rows), tokens.num_rows, watch)
+    warn_unknown_tokens(len(rows), tokens.num_rows, monitor)
 
 
 def unknown_token_id(tokenizer: Any) -> int | None:
-    """The token that stands for all that the tokenizer does not know, where it has one for that alone."""
+    """Return the tokenizer's unknown token, unless the same token also has another role."""
     others = (tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.bos_token_id)
     return None if tokenizer.unk_token_id in others else tokenizer.unk_token_id
 
 
-def warn_unknown_tokens(rows: int, of: int, watch: AnomalyMonitor) -> None:
+def warn_unknown_tokens(rows: int, of: int, monitor: AnomalyMonitor) -> None:
     if rows:
-        watch.warn_once(
-            f"{rows} of {of} rows hold characters that the tokenizer does not know",
-            "the model reads the same unknown token for each: add them to the tokenizer's alphabet, or take"
-            " another tokenizer",
+        monitor.warn_once(
+            f"{rows} of {of} rows contain characters that are not in the tokenizer's vocabulary",
+            "all of them become the same unknown token: add them to the tokenizer's alphabet, or use another"
+            " tokenizer",
         )
 
 
-def _check_eos(tokens: Any, tokenizer: Any, watch: AnomalyMonitor) -> None:
+def _check_eos(tokens: Any, tokenizer: Any, monitor: AnomalyMonitor) -> None:
     column = next((name for name in _TARGET_ID_COLUMNS if name in tokens.column_names), None)
     if column is None:
         return
-    looked_at = tokens[column][:_SAMPLED_ROWS].to_pylist()
-    if not any(_has_eos(row, tokenizer.eos_token_id) for row in looked_at):
-        watch.warn_once(
-            f"none of the first {len(looked_at)} rows ends in {tokenizer.eos_token!r}: the model does not"
+    sample = tokens[column][:_SAMPLED_ROWS].to_pylist()
+    if not any(_has_eos(row, tokenizer.eos_token_id) for row in sample):
+        monitor.warn_once(
+            f"none of the first {len(sample)} rows ends in {tokenizer.eos_token!r}: the model does not"
             " learn to stop",
-            "have the chat template write the end token after the assistant's turn",
+            "add the end token after the assistant's turn in the chat template",
         )
 
 
 def _has_eos(tokens: Iterable[int], end: int) -> bool:
-    # Some templates write a line break after the end token.
+    # Some templates put a line break after the end token.
     return end in list(tokens)[-3:]
 
 
 def check_prompts(
-    prompts: Iterable[Any], tokenizer: Any, model: Any, longest: int, watch: AnomalyMonitor
+    prompts: Iterable[Any], tokenizer: Any, model: Any, longest: int, monitor: AnomalyMonitor
 ) -> int:
-    """Whether the model can read every prompt, and has room for the longest completion after it; gives the
-    length of the longest prompt."""
+    """Check that every prompt and the longest completion fit into the context; return the longest prompt's
+    length."""
     context, unknown = context_length(model), unknown_token_id(tokenizer)
-    read = tokenize_prompts(prompts, tokenizer)
-    lengths = [len(tokens) for tokens in read]
-    _raise_for_prompts([length == 0 for length in lengths], "without a token", "drop empty ones with `where`")
+    tokenized = tokenize_prompts(prompts, tokenizer)
+    lengths = [len(tokens) for tokens in tokenized]
+    _raise_for_prompts(
+        [length == 0 for length in lengths], "empty", "filter them out with the data step `where`"
+    )
     beyond = [length >= context for length in lengths]
     if not all(beyond):
         what = f"as long as the model's context of {context} tokens, or longer"
         _raise_for_prompts(
-            beyond, what, "drop them with the data step `max_length`, or `where` by their length"
+            beyond, what, "filter them out by length with the data step `max_length` or `where`"
         )
-    warn_unknown_tokens(sum(unknown in tokens for tokens in read), len(read), watch)
+    warn_unknown_tokens(sum(unknown in tokens for tokens in tokenized), len(tokenized), monitor)
     over = sum(length + longest > context for length in lengths)
     if over == 0:
         return max(lengths, default=0)
@@ -192,22 +190,22 @@ def check_prompts(
         f"{over} of {len(lengths)} prompts leave no room for {longest} tokens in the model's context of"
         f" {context}; the longest prompt has {max(lengths)}"
     )
-    advice = "lower max_tokens, or filter long prompts in the dataset's steps"
+    advice = "lower max_completion_length, or filter out long prompts in the dataset's steps"
     if over == len(lengths):
         raise StepError(message, advice)
-    watch.warn_once(message, advice)
+    monitor.warn_once(message, advice)
     return max(lengths)
 
 
 def _raise_for_prompts(bad: list[bool], what: str, advice: str) -> None:
-    """Such prompts would end the run at the step that comes to them."""
+    """Raise StepError if any prompt is bad: the run would fail at the step that reaches it."""
     if any(bad):
         first = bad.index(True) + 1
         raise StepError(f"{sum(bad)} of {len(bad)} prompts are {what}; the first is row {first}", advice)
 
 
 def tokenize_prompts(prompts: Iterable[Any], tokenizer: Any) -> list[list[int]]:
-    """Prompts as the model reads them."""
+    """Return the token ids of prompts; conversations go through the chat template."""
     texts = [prompt if isinstance(prompt, str) else _render_prompt(prompt, tokenizer) for prompt in prompts]
     return tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
 

@@ -75,7 +75,7 @@ def _tokenizer(declared: dict[str, Any]) -> Any:
     from posttrain.runtime.models.character_tokenizer import build_character_tokenizer
 
     if declared["init"] == "characters":
-        return build_character_tokenizer(declared["alphabet"], declared["words"])
+        return build_character_tokenizer(declared["alphabet"], declared["added_tokens"])
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(declared["from"], revision=declared["revision"])

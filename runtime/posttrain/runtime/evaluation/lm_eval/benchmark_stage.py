@@ -27,7 +27,7 @@ def run_benchmark(context: StepContext) -> None:
     """The whole of a benchmark step."""
     context.events.emit("phase", name="reading the tasks")
     tasks = TaskLoader(context)
-    done = {subject["name"]: _run_tasks(context, subject, tasks) for subject in context.params["subjects"]}
+    done = {subject["name"]: _run_tasks(context, subject, tasks) for subject in context.params["models"]}
     models = {model: item_rows.item_rows(found, context.params["groups"]) for model, found in done.items()}
     wanted = item_rows.metric_definitions(next(iter(done.values())), context.params)
     metrics: dict[str, Any] = {}
@@ -36,7 +36,7 @@ def run_benchmark(context: StepContext) -> None:
             told = metric_tables.measure_metrics(
                 item_rows.rows_with_metric(flat, metric["node"]), {name: metric}, context.params["seed"]
             )
-            several = context.params["several"]
+            several = context.params["multiple_models"]
             metrics[f"{model}.{name}" if several else name] = (
                 {**told[name], "model": model} if several else told[name]
             )
@@ -71,7 +71,7 @@ def _run_tasks(context: StepContext, subject: Mapping[str, Any], tasks: TaskLoad
 
 
 def _phase(context: StepContext, subject: Mapping[str, Any], task: str, number: int, count: int) -> str:
-    of = f"{subject['name']} " if context.params["several"] else ""
+    of = f"{subject['name']} " if context.params["multiple_models"] else ""
     return f"{of}{task} ({number} of {count})"
 
 

@@ -41,7 +41,7 @@ def run_task(context: StepContext, model: Any, task: Any, name: str) -> dict[str
     from lm_eval.evaluator import evaluate
 
     params = context.params
-    if params["unsafe_code"]:
+    if params["confirm_run_unsafe_code"]:
         os.environ["HF_ALLOW_CODE_EVAL"] = "1"
     _seed_and_configure(task, params["num_fewshot"])
     model.progress.begin()
@@ -54,7 +54,7 @@ def run_task(context: StepContext, model: Any, task: Any, name: str) -> dict[str
                 apply_chat_template=model.conversational,
                 fewshot_as_multiturn=model.conversational,
                 bootstrap_iters=_BOOTSTRAP_ITERS if task_results.has_aggregate_metric(task) else 0,
-                confirm_run_unsafe_code=params["unsafe_code"],
+                confirm_run_unsafe_code=params["confirm_run_unsafe_code"],
             )
         except (Interrupted, StepError):
             raise

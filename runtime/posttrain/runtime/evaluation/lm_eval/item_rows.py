@@ -10,22 +10,22 @@ Row = dict[str, Any]
 TaskResult = Mapping[str, Any]
 
 
-def item_rows(done: Sequence[TaskResult], groups: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def item_rows(results: Sequence[TaskResult], groups: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """A row an item, over all tasks; a metric of another task has no value."""
-    nodes = _metric_nodes(done, groups)
+    nodes = _metric_nodes(results, groups)
     flat: list[Row] = []
-    for task in done:
-        within = [group for group, about in groups.items() if task["task"] in about["tasks"]]
+    for task in results:
+        within = [group for group, summary in groups.items() if task["task"] in summary["tasks"]]
         for item in task["items"]:
             values = {f"{task['task']}.{metric}": value for metric, value in item["values"].items()}
             for group in within:
                 for metric in groups[group]["metrics"]:
                     if metric in item["values"]:
                         values[f"{group}.{metric}"] = item["values"][metric]
-            told = {key: item[key] for key in ("doc", "prompt", "completion", "target", "likelihoods")}
+            recorded = {key: item[key] for key in ("doc", "prompt", "completion", "target", "likelihoods")}
             given = {f"node:{node}": values.get(node) for node in nodes}
             flat.append(
-                {"item": _item_number(task["task"], item["doc"]), "task": task["task"], **told, **given}
+                {"item": _item_number(task["task"], item["doc"]), "task": task["task"], **recorded, **given}
             )
     return flat
 
@@ -35,13 +35,13 @@ def _item_number(task: str, place: int) -> int:
     return int(digest(task)[:8], 16) << 24 | place
 
 
-def _metric_nodes(done: Sequence[TaskResult], groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _metric_nodes(results: Sequence[TaskResult], groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The metrics of all tasks, and of the groups whose members have them."""
-    own = {task["task"]: _task_metrics(task) for task in done}
+    own = {task["task"]: _task_metrics(task) for task in results}
     found = [f"{task}.{metric}" for task, metrics in own.items() for metric in metrics]
-    for group, about in groups.items():
-        held = {metric for task in about["tasks"] for metric in own.get(task, ())}
-        found += [f"{group}.{metric}" for metric in about["metrics"] if metric in held]
+    for group, summary in groups.items():
+        held = {metric for task in summary["tasks"] for metric in own.get(task, ())}
+        found += [f"{group}.{metric}" for metric in summary["metrics"] if metric in held]
     return found
 
 
@@ -49,12 +49,12 @@ def _task_metrics(task: TaskResult) -> list[str]:
     return list(dict.fromkeys(metric for item in task["items"] for metric in item["values"]))
 
 
-def metric_definitions(done: Sequence[TaskResult], params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def metric_definitions(results: Sequence[TaskResult], params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Every metric by its name: a rate where the compiler knows it for one, else a mean."""
     known = params["metrics"]
     return {
         node: {"kind": known.get(node, {}).get("kind", "mean"), "node": node}
-        for node in _metric_nodes(done, params["groups"])
+        for node in _metric_nodes(results, params["groups"])
     }
 
 
@@ -64,7 +64,7 @@ def rows_with_metric(flat: Sequence[Row], node: str) -> list[Row]:
     return [row for row in flat if row["task"] in asked]
 
 
-def task_summaries(done: Sequence[TaskResult]) -> dict[str, dict[str, Any]]:
+def task_summaries(results: Sequence[TaskResult]) -> dict[str, dict[str, Any]]:
     return {
         task["task"]: {
             "version": task["version"],
@@ -72,7 +72,7 @@ def task_summaries(done: Sequence[TaskResult]) -> dict[str, dict[str, Any]]:
             "items": len(task["items"]),
             "whole": task["whole"],
         }
-        for task in done
+        for task in results
     }
 
 

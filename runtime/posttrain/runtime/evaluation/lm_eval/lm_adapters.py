@@ -52,13 +52,13 @@ def transformers_lm(context: StepContext, model: Any, tokenizer: Any) -> Any:
             self.progress.expect(len(requests))
             return super().generate_until(requests, disable_tqdm=True)
 
-    made: Any = InMemory(
+    adapter: Any = InMemory(
         pretrained=model, tokenizer=tokenizer, backend="causal", batch_size=context.params["batch_size"]
     )
-    made.conversational = uses_chat_template(context, tokenizer)
-    made.progress = ProgressHook(context)
-    made.set_cache_hook(made.progress)
-    return made
+    adapter.conversational = uses_chat_template(context, tokenizer)
+    adapter.progress = ProgressHook(context)
+    adapter.set_cache_hook(adapter.progress)
+    return adapter
 
 
 def endpoint_lm(context: StepContext, subject: Mapping[str, Any], writer: Any) -> Any:
@@ -93,19 +93,19 @@ def _generate_answers(
     context: StepContext, subject: Mapping[str, Any], writer: Any, requests: Sequence[Any], chat: bool
 ) -> list[str]:
     """The answers, kept row by row: requests of one manner are asked together."""
-    manners: dict[str, list[int]] = {}
+    by_sampling: dict[str, list[int]] = {}
     for place, (_, how) in enumerate(requests):
-        manners.setdefault(json.dumps(_sampling_for(how)), []).append(place)
+        by_sampling.setdefault(json.dumps(_sampling_for(how)), []).append(place)
     found: dict[int, str] = {}
-    for manner, places in manners.items():
+    for manner, places in by_sampling.items():
         sampling = json.loads(manner)
         prompts = [json.loads(requests[place][0]) if chat else requests[place][0] for place in places]
         replies = generate_completions(
             context, subject, writer, prompts, sampling, seed=context.params["seed"], name=_log_suffix(manner)
         )
-        lost = sum(reply.text is None for (reply,) in replies)
-        if lost:
-            message = f"{lost} of {len(replies)} requests to {subject['name']} had no reply"
+        missing = sum(reply.text is None for (reply,) in replies)
+        if missing:
+            message = f"{missing} of {len(replies)} requests to {subject['name']} had no reply"
             raise StepError(
                 message, "run again: what came is kept, and these alone are asked", retriable=True
             )
@@ -120,6 +120,9 @@ def _sampling_for(how: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "temperature": float(how.get("temperature", 1.0)) if drawn else 0.0,
         "top_p": float(how.get("top_p", 1.0)),
+        "top_k": int(how.get("top_k", 0)),
+        "min_p": float(how.get("min_p", 0.0)),
+        "repetition_penalty": float(how.get("repetition_penalty", 1.0)),
         "max_tokens": int(how.get("max_gen_toks", how.get("max_tokens", 256))),
         "n": 1,
         "batch_size": 1,

@@ -52,34 +52,52 @@ class Conversation:
 
 def run_conversations(context: StepContext, rows: Sequence[Row]) -> list[Row]:
     """A row for each conversation, with its messages. Those in which nobody replied are left out."""
-    held, samples = context.params["dialogue"], context.params["sampling"]["n"]
-    talks = [_start_conversation(row, held) for row in rows for _ in range(samples)]
+    dialogue, samples = context.params["dialogue"], context.params["sampling"]["n"]
+    conversations = [_start_conversation(row, dialogue) for row in rows for _ in range(samples)]
     with ExitStack() as stack:
-        writers = [stack.enter_context(open_engine(context, one)) for one in context.params["subjects"]]
-        for writer, subject in zip(writers, context.params["subjects"], strict=True):
+        writers = [stack.enter_context(open_engine(context, one)) for one in context.params["models"]]
+        for writer, subject in zip(writers, context.params["models"], strict=True):
             _check_template(writer, subject)
         context.events.emit("phase", name="conversing")
-        for number in range(1, held["turns"] + 1):
-            _generate_assistant_turns(context, writers[0], talks, number)
-            if number < held["turns"]:
-                _generate_user_turns(context, writers[1], talks, number)
-    for talk in talks:
-        talk.finish = talk.finish or "turns"
+        for number in range(1, dialogue["max_turns"] + 1):
+            _generate_assistant_turns(context, writers[0], conversations, number)
+            if number < dialogue["max_turns"]:
+                _generate_user_turns(context, writers[1], conversations, number)
+    for conversation in conversations:
+        conversation.finish = conversation.finish or "turns"
     check_missing(
-        context, [talk.finish or "" for talk in talks if talk.finish in _FAILED_FINISHES], len(talks)
+        context,
+        [
+            conversation.finish or ""
+            for conversation in conversations
+            if conversation.finish in _FAILED_FINISHES
+        ],
+        len(conversations),
     )
-    _warn_of_broken_off(context, talks)
+    _warn_of_broken_off(context, conversations)
     return [
-        {**talk.row, "messages": talk.messages(), "turns": len(talk.turns), "finish": talk.finish}
-        for talk in talks
-        if talk.replies and talk.finish not in _FAILED_FINISHES
+        {
+            **conversation.row,
+            "messages": conversation.messages(),
+            "turns": len(conversation.turns),
+            "finish": conversation.finish,
+        }
+        for conversation in conversations
+        if conversation.replies and conversation.finish not in _FAILED_FINISHES
     ]
 
 
-def _start_conversation(row: Row, held: Mapping[str, Any]) -> Conversation:
-    talk = Conversation(row, _fill_template(held["system"], row), _fill_template(held["with_system"], row))
-    _append_turn(talk, "user", Completion(_fill_template(held["opening"], row), None, "stop"), held["stop"])
-    return talk
+def _start_conversation(row: Row, dialogue: Mapping[str, Any]) -> Conversation:
+    conversation = Conversation(
+        row, _fill_template(dialogue["system"], row), _fill_template(dialogue["with_system"], row)
+    )
+    _append_turn(
+        conversation,
+        "user",
+        Completion(_fill_template(dialogue["opening"], row), None, "stop"),
+        dialogue["stop"],
+    )
+    return conversation
 
 
 def _fill_template(text: str, row: Row) -> str:
@@ -97,58 +115,59 @@ def _check_template(writer: TextGenerator, subject: Mapping[str, Any]) -> None:
 
 
 def _generate_assistant_turns(
-    context: StepContext, writer: TextGenerator, talks: Sequence[Conversation], number: int
+    context: StepContext, writer: TextGenerator, conversations: Sequence[Conversation], number: int
 ) -> None:
     """The model's next turn in every conversation that goes on."""
-    live = [talk for talk in talks if talk.finish is None]
+    live = [conversation for conversation in conversations if conversation.finish is None]
     sampling = {**context.params["sampling"], "n": 1}
-    subject = context.params["subjects"][0]
-    prompts = [talk.messages() for talk in live]
+    subject = context.params["models"][0]
+    prompts = [conversation.messages() for conversation in live]
     found = generate_completions(
         context, subject, writer, prompts, sampling, seed=context.params["seed"], name=f"-{number:03}"
     )
-    for talk, (completion,) in zip(live, found, strict=True):
-        _append_turn(talk, "assistant", completion, context.params["dialogue"]["stop"])
+    for conversation, (completion,) in zip(live, found, strict=True):
+        _append_turn(conversation, "assistant", completion, context.params["dialogue"]["stop"])
 
 
 def _generate_user_turns(
-    context: StepContext, writer: TextGenerator, talks: Sequence[Conversation], number: int
+    context: StepContext, writer: TextGenerator, conversations: Sequence[Conversation], number: int
 ) -> None:
     """The other side's next turn."""
-    held = context.params["dialogue"]
-    live = [talk for talk in talks if talk.finish is None]
-    sampling = {**held["sampling"], "n": 1}
-    subject = context.params["subjects"][1]
-    prompts = [talk.swapped_messages(held["begin"]) for talk in live]
-    seed = context.params["seed"] + 1  # or two sides of one model would draw alike
+    dialogue = context.params["dialogue"]
+    live = [conversation for conversation in conversations if conversation.finish is None]
+    sampling = {**dialogue["sampling"], "n": 1}
+    subject = context.params["models"][1]
+    prompts = [conversation.swapped_messages(dialogue["begin"]) for conversation in live]
+    # A seed of its own: two sides of one model would otherwise sample alike.
+    seed = context.params["seed"] + 1 if sampling.get("seed") is None else sampling["seed"]
     found = generate_completions(context, subject, writer, prompts, sampling, seed=seed, name=f"-{number:03}")
-    for talk, (completion,) in zip(live, found, strict=True):
-        _append_turn(talk, "user", completion, held["stop"])
+    for conversation, (completion,) in zip(live, found, strict=True):
+        _append_turn(conversation, "user", completion, dialogue["stop"])
 
 
-def _append_turn(talk: Conversation, role: str, completion: Completion, stop: Sequence[str]) -> None:
+def _append_turn(conversation: Conversation, role: str, completion: Completion, stop: Sequence[str]) -> None:
     """Add a turn, and see whether it is the last."""
     text = completion.text
     if not text:
-        talk.finish = "empty" if text == "" else completion.finish
+        conversation.finish = "empty" if text == "" else completion.finish
         return
-    talk.turns.append({"role": role, "content": text})
+    conversation.turns.append({"role": role, "content": text})
     if any(word in text for word in stop):
-        talk.finish = "stop"
+        conversation.finish = "stop"
     elif completion.finish != "stop":
-        talk.finish = completion.finish
+        conversation.finish = completion.finish
 
 
-def _warn_of_broken_off(context: StepContext, talks: Sequence[Conversation]) -> None:
+def _warn_of_broken_off(context: StepContext, conversations: Sequence[Conversation]) -> None:
     ends: dict[str, int] = {}
-    for talk in talks:
-        ends[talk.finish or ""] = ends.get(talk.finish or "", 0) + 1
+    for conversation in conversations:
+        ends[conversation.finish or ""] = ends.get(conversation.finish or "", 0) + 1
     context.facts["ends"] = ends
-    bad = len(talks) - ends.get("stop", 0) - ends.get("turns", 0)
+    bad = len(conversations) - ends.get("stop", 0) - ends.get("turns", 0)
     if bad:
-        told = ", ".join(f"{name}: {count}" for name, count in sorted(ends.items()))
+        summary = ", ".join(f"{name}: {count}" for name, count in sorted(ends.items()))
         context.events.emit(
             "warning",
-            message=f"{bad} of {len(talks)} conversations broke off ({told})",
+            message=f"{bad} of {len(conversations)} conversations broke off ({summary})",
             advice="the column `finish` tells which; raise max_tokens if they were cut",
         )

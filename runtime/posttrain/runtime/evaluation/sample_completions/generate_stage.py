@@ -36,7 +36,7 @@ def _completions(context: StepContext, rows: list[Row]) -> list[Row]:
     from posttrain.runtime.prompts import build_prompts
 
     params = context.params
-    (subject,) = params["subjects"]
+    (subject,) = params["models"]
     with open_engine(context, subject) as writer:
         prompts = build_prompts(context, writer, rows)
         context.events.emit("phase", name="generating")

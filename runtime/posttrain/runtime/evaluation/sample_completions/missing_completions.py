@@ -7,11 +7,11 @@ from posttrain.runtime.step_context import StepContext
 
 
 def check_missing(context: StepContext, reasons: Sequence[str], total: int) -> None:
-    """End the step when more was lost than it may lose; else say what is left out.
+    """End the step when more are missing than `max_failed_ratio` allows; else warn of them.
 
     What came is kept where the step goes on: another run asks for the rest alone.
     """
-    context.facts["lost"] = len(reasons)
+    context.facts["missing"] = len(reasons)
     if not reasons:
         return
     message = f"{len(reasons)} of {total} completions never came; the last: {reasons[-1]}"

@@ -18,7 +18,7 @@ def select_rows(context: StepContext, flat: list[Row]) -> list[Row]:
         return [
             _drop_bookkeeping(row)
             for row in flat
-            if row["score"] is not None and row["score"] >= keep["above"]
+            if row["score"] is not None and row["score"] >= keep["min_score"]
         ]
     chosen = _SELECTIONS[keep](_group_by_item(flat))
     context.facts["groups"] = len({row["item"] for row in flat})

@@ -30,8 +30,8 @@ _MIN_ODD_VALUES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A value with its interval. `above` and `below` are the chances to see as much, or more, in favour of
-    the truth lying above, or below, a threshold, when it lies on it."""
+    """A value with its interval. `p_above` and `p_below` are one-sided p-values: the chances to see as much,
+    or more, in favour of the truth lying above, or below, a threshold, when it lies on it."""
 
     value: float
     low: float

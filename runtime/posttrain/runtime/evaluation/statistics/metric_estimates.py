@@ -1,4 +1,4 @@
-"""Metrics with their intervals, over items: `intervals.py` says which."""
+"""Metrics with their intervals, over items: see `confidence_intervals.py` for the intervals."""
 
 import math
 from collections.abc import Mapping, Sequence

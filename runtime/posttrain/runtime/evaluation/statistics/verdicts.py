@@ -45,7 +45,7 @@ def compare_to_threshold(
         **_estimate_record(found),
         "threshold": threshold,
         "items": len(values),
-        "against": found.p_above if side == "at_most" else found.p_below,
+        "p_against": found.p_above if side == "at_most" else found.p_below,
     }
 
 
@@ -85,7 +85,7 @@ def compare_items(
         "baseline_value": math.fsum(before) / len(shared),
         # Items that only one of the two has a value for take no part.
         "unpaired": len(set(items) ^ set(baseline)),
-        "against": found.p_below,
+        "p_against": found.p_below,
     }
 
 
@@ -97,7 +97,7 @@ def _gain_verdict(found: Estimate, margin: float, confidence: float) -> Verdict:
 
 
 def _no_items() -> dict[str, Any]:
-    return {"verdict": "inconclusive", "value": None, "low": None, "high": None, "items": 0, "against": 1.0}
+    return {"verdict": "inconclusive", "value": None, "low": None, "high": None, "items": 0, "p_against": 1.0}
 
 
 def _estimate_record(found: Estimate) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _apply_holm_correction(conditions: Sequence[Mapping[str, Any]]) -> Sequence[
     With several conditions, one of them looks failed by chance more often than each alone does: Holm's
     steps keep that at what the confidence allows. A pass needs no correction, since it needs them all.
     """
-    ratios = [one["against"] / ((1 - one["confidence"]) / 2) for one in conditions]
+    ratios = [one["p_against"] / ((1 - one["confidence"]) / 2) for one in conditions]
     order = sorted(range(len(conditions)), key=lambda index: ratios[index])
     counted = [dict(one) for one in conditions]
     open_from = False

@@ -1,7 +1,7 @@
 """What a reward op is given beside its operands, and what it may give back beside its values.
 
 An op's `run(params, operands, batch)` takes a column of values for each operand, one value a row, and
-gives a column back; or a `Reasoned` column, when there is more to say.
+gives a column back; or an `OpResult`, when there is more to say.
 
 None means that there is no value. For text that is a fact about the completion: it was looked for
 and is not there, so no test of it holds. For a number or a condition it is an abstention: nothing

@@ -41,4 +41,4 @@ def check_dominant_term(terms: Sequence[Interval]) -> Sequence[Remark]:
         return ()
     place = spans.index(largest)
     message = f"this term varies by {largest:g}, all the others together by {whole - largest:g}"
-    return (Remark(kind="drowned", message=message, at=("of", place), help="scale it, or the others"),)
+    return (Remark(kind="dominated", message=message, at=("of", place), help="scale it, or the others"),)

@@ -18,7 +18,7 @@ from posttrain.runtime.hosting.host_client import START_SECONDS, HostClient
 
 @dataclass(frozen=True)
 class CallResult:
-    """What one call gave: a value with perhaps a reason, an error, or `late` when it was cut short."""
+    """What one call gave: a value with perhaps a reason, an error, or `timed_out` when it was cut short."""
 
     value: Any = None
     reason: str | None = None

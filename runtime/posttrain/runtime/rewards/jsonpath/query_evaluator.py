@@ -34,7 +34,7 @@ NOTHING = Nothing()
 
 
 def find_values(query: Query, value: Any) -> list[Any]:
-    """In order. Raises TooMany."""
+    """In document order. Raises TooManyNodesError."""
     return list(QueryEvaluator(value).nodes(query, value))
 
 

@@ -1,1 +1,1 @@
-"""The reward ops: one file each, which declares the op and computes it."""
+"""The reward ops: a file declares an op, or a pair of sibling ops, and computes it."""

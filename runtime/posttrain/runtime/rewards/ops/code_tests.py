@@ -37,19 +37,21 @@ class CodeTests(Params):
     )
     timeout_seconds: float = field(default=10.0, gt=0, description="The longest that one test may take.")
     cpu_seconds: int = field(default=5, ge=1, description="The time of a core that one test may use up.")
-    program_seconds: float = field(default=60.0, gt=0, description="The longest that all its tests may take.")
+    total_timeout_seconds: float = field(
+        default=60.0, gt=0, description="The longest that all its tests may take."
+    )
     memory_mb: int = field(default=512, ge=64, description="Memory of a program, all its processes together.")
     processes: int = field(
         default=1, ge=1, le=64, description="Processes of a program; with 1 it can start none, only threads."
     )
     disk_mb: int = field(default=0, ge=0, description="Room for files in /tmp; with 0 there are none.")
     output_kb: int = field(default=1024, ge=1, description="The longest output; a longer one is wrong.")
-    containment: Literal["namespaces", "landlock"] = field(
+    sandbox: Literal["namespaces", "landlock"] = field(
         default="namespaces",
         description="The sandbox: `namespaces` by bubblewrap; `landlock` where these cannot be made, as in"
         " containers: weaker, and without threads, processes and files.",
     )
-    at_once: int | None = field(
+    concurrency: int | None = field(
         default=None, ge=1, le=256, description="Programs that run at the same time; else as many as cores."
     )
     on_error: NumberFallback = field(
@@ -83,7 +85,7 @@ def value_range(params: CodeTests, operands: Ranges) -> Interval:
 
 def remarks(params: CodeTests, operands: Ranges) -> Sequence[Remark]:
     found: list[Remark] = []
-    if params.containment == "landlock":
+    if params.sandbox == "landlock":
         for name, given in (("processes", params.processes > 1), ("disk_mb", params.disk_mb > 0)):
             if given:
                 message = "programs contained by landlock have one process and no files"
@@ -122,9 +124,7 @@ def run(params: CodeTests, operands: Operands, batch: Batch) -> OpResult:
     rows: list[tuple[str | None, Any]] = list(zip(operands["of"], operands["tests"], strict=True))
     if not any(program is not None for program, _ in rows):
         return OpResult(values=[0.0] * len(rows), reasons=["there is no program"] * len(rows))
-    contained = select_sandbox(
-        params.containment
-    )  # before the first program: none runs where it cannot be made
+    contained = select_sandbox(params.sandbox)  # before the first program: none runs where it cannot be made
 
     def score(row: tuple[str | None, Any]) -> tuple[float | None, str]:
         return _run_tests(contained, *row, params)
@@ -135,7 +135,7 @@ def run(params: CodeTests, operands: Operands, batch: Batch) -> OpResult:
 
 
 def _max_workers(params: CodeTests) -> int:
-    return params.at_once or len(os.sched_getaffinity(0))
+    return params.concurrency or len(os.sched_getaffinity(0))
 
 
 def _run_tests(
@@ -158,7 +158,7 @@ def _run_tests(
     terms = ProgramTestSettings(
         language=load_language(params.language),
         limits=params.limits,
-        seconds=params.program_seconds,
+        seconds=params.total_timeout_seconds,
         compare=params.compare,
         tolerance=params.tolerance,
         stop_early=params.score == "all",

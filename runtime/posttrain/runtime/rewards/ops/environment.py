@@ -13,7 +13,7 @@ _TYPES: Mapping[str, Type] = {"score": "number", "solved": "boolean", "turns": "
 
 
 class Environment(Params):
-    figure: Literal["score", "solved", "turns"] = field(
+    metric: Literal["score", "solved", "turns"] = field(
         default="score",
         description="The environment's own score, whether that is its greatest, or how many turns it took.",
     )
@@ -22,15 +22,15 @@ class Environment(Params):
 
 
 def value_range(params: Environment, operands: Ranges) -> Interval:
-    if params.figure == "score":
+    if params.metric == "score":
         return Interval(params.low, params.high)
-    return Interval(0.0, 1.0 if params.figure == "solved" else _MAX_TURNS)
+    return Interval(0.0, 1.0 if params.metric == "solved" else _MAX_TURNS)
 
 
 def remarks(params: Environment, operands: Ranges) -> Sequence[Remark]:
     if "of" in operands:
         message = "this reads the episode, and no other node"
-        return (Remark(kind="refused", message=message, help="write `{environment: {figure: score}}`"),)
+        return (Remark(kind="refused", message=message, help="write `{environment: {metric: score}}`"),)
     if params.low >= params.high:
         return (Remark(kind="refused", message="`low` must lie below `high`", at=("low",)),)
     return ()
@@ -43,11 +43,11 @@ EXTENSION = RewardOp(
     # Never given: it is there so that a bare value is told of, and not passed over.
     operands={
         "of": Operand(
-            required=False, description="Not to be given: what is wanted of the episode is said by `figure`."
+            required=False, description="Not to be given: what is wanted of the episode is given by `metric`."
         )
     },
     yields="number",
-    infer_type=lambda params: _TYPES[params.figure],
+    infer_type=lambda params: _TYPES[params.metric],
     range=value_range,
     remarks=remarks,
 )
@@ -56,5 +56,5 @@ EXTENSION = RewardOp(
 def run(params: Environment, operands: Operands, batch: Batch) -> OpResult:
     if batch.episodes is None:
         return OpResult(values=[None] * batch.count, reasons=["no episode was played"] * batch.count)
-    values: list[Any] = [episode[params.figure] for episode in batch.episodes]
+    values: list[Any] = [episode[params.metric] for episode in batch.episodes]
     return OpResult(values=values, reasons=[episode["reason"] for episode in batch.episodes])

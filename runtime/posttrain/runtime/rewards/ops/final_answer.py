@@ -10,7 +10,7 @@ Way = Literal["boxed", "tags", "hashes", "phrase", "last_math", "last_line", "la
 
 
 class FinalAnswer(Params):
-    ways: list[Way] = field(
+    strategies: list[Way] = field(
         default=["boxed", "tags", "hashes", "phrase"],
         min_length=1,
         description="Where to look, in order: the last \\boxed{}, between the tags, after ####, after"
@@ -44,7 +44,7 @@ def run(params: FinalAnswer, operands: Operands, batch: Batch) -> list[str | Non
     from posttrain.grading.extraction import ExtractionRules, extract
 
     rules = ExtractionRules(
-        methods=tuple(params.ways),
+        methods=tuple(params.strategies),
         tags=(params.tags[0], params.tags[1]),
         after_marker=params.after,
         require_marker=params.required,

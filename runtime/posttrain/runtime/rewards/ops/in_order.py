@@ -8,10 +8,10 @@ from posttrain.spec.extension import Operand, Params, RewardOp
 class InOrder(Params):
     tags: list[str] = field(min_length=1, description="The tags, in the order in which they must stand.")
     once: bool = field(default=True, description="Whether each must be there exactly once.")
-    from_start: bool = field(
+    at_start: bool = field(
         default=False, description="Whether nothing but white space may stand before the first."
     )
-    to_end: bool = field(
+    at_end: bool = field(
         default=False, description="Whether nothing but white space may stand after the last."
     )
 
@@ -40,6 +40,6 @@ def in_order(text: str, params: InOrder) -> bool:
             return False
         starts.append(start)
         at = start + len(tag)
-    if params.from_start and text[: starts[0]].strip():
+    if params.at_start and text[: starts[0]].strip():
         return False
-    return not (params.to_end and text[at:].strip())
+    return not (params.at_end and text[at:].strip())

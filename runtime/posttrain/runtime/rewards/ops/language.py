@@ -48,25 +48,25 @@ _FENCE = re.compile(r"`{3,}|~{3,}")
 
 
 class Language(Params):
-    among: list[str] = field(
+    languages: list[str] = field(
         default=[],
         description="The languages to expect, as codes such as `en`: a text that may be in several languages"
         " is held to be in one of these, which tells more of the short ones.",
     )
-    least: float = field(
+    min_probability: float = field(
         default=0.6, ge=0, le=1, description="The least probability with which a language is believed."
     )
-    prose: bool = field(
+    prose_only: bool = field(
         default=True, description="Leave out code, formulas, tags and addresses, which are in no language."
     )
 
 
 def remarks(params: Language, operands: Ranges) -> Sequence[Remark]:
-    for place, code in enumerate(params.among):
+    for place, code in enumerate(params.languages):
         if code not in LANGUAGES:
             help = "codes are those of ISO 639, two letters where there are any: en, de, zh"
             message = f"`{code}` is no language that can be told"
-            return (Remark(kind="refused", message=message, at=("among", place), help=help),)
+            return (Remark(kind="refused", message=message, at=("languages", place), help=help),)
     return ()
 
 
@@ -99,11 +99,11 @@ def run(params: Language, operands: Operands, batch: Batch) -> OpResult:
 
 def detect_language(text: str, params: Language) -> tuple[str | None, str, bool]:
     """The language if there is one; the reason; and whether the question is settled."""
-    words = strip_non_prose(text) if params.prose else text
+    words = strip_non_prose(text) if params.prose_only else text
     if not any(character.isalpha() for character in words):
         return None, "there are no words", True
     code, share = _most_likely_language(words, params)
-    if share < params.least:
+    if share < params.min_probability:
         return None, f"{code} with a probability of {share:.2f} only", False
     if code == _NO_LANGUAGE:
         return None, f"in no language, with a probability of {share:.2f}", True
@@ -123,9 +123,9 @@ def _most_likely_language(text: str, params: Language) -> tuple[str, float]:
         code = _MACROLANGUAGES.get(label, label)
         shares[code] = shares.get(code, 0.0) + share
     best = max(shares, key=lambda code: shares[code])
-    if shares[best] >= params.least or not params.among:
+    if shares[best] >= params.min_probability or not params.languages:
         return best, shares[best]
-    expected = {code: shares[code] for code in (*params.among, _NO_LANGUAGE)}
+    expected = {code: shares[code] for code in (*params.languages, _NO_LANGUAGE)}
     best, whole = max(expected, key=lambda code: expected[code]), sum(expected.values())
     return best, expected[best] / whole if whole else 0.0
 

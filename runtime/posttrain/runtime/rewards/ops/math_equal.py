@@ -24,8 +24,8 @@ class MathEqual(Params):
         description="Which decimals may stand for a value that rounds to them: long ones, any in the"
         " reference, or none.",
     )
-    relative: float = field(default=0.0, ge=0, description="How far off a number may be, by its size.")
-    absolute: float = field(default=0.0, ge=0, description="How far off a number may be.")
+    rel_tol: float = field(default=0.0, ge=0, description="How far off a number may be, by its size.")
+    abs_tol: float = field(default=0.0, ge=0, description="How far off a number may be.")
     simplified: bool = field(
         default=False, description="Whether nothing may be left to work out in the answer."
     )
@@ -33,7 +33,7 @@ class MathEqual(Params):
         default=True, description="Take capitals for small letters in answers of words."
     )
     choices: bool = field(default=True, description="Whether B, (B) and (B) 12 may name the same choice.")
-    deadline_seconds: float = field(
+    timeout_seconds: float = field(
         default=3.0, gt=0, le=600, description="The longest that one pair may take."
     )
     on_undecided: BooleanFallback = field(
@@ -66,15 +66,15 @@ def run(params: MathEqual, operands: Operands, batch: Batch) -> OpResult:
         units=params.units,
         order=params.order,
         rounding=params.rounding,
-        rel_tol=params.relative,
-        abs_tol=params.absolute,
+        rel_tol=params.rel_tol,
+        abs_tol=params.abs_tol,
         require_simplified=params.simplified,
         case_sensitive=not params.ignore_case,
         choices=params.choices,
     )
     pairs = list(zip(operands["of"], operands["to"], strict=True))
     there = [(of, to) for of, to in pairs if of is not None and to is not None]
-    verdicts = iter(grade_many(there, options, params.deadline_seconds))
+    verdicts = iter(grade_many(there, options, params.timeout_seconds))
     values: list[bool | float | None] = []
     reasons: list[str] = []
     for of, to in pairs:

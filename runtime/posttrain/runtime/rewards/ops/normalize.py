@@ -13,8 +13,8 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Normalize(Params):
-    how: Literal["centre", "deviations", "rank"] = field(
-        default="centre",
+    method: Literal["center", "zscore", "rank"] = field(
+        default="center",
         description="The distance from the group's mean, that in standard deviations, or the share of the"
         " others that it lies above, equal ones counting half.",
     )
@@ -22,10 +22,10 @@ class Normalize(Params):
 
 def value_range(params: Normalize, operands: Ranges) -> Interval:
     (of,) = operands["of"]
-    match params.how:
+    match params.method:
         case "rank":
             return Interval(0.0, 1.0)
-        case "centre" if math.isfinite(of.low) and math.isfinite(of.high):
+        case "center" if math.isfinite(of.low) and math.isfinite(of.high):
             return Interval(of.low - of.high, of.high - of.low)
         case _ if of.constant:
             return Interval(0.0, 0.0)
@@ -55,7 +55,7 @@ def run(params: Normalize, operands: Operands, batch: Batch) -> list[float | Non
             members.setdefault(group, []).append(row)
     values: list[float | None] = [None] * batch.count
     for rows in members.values():
-        relative = _METHODS[params.how]([float(operands["of"][row]) for row in rows])
+        relative = _METHODS[params.method]([float(operands["of"][row]) for row in rows])
         for row, value in zip(rows, relative, strict=True):
             values[row] = value
     return values
@@ -84,7 +84,7 @@ def _rank(values: Sequence[float]) -> list[float]:
 
 
 _METHODS: dict[str, Callable[[Sequence[float]], list[float]]] = {
-    "centre": _center,
-    "deviations": _standardize,
+    "center": _center,
+    "zscore": _standardize,
     "rank": _rank,
 }

@@ -11,8 +11,8 @@ from posttrain.spec.extension import Operand, Params, RewardOp
 
 
 class Numeric(Params):
-    absolute: float = field(default=0.0, ge=0, description="How far off it may be.")
-    relative: float = field(
+    abs_tol: float = field(default=0.0, ge=0, description="How far off it may be.")
+    rel_tol: float = field(
         default=0.0, ge=0, description="How far off it may be as a share of the number compared with."
     )
 
@@ -32,7 +32,7 @@ EXTENSION = RewardOp(
 
 def run(params: Numeric, operands: Operands, batch: Batch) -> list[bool | None]:
     # The tolerances as they are written: 0.1 is a tenth, not the float nearest to it.
-    absolute, relative = Fraction(str(params.absolute)), Fraction(str(params.relative))
+    absolute, relative = Fraction(str(params.abs_tol)), Fraction(str(params.rel_tol))
     pairs = zip(operands["of"], operands["to"], strict=True)
     return [
         None if to is None else _is_close(exact_fraction(of), exact_fraction(to), absolute, relative)

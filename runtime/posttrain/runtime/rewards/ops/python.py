@@ -17,7 +17,7 @@ class Python(Params):
     call: str = field(
         pattern=r"^[^:]+\.py:[A-Za-z_]\w*$", description="FILE.py:FUNCTION, the file beside the recipe."
     )
-    gives: Literal["number", "boolean", "text"] = field(
+    returns: Literal["number", "boolean", "text"] = field(
         default="number", description="What it returns; with a reason beside it if it likes; None to abstain."
     )
     low: float | None = field(default=None, description="The least number that it may return.")
@@ -53,8 +53,10 @@ def value_range(params: Python, operands: Ranges) -> Interval:
 
 
 def remarks(params: Python, operands: Ranges) -> Sequence[Remark]:
-    if params.gives != "number" and (params.low is not None or params.high is not None):
-        return (Remark(kind="refused", message=f"`low` and `high` bound numbers; this gives {params.gives}"),)
+    if params.returns != "number" and (params.low is not None or params.high is not None):
+        return (
+            Remark(kind="refused", message=f"`low` and `high` bound numbers; this gives {params.returns}"),
+        )
     if params.low is not None and params.high is not None and params.low > params.high:
         return (Remark(kind="refused", message="`low` lies above `high`", at=("low",)),)
     for name in ("on_error", "on_timeout"):
@@ -64,8 +66,8 @@ def remarks(params: Python, operands: Ranges) -> Sequence[Remark]:
             "boolean": isinstance(otherwise, bool),
             "text": False,
         }
-        if not isinstance(otherwise, str) and not fits[params.gives]:
-            return (Remark(kind="refused", message=f"this is no {params.gives}", at=(name,)),)
+        if not isinstance(otherwise, str) and not fits[params.returns]:
+            return (Remark(kind="refused", message=f"this is no {params.returns}", at=(name,)),)
     return ()
 
 
@@ -79,7 +81,7 @@ EXTENSION = RewardOp(
     params=Python,
     operands={"with": Operand(named=True, description="The function's arguments, each under its name.")},
     yields="number",
-    infer_type=lambda params: params.gives,
+    infer_type=lambda params: params.returns,
     shorthand="with",
     range=value_range,
     remarks=remarks,
@@ -120,7 +122,7 @@ def _read_result(called: CallResult, params: Python) -> tuple[Any, str | None, b
         reason = f"`{params.call}`: {fault}"
         return fallback_value(params.on_error, reason), reason, True
     value = called.value
-    if params.gives == "number" and value is not None:
+    if params.returns == "number" and value is not None:
         value = float(value)
     return value, called.reason, False
 
@@ -130,9 +132,9 @@ def _type_mismatch(value: Any, params: Python) -> str | None:
     kinds = {"number": int | float, "boolean": bool, "text": str}
     if value is None:
         return None
-    if not isinstance(value, kinds[params.gives]):
-        return f"it returned {str(value)[:80]!r}, which is no {params.gives}"
-    if params.gives != "number":
+    if not isinstance(value, kinds[params.returns]):
+        return f"it returned {str(value)[:80]!r}, which is no {params.returns}"
+    if params.returns != "number":
         return None
     inside = declared_range(params)
     if not math.isfinite(value) or not inside.low <= value <= inside.high:

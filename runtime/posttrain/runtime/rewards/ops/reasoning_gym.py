@@ -9,7 +9,7 @@ from posttrain.spec.column_types import Interval
 from posttrain.spec.declaration_fields import field
 from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
-_GRADER = UserFunction(Path(__file__).with_name("gym_grading.py"), "graded")
+_GRADER = UserFunction(Path(__file__).with_name("reasoning_gym_grader.py"), "grade_answer")
 
 
 class ReasoningGym(Params):

@@ -10,7 +10,7 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Repetition(Params):
-    size: int = field(default=4, ge=1, le=100, description="How many units in a row make one piece.")
+    ngram_size: int = field(default=4, ge=1, le=100, description="How many units in a row make one piece.")
     unit: Literal["words", "characters"] = field(default="words", description="What pieces are made of.")
 
 
@@ -35,8 +35,8 @@ def run(params: Repetition, operands: Operands, batch: Batch) -> list[float | No
 
 def repetition(text: str, params: Repetition) -> float:
     units: Sequence[str] = text.split() if params.unit == "words" else text
-    count = len(units) - params.size + 1
+    count = len(units) - params.ngram_size + 1
     if count <= 0:
         return 0.0
-    different = {tuple(units[at : at + params.size]) for at in range(count)}
+    different = {tuple(units[at : at + params.ngram_size]) for at in range(count)}
     return 1.0 - len(different) / count

@@ -8,13 +8,13 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 
 class Scale(Params):
-    by: float = field(default=1.0, description="The factor.")
-    plus: float = field(default=0.0, description="What is added after.")
+    factor: float = field(default=1.0, description="The factor.")
+    offset: float = field(default=0.0, description="What is added after.")
 
 
 def value_range(params: Scale, operands: Ranges) -> Interval:
     (of,) = operands["of"]
-    return scale_interval(of, params.by).plus(Interval(params.plus, params.plus))
+    return scale_interval(of, params.factor).plus(Interval(params.offset, params.offset))
 
 
 EXTENSION = RewardOp(
@@ -28,4 +28,4 @@ EXTENSION = RewardOp(
 
 
 def run(params: Scale, operands: Operands, batch: Batch) -> list[float | None]:
-    return [None if value is None else value * params.by + params.plus for value in operands["of"]]
+    return [None if value is None else value * params.factor + params.offset for value in operands["of"]]

@@ -11,7 +11,7 @@ from posttrain.spec.extension import Operand, Params, Ranges, RewardOp
 
 class Similarity(Params):
     unit: Literal["characters", "words"] = field(default="characters", description="What is compared.")
-    longest: int = field(
+    max_length: int = field(
         default=20_000, ge=1, le=100_000, description="The most units of a text; it abstains on longer ones."
     )
 
@@ -46,8 +46,8 @@ def run(params: Similarity, operands: Operands, batch: Batch) -> OpResult:
 
 def _bounded_similarity(of: str, to: str, params: Similarity) -> tuple[float | None, str | None]:
     left, right = (text.split() if params.unit == "words" else text for text in (of, to))
-    if max(len(left), len(right)) > params.longest:
-        return None, f"longer than {params.longest} {params.unit}"
+    if max(len(left), len(right)) > params.max_length:
+        return None, f"longer than {params.max_length} {params.unit}"
     return similarity(left, right), None
 
 

@@ -25,7 +25,7 @@ _DECODER = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def read_json(text: str, where: Where) -> Any:
-    """The value. NoJson says why there is none."""
+    """The value. JsonNotFoundError says why there is none."""
     if len(text) > _MAX_CHARACTERS:
         raise JsonNotFoundError(f"the text is longer than {_MAX_CHARACTERS:,} characters")
     try:

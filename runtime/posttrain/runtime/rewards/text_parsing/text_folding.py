@@ -7,8 +7,8 @@ from posttrain.spec.extension import Params
 
 
 class Folding(Params):
-    space: Literal["folded", "ignored", "exact"] = field(
-        default="folded",
+    whitespace: Literal["collapse", "ignore", "exact"] = field(
+        default="collapse",
         description="White space: runs count as one space and none at the ends, or it does not count at"
         " all, or every character of it does.",
     )
@@ -16,6 +16,6 @@ class Folding(Params):
 
 
 def fold_text(text: str, params: Folding) -> str:
-    if params.space != "exact":
-        text = (" " if params.space == "folded" else "").join(text.split())
+    if params.whitespace != "exact":
+        text = (" " if params.whitespace == "collapse" else "").join(text.split())
     return text.casefold() if params.ignore_case else text

@@ -1,7 +1,7 @@
-"""The languages of programs: one file each, and one line here.
+"""The supported programming languages. A language is one file, and one line in the table below.
 
-A file has `LANGUAGE`, of the class below. What the program may see of the disk, beside /usr, is listed
-there; how a run of it ends is read there.
+The file defines `LANGUAGE`, an instance of `Language`. It lists the folders that a program may read in
+addition to /usr, and interprets the exit status of a run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,23 +22,23 @@ InputMode = Literal["stdin", "call"]
 @dataclass(frozen=True, kw_only=True)
 class Language:
     name: str
-    # Folders that are needed beside /usr, and files beside the program's: name and content.
+    # Folders that a program needs in addition to /usr, and files (name and content) in the program's folder.
     read_folders: Callable[[], Sequence[str]]
     files: Callable[[], Mapping[str, bytes]]
-    # The name of the program's own file.
+    # The name of the file with the program.
     program_file: str
-    # The command, from the folder with the files, how the input is given, and a descriptor. It must write
-    # one byte there and close it just before the first line of the program runs: what ends earlier
-    # is no fault of the program's.
+    # The command for a folder with the files, an input mode and a file descriptor. Just before the first line
+    # of the program runs, the command must write one byte to the descriptor and close it. An exit before
+    # that is an error of the sandbox, not of the program.
     command: Callable[[str, InputMode, int], Sequence[str]]
     environment: Mapping[str, str]
-    # What a status that is neither 0 nor a signal's means, with a word about it; never "passed".
+    # The verdict and the reason for an exit status that is neither 0 nor a signal; never "passed".
     describe_failure: Callable[[RunResult], tuple[Verdict, str]]
-    # Whether every input ends in this way: a program that does not compile is not run again.
+    # Whether every input has this result. A program that does not compile is not run again.
     fails_for_every_input: Callable[[RunResult], bool]
 
 
 def load_language(name: str) -> Language:
-    found = import_module(_LANGUAGES[name]).LANGUAGE
-    assert isinstance(found, Language)
-    return found
+    language = import_module(_LANGUAGES[name]).LANGUAGE
+    assert isinstance(language, Language)
+    return language

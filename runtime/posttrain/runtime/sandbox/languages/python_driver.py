@@ -1,11 +1,11 @@
-"""Runs inside the box: `python driver.py PROGRAM stdin|call DESCRIPTOR`. It knows inputs, and no answers.
+"""Runs a program inside the sandbox: `python driver.py PROGRAM stdin|call DESCRIPTOR`.
 
-stdin   the program is run as a script
-call    standard input holds {"call": NAME, "args": [...], "kwargs": {...}}; what the function gives is
-        written to standard output as JSON, and what the program prints goes elsewhere
+stdin   runs the program as a script
+call    reads {"call": NAME, "args": [...], "kwargs": {...}} from standard input, and writes the return value
+        of the function to standard output as JSON; what the program prints goes to standard error
 
-Nothing from the program is trusted here: it shares this process, and can at most lie about its own result.
-It imports nothing that the program could not have.
+The driver has the inputs of a test but not the expected answer. The program shares this process, so its
+result is not trusted. The driver imports only modules that the program may import as well.
 """
 
 import builtins
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 _NOT_COMPILED, _NO_MEMORY, _NO_RESULT = 91, 92, 93
 
 
-def main(program: str, way: str, begun: int) -> None:
+def main(program: str, input_mode: str, started: int) -> None:
     with open(program, "rb") as file:
         source = file.read()
-    asked, result = None, -1
-    if way == "call":
-        asked, result = _read_call()
-    # These come with the module `site`, which is not there.
+    call, result = None, -1
+    if input_mode == "call":
+        call, result = _read_call()
+    # The module `site` usually defines these, but the interpreter runs without it.
     builtins.exit = builtins.quit = sys.exit
     sys.argv = ["program.py"]
-    module = ModuleType("__main__" if way == "stdin" else "program")
+    module = ModuleType("__main__" if input_mode == "stdin" else "program")
     module.__file__ = "program.py"
     sys.modules[module.__name__] = module
-    os.write(begun, b"1")
-    os.close(begun)
+    os.write(started, b"1")
+    os.close(started)
     try:
-        _execute(source, module, asked, result)
+        _execute(source, module, call, result)
     except MemoryError:
         os._exit(_NO_MEMORY)
 
 
-def _execute(source: bytes, module: ModuleType, asked: "Any", result: int) -> None:
+def _execute(source: bytes, module: ModuleType, call: "Any", result: int) -> None:
     try:
         code = compile(source, "program.py", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -48,28 +48,28 @@ def _execute(source: bytes, module: ModuleType, asked: "Any", result: int) -> No
         sys.stderr.flush()
         os._exit(_NOT_COMPILED)
     exec(code, module.__dict__)
-    if asked is not None:
-        _write_result(_find_function(module, asked["call"])(*asked["args"], **asked["kwargs"]), result)
+    if call is not None:
+        _write_result(_find_function(module, call["call"])(*call["args"], **call["kwargs"]), result)
 
 
 def _read_call() -> "tuple[Any, int]":
     import json
 
-    asked = json.loads(sys.stdin.buffer.read())
+    call = json.loads(sys.stdin.buffer.read())
     result = os.dup(1)
     os.dup2(2, 1)
     nothing = os.open("/dev/null", os.O_RDONLY)
     os.dup2(nothing, 0)
-    return asked, result
+    return call, result
 
 
 def _find_function(module: ModuleType, name: str) -> "Any":
-    """`solve`, or `Solution.solve`, for which a Solution is made."""
+    """Find a function such as `solve`, or a method such as `Solution.solve` of a new instance."""
     first, *rest = name.split(".")
-    found = vars(module)[first]
+    value = vars(module)[first]
     for part in rest:
-        found = getattr(found() if isinstance(found, type) else found, part)
-    return found
+        value = getattr(value() if isinstance(value, type) else value, part)
+    return value
 
 
 def _write_result(value: object, result: int) -> None:
@@ -87,7 +87,7 @@ def _write_result(value: object, result: int) -> None:
 
 
 def _to_json(value: "Any") -> "Any":
-    """The value as JSON has it: a tuple is a list, a set a list in order, a key of a mapping text."""
+    """Convert a value for JSON: a tuple to a list, a set to a sorted list, keys of a mapping to text."""
     if isinstance(value, (set, frozenset)):
         try:
             value = sorted(value)

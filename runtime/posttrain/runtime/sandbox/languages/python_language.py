@@ -1,4 +1,4 @@
-"""Python programs, run by the interpreter that runs this, without its packages."""
+"""Python programs, run by the interpreter of this process without its installed packages."""
 
 import os
 import sys
@@ -9,19 +9,19 @@ from pathlib import Path
 from posttrain.runtime.sandbox.languages import InputMode, Language
 from posttrain.runtime.sandbox.limits import RunResult, Verdict
 
-_NOT_COMPILED, _NO_MEMORY, _NO_RESULT = 91, 92, 93  # the driver's
+_NOT_COMPILED, _NO_MEMORY, _NO_RESULT = 91, 92, 93  # the exit statuses of the driver
 
 
 def interpreter() -> Path:
-    """The program behind the environment that this runs in."""
+    """The base interpreter of the virtual environment."""
     return Path(getattr(sys, "_base_executable", "") or sys.executable)
 
 
 @cache
 def _read_folders() -> Sequence[str]:
-    """Where the interpreter and its libraries lie."""
+    """The folders of the interpreter and its libraries."""
     folders = {sys.base_prefix, sys.base_exec_prefix, str(interpreter().parent)}
-    # Its own library may lie elsewhere; one that is part of the interpreter itself is not listed.
+    # A shared libpython may be in another folder. A static one is not in the map.
     for line in Path("/proc/self/maps").read_text().splitlines():
         if "/libpython" in line:
             folders.add(str(Path(line.split(maxsplit=5)[5]).parent))
@@ -39,22 +39,29 @@ def _files() -> Mapping[str, bytes]:
     return {"driver.py": Path(__file__).with_name("python_driver.py").read_bytes()}
 
 
-def _command(folder: str, way: InputMode, begun: int) -> Sequence[str]:
-    # Not -I: it would ignore PYTHONHASHSEED, and a set's order would differ from run to run. What else
-    # it ignores is not there: the environment holds nothing but what stands below.
+def _command(folder: str, input_mode: InputMode, started: int) -> Sequence[str]:
+    # Without -I, which would ignore PYTHONHASHSEED and make the order of sets random. The environment has
+    # only the variables listed below, so -I is not needed.
     options = ["-s", "-S", "-P", "-B", "-X", "utf8"]
-    return [str(interpreter()), *options, f"{folder}/driver.py", f"{folder}/program.py", way, str(begun)]
+    return [
+        str(interpreter()),
+        *options,
+        f"{folder}/driver.py",
+        f"{folder}/program.py",
+        input_mode,
+        str(started),
+    ]
 
 
 def _describe_failure(ended: RunResult) -> tuple[Verdict, str]:
-    said = ended.last_error_line
+    message = ended.last_error_line
     if ended.status == _NO_MEMORY:
         return "memory", "MemoryError"
     if ended.status == _NOT_COMPILED:
-        return "crashed", f"does not compile: {said}"
+        return "crashed", f"does not compile: {message}"
     if ended.status == _NO_RESULT:
-        return "crashed", f"gave nothing that can be passed on: {said}"
-    return "crashed", said or f"ended with status {ended.status}"
+        return "crashed", f"returned a value that is not JSON: {message}"
+    return "crashed", message or f"exited with status {ended.status}"
 
 
 LANGUAGE = Language(
@@ -68,7 +75,7 @@ LANGUAGE = Language(
         "LANG": "C.UTF-8",
         "HOME": "/",
         "PATH": "/usr/bin",
-        "MALLOC_ARENA_MAX": "2",  # every further one takes 64 MiB of the room for addresses
+        "MALLOC_ARENA_MAX": "2",  # every further arena takes 64 MiB of address space
     },
     describe_failure=_describe_failure,
     fails_for_every_input=lambda ended: ended.outcome == "exited" and ended.status == _NOT_COMPILED,

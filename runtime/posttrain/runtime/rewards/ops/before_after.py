@@ -1,0 +1,59 @@
+"""The text before a separator, and the text after it."""
+
+from typing import Literal
+
+from posttrain.runtime.rewards.engine.batch import Batch, Operands
+from posttrain.spec.declaration_fields import field
+from posttrain.spec.extension import Operand, Params, RewardOp
+
+
+class Before(Params):
+    separator: str = field(min_length=1, description="The separator.")
+    pick: Literal["first", "last"] = field(
+        default="first", description="Which occurrence of the separator counts, if there are several."
+    )
+
+
+class After(Params):
+    separator: str = field(min_length=1, description="The separator.")
+    pick: Literal["first", "last"] = field(
+        default="last", description="Which occurrence of the separator counts, if there are several."
+    )
+
+
+BEFORE = RewardOp(
+    name="before",
+    summary="The text before a separator; absent when the separator is not there.",
+    params=Before,
+    operands={"of": Operand(type="text", description="The text in which the separator is looked for.")},
+    yields="text",
+)
+AFTER = RewardOp(
+    name="after",
+    summary="The text after a separator; absent when the separator is not there.",
+    params=After,
+    operands={"of": Operand(type="text", description="The text in which the separator is looked for.")},
+    yields="text",
+)
+
+
+def run_before(params: Before, operands: Operands, batch: Batch) -> list[str | None]:
+    return [None if text is None else _text_before(text, params) for text in operands["of"]]
+
+
+def run_after(params: After, operands: Operands, batch: Batch) -> list[str | None]:
+    return [None if text is None else _text_after(text, params) for text in operands["of"]]
+
+
+def _text_before(text: str, params: Before) -> str | None:
+    index = _find_separator(text, params)
+    return None if index < 0 else text[:index]
+
+
+def _text_after(text: str, params: After) -> str | None:
+    index = _find_separator(text, params)
+    return None if index < 0 else text[index + len(params.separator) :]
+
+
+def _find_separator(text: str, params: Before | After) -> int:
+    return text.rfind(params.separator) if params.pick == "last" else text.find(params.separator)
